@@ -137,6 +137,11 @@ Executor::Stop Executor::Client(Session* session, const Arguments& args, ReplyWr
     reply->Ok();
   } else if (EqualsIgnoringCase(sub, "info") && more == 0) {
     reply->Verbatim(Line(session->facts, store_->now_ms()));
+  } else if ((EqualsIgnoringCase(sub, "list") || EqualsIgnoringCase(sub, "kill")) &&
+             !session->user->may_admin) {
+    // They concern others.
+    reply->Error(absl::StrCat("NOPERM User ", session->user->name,
+                              " has no permissions to run the 'client|", AbslOf(sub), "' command"));
   } else if (EqualsIgnoringCase(sub, "list")) {
     ClientList(args, reply);
   } else if (EqualsIgnoringCase(sub, "kill") && more > 0) {

@@ -211,7 +211,7 @@ void PlayDumpCommands(TestStoreOf& store) {
   // Of "hello" and of a list, by redis-server 7.0.15.
   const std::string hello = R"("\x00\x05hello\x0A\x00cr\xDFve4 \x0A")";
   const std::string list =
-      R"("\x12\x01\x02\x09\x09\x00\x00\x00\x01\x00\x01\x01\xFF\x0A\x00\x00\x00\x00\x00\x00\x00\x00\x00")";
+      R"("\x12\x01\x02\x09\x09\x00\x00\x00\x01\x00\x01\x01\xFF\x0A\x00\x10\x82\x8F\x92\x09\xB3\xF4\x46")";
   const auto restore = [&](const std::string& key_and_ttl, const std::string& more = "") {
     return store("RESTORE " + key_and_ttl + " " + hello + more);
   };

@@ -14,6 +14,8 @@
 namespace pulse::redis {
 
 std::string EncodeDump(std::string_view data);
+// The CRC-64 at its end, of all before.
+uint64_t DumpChecksum(std::string_view bytes);
 
 enum class DumpError { kNone, kChecksum, kType, kFormat, kTooLong };
 // Replaces `*data`, which is longer than `most_bytes` in no case. kType: of a value that is no

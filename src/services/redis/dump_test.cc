@@ -12,6 +12,14 @@ namespace {
 using std::string_literals::operator""s;
 constexpr uint64_t kMost = 1 << 20;
 
+// A body with its version and a right sum.
+std::string Sealed(std::string body, uint16_t version = 10) {
+  for (const int i : {0, 8}) body.push_back(static_cast<char>(version >> i));
+  const uint64_t sum = DumpChecksum(body);
+  for (int i = 0; i < 64; i += 8) body.push_back(static_cast<char>(sum >> i));
+  return body;
+}
+
 std::string Restored(std::string_view dump, uint64_t most = kMost) {
   std::string data;
   const DumpError error = DecodeDump(dump, most, &data);
@@ -85,28 +93,30 @@ TEST(DumpTest, Damage_IsRefused) {
   }
 }
 
-// With a sum of 0, which is not compared, anything may come.
+// With a right sum, anything may come.
 TEST(DumpTest, HostilePayload_IsRefused) {
-  const std::string tail("\x0A\0\0\0\0\0\0\0\0\0", 10);
-  EXPECT_EQ(Restored("\x00\x03"s + "abc" + tail), "abc");
-  EXPECT_EQ(Restored("\x00\x04"s + "abc" + tail), "error 3") << "longer than it is";
-  EXPECT_EQ(Restored("\x00\x02"s + "abc" + tail), "error 3") << "shorter than it is";
-  EXPECT_EQ(Restored("\x01\x03"s + "abc" + tail), "error 2") << "a list";
-  EXPECT_EQ(Restored("\x00"s + tail), "error 3");
-  EXPECT_EQ(Restored(tail), "error 3");
-  EXPECT_EQ(Restored("\x00\x81\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF"s + tail), "error 3");
-  EXPECT_EQ(Restored("\x00\xC3\x02\x80\xFF\xFF\xFF\xFF"s + "ab" + tail), "error 4") << "a bomb";
-  EXPECT_EQ(Restored("\x00\xC3\x02\x80\x00\x0F\x00\x00"s + "ab" + tail), "error 3");
-  EXPECT_EQ(Restored("\x00\xC3\x02\x03\x20\x00"s + tail), "error 3") << "copies what is not there";
-  EXPECT_EQ(Restored("\x00\xC3\x04\x04\x00"s + "a\x20\x00"s + tail), "aaaa");
-  EXPECT_EQ(Restored("\x00\xC3\x04\x03\x00"s + "a\x20\x00"s + tail), "error 3") << "makes too much";
-  EXPECT_EQ(Restored("\x00\x03"s + "abc" + tail, 2), "error 4");
+  EXPECT_EQ(Restored(Sealed("\x00\x03"s + "abc")), "abc");
+  EXPECT_EQ(Restored(Sealed("\x00\x04"s + "abc")), "error 3") << "longer than it is";
+  EXPECT_EQ(Restored(Sealed("\x00\x02"s + "abc")), "error 3") << "shorter than it is";
+  EXPECT_EQ(Restored(Sealed("\x01\x03"s + "abc")), "error 2") << "a list";
+  EXPECT_EQ(Restored(Sealed("\x00"s)), "error 3");
+  EXPECT_EQ(Restored(Sealed("")), "error 3");
+  EXPECT_EQ(Restored(Sealed("\x00\x81\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF"s)), "error 3");
+  EXPECT_EQ(Restored(Sealed("\x00\xC3\x02\x80\xFF\xFF\xFF\xFF"s + "ab")), "error 4") << "a bomb";
+  EXPECT_EQ(Restored(Sealed("\x00\xC3\x02\x80\x00\x0F\x00\x00"s + "ab")), "error 3");
+  EXPECT_EQ(Restored(Sealed("\x00\xC3\x02\x03\x20\x00"s)), "error 3") << "copies what is not there";
+  EXPECT_EQ(Restored(Sealed("\x00\xC3\x04\x04\x00"s + "a\x20\x00"s)), "aaaa");
+  EXPECT_EQ(Restored(Sealed("\x00\xC3\x04\x03\x00"s + "a\x20\x00"s)), "error 3")
+      << "makes too much";
+  EXPECT_EQ(Restored(Sealed("\x00\x03"s + "abc"), 2), "error 4");
+  EXPECT_EQ(Restored(Sealed("\x00\x03"s + "abc", 999)), "error 1") << "of which version?";
+  EXPECT_EQ(Restored("\x00\x03"s + "abc\x0A" + std::string(9, '\0')), "error 1") << "no sum";
   std::mt19937_64 random(testing_util::TestSeed());
   for (int i = 0; i < 20'000; ++i) {
     std::string bytes("\0\xC3", 2);
     for (size_t n = random() % 40; n > 0; --n) bytes.push_back(static_cast<char>(random()));
     std::string data;
-    if (DecodeDump(bytes + tail, kMost, &data) == DumpError::kNone) {
+    if (DecodeDump(Sealed(bytes), kMost, &data) == DumpError::kNone) {
       EXPECT_LE(data.size(), kMost);
     }
   }

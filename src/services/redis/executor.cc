@@ -388,8 +388,11 @@ Executor::Stop Executor::Transact(Session* session, const CommandInfo& command, 
   for (const auto& queued : session->queue) {
     commands.push_back({queued->command, &queued->request.arguments()});
   }
+  Stop stop = Stop::kEnd;
   const auto other = [&](const Keyspace::Queued& queued, ReplyWriter* r) {
-    RunConnectionCommand(session, *queued.command, *queued.args, r);
+    if (RunConnectionCommand(session, *queued.command, *queued.args, r) == Stop::kClose) {
+      stop = Stop::kClose;
+    }
   };
   const CpuScope scope(CpuComponent::kStore);
   const size_t begin = reply->out()->size();
@@ -400,7 +403,7 @@ Executor::Stop Executor::Transact(Session* session, const CommandInfo& command, 
     if (done) facts_->command_stats.Add(queued.command->id, 1, 0, false);
   }
   session->EndMulti();
-  return Stop::kEnd;
+  return stop;
 }
 
 Executor::Stop Executor::Watch(Session* session, const Arguments& args, bool may_block,

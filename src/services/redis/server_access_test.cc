@@ -180,6 +180,11 @@ TEST_F(ServerAccessTest, Acl_TellsOfUsers_OnlyToWhoMayAdminister) {
   for (const char* sub : {"list", "users", "getuser boss", "dryrun boss get a", "setuser x"}) {
     EXPECT_THAT(client.Ask(std::string("acl ") + sub), StartsWith("-NOPERM User default")) << sub;
   }
+  for (const char* sub : {"list", "kill user boss", "kill type normal skipme no"}) {
+    EXPECT_THAT(client.Ask(std::string("client ") + sub), StartsWith("-NOPERM User default"))
+        << sub;
+  }
+  EXPECT_THAT(client.Ask("client setname " + std::string(1025, 'n')), StartsWith("-ERR"));
   EXPECT_THAT(client.Ask("acl cat"), HasSubstr("keyspace"));
   EXPECT_THAT(client.Ask("acl cat transaction"), HasSubstr("multi"));
   EXPECT_THAT(client.Ask("acl cat odd"), HasSubstr("Unknown category 'odd'"));

@@ -374,10 +374,19 @@ TEST_F(ServerTest, ClientKill_Filters_EndMatchingClients) {
   EXPECT_THAT(me.Ask("client kill id 1 addr"), StartsWith("-ERR syntax error"));
   EXPECT_EQ(me.Ask("client unblock " + mine), ":0\r\n");
   EXPECT_THAT(me.Ask("client unblock " + mine + " now"), HasSubstr("TIMEOUT or ERROR"));
-  // Itself after the reply, but not what it sent behind it.
-  me.Send("client kill id " + mine + " skipme no\r\nping\r\n");
-  EXPECT_EQ(me.Receive(), ":1\r\n");
+  BlockingClient f(port());
+  f.Send("multi\r\nclient kill id " + id(me) + "\r\nexec\r\n");
+  for (int i = 0; i < 3; ++i) f.Receive();
   EXPECT_EQ(me.Receive(), "");
+  // Itself after the reply, but not what it sent behind it.
+  f.Send("client kill id " + id(f) + " skipme no\r\nping\r\n");
+  EXPECT_EQ(f.Receive(), ":1\r\n");
+  EXPECT_EQ(f.Receive(), "");
+  BlockingClient g(port());
+  g.Send("multi\r\nclient kill id " + id(g) + " skipme no\r\nexec\r\nping\r\n");
+  for (const char* reply : {"+OK\r\n", "+QUEUED\r\n", "*1\r\n:1\r\n", ""}) {
+    EXPECT_EQ(g.Receive(), reply);
+  }
 }
 
 // Its agent would only connect again.

@@ -3,7 +3,8 @@
 namespace pulse::redis {
 
 bool IsClientName(std::string_view name) {
-  return std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c <= '~'; });
+  return name.size() <= kMostNameBytes &&
+         std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c <= '~'; });
 }
 
 uint64_t Clients::Add(ClientFacts facts, std::function<void()> end) {

@@ -35,7 +35,9 @@ struct ClientFacts {
   int protocol = 2;
 };
 
-// What a client may call itself: it is shown in lists of one line each.
+// What a client may call itself, and its library: it is shown in lists of one line each, and kept
+// for each client.
+inline constexpr size_t kMostNameBytes = 1024;
 bool IsClientName(std::string_view name);
 
 class Clients {

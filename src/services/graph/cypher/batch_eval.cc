@@ -443,6 +443,18 @@ bool BatchEval::Truths(const Expr& e, const BatchInput& in, std::span<const uint
       return true;
     }
     case Expr::Kind::kChain: {
+      // An operand in the middle is evaluated once: another time it may be another value.
+      const auto steady = [](const ExprPtr& kid) {
+        return kid->kind == Expr::Kind::kLiteral || kid->kind == Expr::Kind::kParameter ||
+               kid->kind == Expr::Kind::kVariable ||
+               (kid->kind == Expr::Kind::kProperty && kid->kids[0]->kind == Expr::Kind::kVariable);
+      };
+      if (!std::all_of(e.kids.begin() + 1, e.kids.end() - 1, steady)) {
+        Operand result;
+        if (!RowByRow(e, in, rows, &result)) return false;
+        for (size_t i = 0; i < rows.size(); ++i) (*out)[i] = TruthOf(result.At(i));
+        return true;
+      }
       // Behind a comparison that is false nothing is evaluated.
       std::vector<uint32_t> left(rows.begin(), rows.end()), places(rows.size());
       std::iota(places.begin(), places.end(), 0);

@@ -38,10 +38,10 @@ struct ExecuteOptions {
   const std::atomic<bool>* cancelled = nullptr;  // set by others to end the query
   // Asked now and then by the thread that executes; true ends the query. Null: not asked.
   const std::function<bool()>* interrupted = nullptr;
-  const Caller* caller = nullptr;  // for procedures; the engine does not look at it
+  const Caller* caller = nullptr;     // for procedures; the engine does not look at it
   const OpenCsv* open_csv = nullptr;  // files of LOAD CSV; null: it is refused
-  StepRows* profile = nullptr;     // what each step gives is added; null: it is not counted
-  uint64_t random_seed = 0;        // of rand(); 0: from the clock
+  StepRows* profile = nullptr;        // what each step gives is added; null: it is not counted
+  uint64_t random_seed = 0;           // of rand(); 0: from the clock
   // Rows from which on expressions are evaluated for all at once: fewer do not pay for it. Tests
   // compare.
   size_t columns_from = 4;

@@ -7,6 +7,7 @@
 
 #include "base/testing.h"
 #include "services/graph/model/test_memory_graph.h"
+#include "services/graph/model/text.h"
 #include "services/graph/syntax/error.h"
 
 namespace pulse::cypher {
@@ -67,6 +68,36 @@ TEST_F(Engine, EndlessQueries_LimitOfTime_End) {
         "MATCH (n) RETURN [(n)-[*]->(m) | m]"}) {
     EXPECT_EQ(Run(query), "error LimitExceeded") << query;
     EXPECT_EQ(status_.code(), absl::StatusCode::kDeadlineExceeded) << query << status_;
+  }
+}
+
+// The scans of a plan lie in each other's frames.
+TEST_F(Engine, ManyScans_EndByLimitsNotByTheStack) {
+  ASSERT_EQ(Run("UNWIND range(1, 3000) AS i CREATE (:A {x: i})"), "");
+  options_.limits.memory_bytes = 64 << 20;
+  int64_t now = 0;
+  options_.monotonic_nanos = [&now] { return now += 1'000'000; };
+  options_.limits.nanos = 5'000'000'000;
+  std::string query, patterns;
+  for (int i = 0; i < 1900; ++i) query += Concat("MATCH (a", i, ":A) ");
+  EXPECT_EQ(Run(query + "RETURN sum(a0.x + a1899.x)"), "error LimitExceeded");
+  for (int i = 0; i < 5000; ++i) patterns += Concat(i == 0 ? "(" : ", (", "b", i, ":A)");
+  EXPECT_EQ(Run("MATCH " + patterns + " RETURN count(*)"), "error UnexpectedSyntax");
+}
+
+TEST_F(Engine, Chains_MiddleIsEvaluatedOnce) {
+  EXPECT_EQ(Run("UNWIND range(1, 1000) AS x WITH x WHERE 0.5 < rand() < 0.5 RETURN count(*)"), "0");
+  EXPECT_EQ(Run("UNWIND range(1, 1000) AS x WITH x WHERE 1 < x + 1 < 11 RETURN count(*)"), "9");
+}
+
+TEST_F(Engine, GreedyAggregates_LimitOfMemory_End) {
+  options_.limits.memory_bytes = 4 << 20;
+  for (const char* query : {"UNWIND range(1, 20000) AS g WITH g, max(reduce(s = toString(g), i IN "
+                            "range(1, 6) | s + s)) "
+                            "AS m RETURN count(*)",
+                            "UNWIND range(1, 100000) AS g WITH g, stDev(g) AS m RETURN count(*)"}) {
+    EXPECT_EQ(Run(query), "error LimitExceeded") << query;
+    EXPECT_EQ(status_.code(), absl::StatusCode::kResourceExhausted) << query << status_;
   }
 }
 

@@ -57,6 +57,8 @@ class Rows {
   void Resize(size_t count) { count_ = count; }
   void clear() { count_ = 0; }
   size_t Bytes() const { return count_ * width_ * sizeof(Value); }
+  // What it takes, cleared or not; without what the values refer to.
+  size_t Held() const { return slots_.size() * sizeof(Value); }
 
  private:
   size_t width_;
@@ -95,7 +97,11 @@ class Operator {
   Value* NewRow(const Value* base) {
     if (out_.full() && !Flush()) return nullptr;
     if (!ctx_.Tick()) return nullptr;
-    return step_->all_live ? out_.Add(base) : out_.Add(base, step_->live);
+    Value* const row = step_->all_live ? out_.Add(base) : out_.Add(base, step_->live);
+    if (const size_t held = out_.Held(); held != held_) {
+      if (!ctx_.Charge(static_cast<int64_t>(held - std::exchange(held_, held)))) return nullptr;
+    }
+    return row;
   }
   bool Flush() {
     if (out_.empty()) return !ctx_.failed();
@@ -110,6 +116,9 @@ class Operator {
   Runtime* const runtime_;
   Operator* const next_;
   Rows out_;
+
+ private:
+  size_t held_ = 0;  // by out_, as it was charged; it keeps its memory
 };
 
 // The operators of some steps, from the first to a sink that lives elsewhere.

@@ -233,6 +233,12 @@ class AggregateOperator : public Operator {
     }
   }
 
+  // As the minimum or maximum.
+  void Keep(AggregateState* state, Value v) {
+    Charge(static_cast<int64_t>(v.Bytes()) - static_cast<int64_t>(state->sum.Bytes()));
+    state->sum = std::move(v);
+  }
+
   AggregateState& StateOf(size_t group, size_t a) {
     return states_[group * step().aggregates.size() + a];
   }
@@ -284,10 +290,10 @@ class AggregateOperator : public Operator {
             state->sum.is_null() ? std::move(v) : Arithmetic(Op::kAdd, state->sum, v, ctx_);
         return;
       case Aggregate::kMin:
-        if (state->sum.is_null() || Order(v, state->sum) < 0) state->sum = std::move(v);
+        if (state->sum.is_null() || Order(v, state->sum) < 0) Keep(state, std::move(v));
         return;
       case Aggregate::kMax:
-        if (state->sum.is_null() || Order(v, state->sum) > 0) state->sum = std::move(v);
+        if (state->sum.is_null() || Order(v, state->sum) > 0) Keep(state, std::move(v));
         return;
       case Aggregate::kCollect:
         Charge(static_cast<int64_t>(v.Bytes()));
@@ -302,6 +308,7 @@ class AggregateOperator : public Operator {
       ctx_.TypeError(Concat(e.function->name, "() does not take a ", TypeName(v.type())));
       return;
     }
+    if (state->more == nullptr) Charge(sizeof(AggregateState::More));
     AggregateState::More& more = state->Rest();
     if (kind == Aggregate::kStDev || kind == Aggregate::kStDevP) {
       const double delta = v.as_number() - more.mean;

@@ -29,21 +29,22 @@ class ScanOperator : public Operator {
       label = ctx_.Label(step().label);
       if (label == kNoToken) return true;
     }
-    NodeId nodes[kGraphBatch];
+    nodes_.resize(kGraphBatch);
     uint64_t position = 0;
     while (true) {
-      const auto count = ctx_.graph->ScanNodes(label, &position, nodes);
+      const auto count = ctx_.graph->ScanNodes(label, &position, nodes_);
       if (!ctx_.Check(count.status())) return false;
       if (*count == 0) return true;
       if (!filter_.empty()) {
-        if (!filter_.Select({nodes, *count}, ctx_, &selected_) || !ctx_.Tick(*count)) return false;
+        if (!filter_.Select({nodes_.data(), *count}, ctx_, &selected_) || !ctx_.Tick(*count))
+          return false;
         for (const uint32_t i : selected_) {
-          if (!Emit(row, nodes[i])) return false;
+          if (!Emit(row, nodes_[i])) return false;
         }
         continue;
       }
       for (size_t i = 0; i < *count; ++i) {
-        if (!Emit(row, nodes[i])) return false;
+        if (!Emit(row, nodes_[i])) return false;
       }
     }
   }
@@ -70,6 +71,7 @@ class ScanOperator : public Operator {
   }
 
   BatchFilter filter_;
+  std::vector<NodeId> nodes_;  // not on the stack, where the scans of a plan lie in each other
   std::vector<uint32_t> selected_;
   std::vector<NodeId> found_;
 };

@@ -6,13 +6,32 @@ namespace pulse::cypher {
 namespace {
 
 std::string_view KindName(Step::Kind kind) {
-  static constexpr std::string_view kNames[] = {
-      "Scan",     "Expand",   "ExpandVariable", "ShortestPath", "FromRelationship", "Filter",
-      "Path",     "Optional", "Project",        "Aggregate",    "AggregateColumns", "CountPaths",
-      "Distinct", "Sort",     "Skip",           "Limit",        "Unwind",           "LoadCsv",
-      "Procedure",
-      "Subquery", "Create",   "Merge",          "Set",          "Delete",           "Foreach",
-      "Eager"};
+  static constexpr std::string_view kNames[] = {"Scan",
+                                                "Expand",
+                                                "ExpandVariable",
+                                                "ShortestPath",
+                                                "FromRelationship",
+                                                "Filter",
+                                                "Path",
+                                                "Optional",
+                                                "Project",
+                                                "Aggregate",
+                                                "AggregateColumns",
+                                                "CountPaths",
+                                                "Distinct",
+                                                "Sort",
+                                                "Skip",
+                                                "Limit",
+                                                "Unwind",
+                                                "LoadCsv",
+                                                "Procedure",
+                                                "Subquery",
+                                                "Create",
+                                                "Merge",
+                                                "Set",
+                                                "Delete",
+                                                "Foreach",
+                                                "Eager"};
   return kNames[static_cast<int>(kind)];
 }
 

@@ -11,6 +11,17 @@ namespace {
 
 // The stack of an execution grows by a frame or two for each step.
 constexpr size_t kMaxClauses = 2000;
+constexpr size_t kMaxSteps = 4000;
+
+size_t CountSteps(const Steps& steps) {
+  size_t count = steps.size();
+  for (const Step& step : steps) {
+    count += CountSteps(step.inner);
+    if (step.subplan == nullptr) continue;
+    for (const Plan::Branch& branch : step.subplan->branches) count += CountSteps(branch.steps);
+  }
+  return count;
+}
 
 }  // namespace
 
@@ -26,6 +37,12 @@ absl::StatusOr<std::shared_ptr<const Plan>> MakePlan(std::string_view query, con
   plan->profile = plan->query->profile;
   const absl::Status status = Planner(query, view, procedures, options, plan.get()).Run();
   if (!status.ok()) return status;
+  size_t steps = 0;
+  for (const Plan::Branch& branch : plan->branches) steps += CountSteps(branch.steps);
+  if (steps > kMaxSteps) {
+    return CompileError("SyntaxError", "UnexpectedSyntax",
+                        Concat("the query has more than ", kMaxSteps, " steps"));
+  }
   if (plan->explain) plan->columns.assign(1, "plan");
   return std::shared_ptr<const Plan>(std::move(plan));
 }

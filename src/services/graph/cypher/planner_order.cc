@@ -13,6 +13,8 @@ namespace {
 constexpr double kLookCost = 1, kRowCost = 2;
 // Hops of a relationship of variable length, which is a guess.
 constexpr double kVariableHops = 3;
+// Parts of a pattern, or hops of one, for which an order is chosen.
+constexpr size_t kMostCompared = 64;
 
 Direction Walked(const EdgePattern& edge, bool forward) {
   if (forward || edge.direction == Direction::kBoth) return edge.direction;
@@ -104,6 +106,8 @@ Planner::WalkOrder Planner::ChooseOrder(const Pattern& pattern, const std::vecto
   const PatternPart& part = pattern[best.part];
   const bool large = view_.NodeCount(kNoToken) >= options_.statistics_from;
   const bool plain = part.kind == PatternPart::Kind::kPlain && state.relisted.empty();
+  // Each choice looks at all that are left.
+  if (pattern.size() > kMostCompared || part.edges.size() > kMostCompared) return best;
   if (!options_.shortcuts || !large || !plain) return best;
   Statistics statistics(view_);
   std::map<Slot, double> shares;

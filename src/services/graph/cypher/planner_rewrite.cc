@@ -3,6 +3,7 @@
 // Both are for predicates that have no errors (IsPurePredicate) alone, and change no result.
 #include <algorithm>
 #include <functional>
+#include <map>
 
 #include "services/graph/cypher/batch_eval.h"
 #include "services/graph/cypher/planner.h"
@@ -15,6 +16,8 @@ namespace {
 constexpr size_t kMostAlternatives = 16;
 
 using Names = std::set<std::string>;
+// Regular expressions, and whether they are sound: a predicate is looked at for each clause.
+using Patterns = std::map<std::string, bool>;
 
 bool IsOperand(const Expr& e, Names* names) {
   if (e.kind == Expr::Kind::kLiteral || e.kind == Expr::Kind::kParameter) return true;
@@ -31,9 +34,9 @@ bool IsLiterals(const Expr& e) {
 }
 
 // A pure predicate, before it is bound, and the names of its variables.
-bool IsPureText(const Expr& e, Names* names) {
+bool IsPureText(const Expr& e, Names* names, Patterns* patterns) {
   if (e.kind == Expr::Kind::kUnary) {
-    if (e.op == Op::kNot) return IsPureText(*e.kids[0], names);
+    if (e.op == Op::kNot) return IsPureText(*e.kids[0], names, patterns);
     return (e.op == Op::kIsNull || e.op == Op::kIsNotNull) && IsOperand(*e.kids[0], names);
   }
   const auto operand = [names](const Expr& kid) {
@@ -46,14 +49,17 @@ bool IsPureText(const Expr& e, Names* names) {
   if (e.kind != Expr::Kind::kBinary) return false;
   const Expr &left = *e.kids[0], &right = *e.kids[1];
   if (e.op == Op::kAnd || e.op == Op::kOr || e.op == Op::kXor) {
-    return IsPureText(left, names) && IsPureText(right, names);
+    return IsPureText(left, names, patterns) && IsPureText(right, names, patterns);
   }
   if (!operand(left)) return false;
   if (IsComparison(e.op)) return operand(right);
   if (e.op == Op::kIn) return IsLiterals(right);
   if (!IsStringTest(e.op) || right.kind != Expr::Kind::kLiteral) return false;
-  return e.op != Op::kRegex ||
-         (right.value.is_string() && RegexPattern(right.value.as_string()).error().empty());
+  if (e.op != Op::kRegex) return true;
+  if (!right.value.is_string()) return false;
+  const auto [it, fresh] = patterns->try_emplace(right.value.as_string(), false);
+  if (fresh) it->second = RegexPattern(it->first).error().empty();
+  return it->second;
 }
 
 // Of a pure predicate that is not bound.
@@ -97,7 +103,8 @@ void Flatten(const Expr& e, Op op, std::vector<const Expr*>* out) {
 }
 
 // Of (a.x = 1 AND b.y = 2) OR (a.x = 3 AND b.y = 4): a.x = 1 OR a.x = 3, and the same of b.
-void AddImplied(const Expr& either, const Names& known, std::vector<ExprPtr>* out) {
+void AddImplied(const Expr& either, const Names& known, Patterns* patterns,
+                std::vector<ExprPtr>* out) {
   std::vector<const Expr*> alternatives;
   Flatten(either, Op::kOr, &alternatives);
   if (alternatives.size() < 2 || alternatives.size() > kMostAlternatives) return;
@@ -112,7 +119,7 @@ void AddImplied(const Expr& either, const Names& known, std::vector<ExprPtr>* ou
     std::map<std::string, ExprPtr> here;
     for (const Expr* part : parts) {
       Names names;
-      if (!IsPureText(*part, &names) || names.size() != 1) continue;
+      if (!IsPureText(*part, &names, patterns) || names.size() != 1) continue;
       ExprPtr& all = here[*names.begin()];
       all = Joined(Op::kAnd, std::move(all), Clone(*part));
     }
@@ -187,6 +194,7 @@ bool ComputedNow(const Expr& call, Value* out) {
 }
 
 void Planner::RewriteMatches(std::vector<Clause>* clauses) {
+  Patterns patterns;
   Names known;  // of this MATCH, and of those right before it
   for (size_t i = 0; i < clauses->size(); ++i) {
     Clause& clause = (*clauses)[i];
@@ -197,7 +205,7 @@ void Planner::RewriteMatches(std::vector<Clause>* clauses) {
     std::vector<const Expr*> conjuncts;
     std::vector<ExprPtr> implied;
     Flatten(*clause.where, Op::kAnd, &conjuncts);
-    for (const Expr* conjunct : conjuncts) AddImplied(*conjunct, known, &implied);
+    for (const Expr* conjunct : conjuncts) AddImplied(*conjunct, known, &patterns, &implied);
     for (ExprPtr& predicate : implied) {
       if (clause.where->depth >= kMaxExprDepth) break;
       clause.where = Joined(Op::kAnd, std::move(clause.where), std::move(predicate));
@@ -210,7 +218,7 @@ void Planner::RewriteMatches(std::vector<Clause>* clauses) {
     TakeConjuncts(&later.where, [&](ExprPtr* conjunct) {
       Names names;
       const bool deep = earlier.where != nullptr && earlier.where->depth >= kMaxExprDepth;
-      if (deep || !IsPureText(**conjunct, &names) || names.empty() ||
+      if (deep || !IsPureText(**conjunct, &names, &patterns) || names.empty() ||
           !std::includes(found.begin(), found.end(), names.begin(), names.end())) {
         return false;
       }

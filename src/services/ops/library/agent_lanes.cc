@@ -19,15 +19,18 @@ std::string KeyOf(const EngineOrder& order) {
 
 class AgentLanes::Lane : public Engine {
  public:
-  Lane(AgentLanes* owner, EngineTraits traits, Shared remote, MakeLocal make_local)
+  Lane(AgentLanes* owner, EngineTraits traits, const EngineOrder& order, MakeLocal make_local)
       : Engine(std::move(traits)),
         owner_(owner),
-        remote_(std::move(remote)),
+        order_(order),
+        key_(KeyOf(order)),
         make_local_(std::move(make_local)) {}
 
   absl::Status Process(int, const Chunk& chunk, Result& result) override {
-    if (remote_ != nullptr && !(owner_->lost() && owner_->host_may_)) {
-      const absl::Status status = remote_->Process(0, chunk, result);
+    // For this chunk alone: lanes are kept for ever, and the agent has room for few engines.
+    PULSE_ASSIGN_OR_RETURN(const Shared remote, owner_->Find(key_, order_, make_local_));
+    if (remote != nullptr && !(owner_->lost() && owner_->host_may_)) {
+      const absl::Status status = remote->Process(0, chunk, result);
       if (status.ok()) {
         owner_->done_.fetch_add(1, std::memory_order_relaxed);
         return status;
@@ -49,7 +52,8 @@ class AgentLanes::Lane : public Engine {
 
  private:
   AgentLanes* const owner_;
-  const Shared remote_;  // null: the agent does not do this
+  const EngineOrder order_;
+  const std::string key_;
   const MakeLocal make_local_;
   std::unique_ptr<Engine> local_;
 };
@@ -59,9 +63,9 @@ void AgentLanes::Lose(const absl::Status& why) {
   LogOnce("ops agent lost", absl::StrCat(why.message(), "; the host does all by itself"));
 }
 
-absl::StatusOr<AgentLanes::Shared> AgentLanes::Find(const EngineOrder& order,
+absl::StatusOr<AgentLanes::Shared> AgentLanes::Find(const std::string& key,
+                                                    const EngineOrder& order,
                                                     const MakeLocal& local) {
-  const std::string key = KeyOf(order);
   const std::lock_guard lock(mutex_);
   const auto it =
       std::find_if(kept_.begin(), kept_.end(), [&](const auto& one) { return one.first == key; });
@@ -70,6 +74,8 @@ absl::StatusOr<AgentLanes::Shared> AgentLanes::Find(const EngineOrder& order,
     return kept_.front().second;
   }
   if (lost() && host_may_) return Shared();
+  // First, so that the agent has room.
+  if (kept_.size() >= kMostKept) kept_.pop_back();
   auto made = agent_->Make(order, {"agent", Side::kAgent, 1, {}}, local);
   if (!made.ok()) {
     if (absl::IsUnavailable(made.status())) Lose(made.status());
@@ -79,16 +85,18 @@ absl::StatusOr<AgentLanes::Shared> AgentLanes::Find(const EngineOrder& order,
               absl::StrCat(made.status().message(), "; the host does this operation by itself"));
     }
   }
-  if (kept_.size() >= kMostKept) kept_.pop_back();
+  // Others' orders take its room only now.
+  if (absl::IsResourceExhausted(made.status())) return Shared();
   kept_.emplace_front(key, made.ok() ? Shared(*std::move(made)) : Shared());
   return kept_.front().second;
 }
 
 absl::StatusOr<std::unique_ptr<Engine>> AgentLanes::Make(const EngineOrder& order,
                                                          EngineTraits traits, MakeLocal local) {
-  PULSE_ASSIGN_OR_RETURN(Shared remote, Find(order, local));
+  // Says at once what the agent does not do where the host may not.
+  PULSE_RETURN_IF_ERROR(Find(KeyOf(order), order, local).status());
   traits.lanes = 1;
-  return std::make_unique<Lane>(this, std::move(traits), std::move(remote), std::move(local));
+  return std::make_unique<Lane>(this, std::move(traits), order, std::move(local));
 }
 
 }  // namespace pulse::ops

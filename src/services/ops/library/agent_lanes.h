@@ -44,7 +44,9 @@ class AgentLanes : public EngineSupplier {
   class Lane;
   using Shared = std::shared_ptr<Engine>;
 
-  absl::StatusOr<Shared> Find(const EngineOrder& order, const MakeLocal& local);
+  // Null: the agent does not do this, or not now.
+  absl::StatusOr<Shared> Find(const std::string& key, const EngineOrder& order,
+                              const MakeLocal& local);
   void Lose(const absl::Status& why);
 
   const std::shared_ptr<EngineSupplier> agent_;

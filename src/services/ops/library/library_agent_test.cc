@@ -143,6 +143,30 @@ TEST(OpsLibraryAgentTest, Submit_ToAnAgentAlone_AllOperationsAreDoneThere) {
   EXPECT_EQ(counts.agent_lost, 0);
 }
 
+// The agent has room for sixteen at a time.
+TEST(OpsLibraryAgentTest, Submit_ManyKindsOfOrders_AllAreDoneByTheAgent) {
+  const BatchAgent agent;
+  const Operators operators = agent.Open("agent", nullptr);
+  ASSERT_TRUE(operators);
+  const std::string data = MakeData(Kind::kMixed, 20'000, TestSeed());
+  uint64_t submitted = 0;
+  for (int round = 0; round < 2; ++round) {
+    for (const int format : {PULSE_OPS_GZIP, PULSE_OPS_ZLIB, PULSE_OPS_ZSTD, PULSE_OPS_LZ4}) {
+      for (int level = 1; level <= 9; ++level, ++submitted) {
+        Request pack(PULSE_OPS_COMPRESS);
+        pack.format = format;
+        pack.level = level;
+        pack.From(data);
+        const Result packed = operators.Submit(pack).get();
+        ASSERT_TRUE(packed.ok()) << format << " at " << level << ": " << packed.message();
+      }
+    }
+  }
+  const pulse_ops_counts counts = CountsOf(operators);
+  EXPECT_EQ(counts.done_by_agent, submitted);
+  EXPECT_EQ(counts.fallback_chunks, 0u);
+}
+
 TEST(OpsLibraryAgentTest, Submit_AgentDiesWithinABatch_HostDoesTheRestAndCounts) {
   BatchAgent agent;
   const std::string cpu = std::to_string(MyCpus().front());

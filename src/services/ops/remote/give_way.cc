@@ -72,6 +72,8 @@ void GiveWay::OnWindow(int64_t now, double cost) {
   if (windows_ >= options_.compared && alone_ > 0 && beside_ > options_.slower * alone_ &&
       level_ != Level::kNone) {
     ++raised_;
+    // What has held for long is a new beginning.
+    if (level_ == Level::kAll && now - all_since_ > options_.last_retry) retry_ = 0;
     retry_ = retry_ == 0 ? options_.first_retry : std::min(2 * retry_, options_.last_retry);
     retry_at_ = now + retry_;
     GoTo(level_ == Level::kAll ? Level::kLight : Level::kNone, now);
@@ -84,8 +86,7 @@ void GiveWay::OnWindow(int64_t now, double cost) {
 }
 
 void GiveWay::GoTo(Level level, int64_t now) {
-  // A level that has held for long is a new beginning.
-  if (level < level_ && level == Level::kAll && now - retry_at_ > options_.last_retry) retry_ = 0;
+  if (level == Level::kAll) all_since_ = now;
   level_ = level;
   beside_ = 0;
   windows_ = 0;

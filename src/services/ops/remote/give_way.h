@@ -82,6 +82,7 @@ class GiveWay {
   int64_t last_alone_ = 0;
   int64_t retry_at_ = 0;
   int64_t retry_ = 0;
+  int64_t all_since_ = 0;  // when it last went down to kAll
   uint64_t raised_ = 0;
 };
 
