@@ -36,9 +36,11 @@ class RunFile : public RunSink {
 // What a stretch of maintenance took.
 class Meter {
  public:
-  EngineOutcome Of(const EngineChoice& choice) const {
+  EngineOutcome Of(const EngineChoice& choice, const ExecutorStats& copies) const {
     EngineOutcome out;
     out.name = choice.name;
+    // An engine that has done nothing of what it was asked for is none to choose again soon.
+    if (copies.fallback_bytes > 0 && copies.engine_bytes == 0) out.fell_back = copies.last_failure;
     out.nanos = NowNanos() - wall_;
     out.cpu_nanos = ThreadCpuNanos() - cpu_;
     return out;
@@ -166,7 +168,7 @@ absl::StatusOr<std::optional<Run>> StoreImpl::WriteRun(
     PlanExecutor executor(choice.engine.get());
     executor.Start(plan.copies);
     PULSE_RETURN_IF_ERROR(executor.Wait());
-    engines_->Report(work, meter.Of(choice));
+    engines_->Report(work, meter.Of(choice, executor.stats()));
   }
   const std::string name = NewFile(".run");
   {
@@ -360,7 +362,7 @@ absl::StatusOr<MergeStats> StoreImpl::MergeToFile(std::span<const Run> inputs,
     }
     if (merged.ok()) {
       PULSE_RETURN_IF_ERROR(file->Sync());
-      engines_->Report(work, meter.Of(choice));
+      engines_->Report(work, meter.Of(choice, {}));
       std::lock_guard lock(stats_mu_);
       ++stats_.merges_elsewhere;
       return merged;
@@ -380,8 +382,8 @@ absl::StatusOr<MergeStats> StoreImpl::MergeToFile(std::span<const Run> inputs,
   PULSE_ASSIGN_OR_RETURN(const MergeResult result,
                          MergeRuns(readers, options, choice.engine.get(), &sink));
   PULSE_RETURN_IF_ERROR(file->Sync());
-  EngineOutcome outcome = meter.Of(choice);
-  outcome.fell_back = fell_back;
+  EngineOutcome outcome = meter.Of(choice, result.stats.copies);
+  if (!fell_back.ok()) outcome.fell_back = fell_back;
   engines_->Report(work, outcome);
   return result.stats;
 }
