@@ -104,7 +104,7 @@ TEST(AgentMerge, RandomRuns_AreMergedAsByTheHost) {
     const bool window = random() % 2 == 0;
     const size_t room = expected.size() + random() % 100'000;
     const UniqueFd output =
-        window ? MemoryFile(std::string(room, 'x'), F_SEAL_SHRINK | F_SEAL_GROW) : MemoryFile("");
+        window ? MemoryFile(std::string(room, 'x'), kOutputSeals) : MemoryFile("");
     StringSink sink;
     const auto merged = merger.Merge(inputs.Job(&sink, output.get(), options));
     ASSERT_TRUE(merged.ok()) << merged.status();
@@ -347,7 +347,7 @@ TEST(HostileHost, OutputOfAnySize_IsWrittenAndNotFilled) {
   const TestInputs inputs = RandomInputs(&random, 2, 300, 600);
   const UniqueFd output = MemoryFile("");
   ASSERT_EQ(ftruncate(output.get(), int64_t{80} << 20), 0);
-  ASSERT_EQ(fcntl(output.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
+  ASSERT_EQ(fcntl(output.get(), F_ADD_SEALS, kOutputSeals), 0);
   StringSink sink;
   const auto merged = merger.Merge(inputs.Job(&sink, output.get(), {}));
   ASSERT_TRUE(merged.ok()) << merged.status();
@@ -379,8 +379,10 @@ TEST(SharedMappings, OfSeveralHosts_KeepNoMoreThanTheyMayTogether) {
   }
   {
     SharedMappings mine(std::make_shared<MappingBudget>(uint64_t{3} << 20));
-    EXPECT_EQ(mine.ForWriting(MemoryFile(std::string(8192, 'x'), F_SEAL_SHRINK).get(), 8191).data,
-              nullptr);
+    const UniqueFd output = MemoryFile(std::string(8192, 'x'), kOutputSeals);
+    EXPECT_NE(mine.ForWriting(output.get(), 8192).data, nullptr);
+    const UniqueFd larger = MemoryFile(std::string(8192, 'x'), kOutputSeals);
+    EXPECT_EQ(mine.ForWriting(larger.get(), 8191).data, nullptr);
   }
   EXPECT_EQ(budget->used, uint64_t{3} << 20);
 }

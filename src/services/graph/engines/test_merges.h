@@ -27,6 +27,9 @@
 
 namespace pulse::graph::engines {
 
+// Memory of a size that stays, which the agent maps as an output.
+inline constexpr int kOutputSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
 inline UniqueFd MemoryFile(const std::string& bytes, int seals = 0) {
   UniqueFd fd(memfd_create("pulse-test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   EXPECT_TRUE(WriteAt(fd.get(), bytes, 0, "a test's memory").ok());
