@@ -77,7 +77,7 @@ TEST(AgentKilled, InMidCompaction_IsUnavailableAndTheHostCanGoOn) {
   // One that hangs, in a compaction and as a whole.
   agent.Kill();
   agent.Start(1);
-  AgentMerger impatient({agent.socket(), /*silence_ms=*/1000});
+  AgentMerger impatient({agent.socket(), /*silence_ms=*/2000});
   ASSERT_TRUE(Eventually([&] { return impatient.Connect().ok(); }));
   StringSink sink;
   const UniqueFd output = MemoryFile("");
@@ -498,7 +498,8 @@ TEST(LyingAgent, AnyAnswer_IsUnavailableWithTheReason) {
           }
         });
       });
-      AgentMerger merger({agent.socket(), /*silence_ms=*/1500});
+      const bool waits = kind == kSilent || kind == kTrickles;
+      AgentMerger merger({agent.socket(), /*silence_ms=*/waits ? 2000 : 60'000});
       ASSERT_TRUE(Eventually([&] { return merger.Connect().ok(); }));
       StringSink sink;
       const UniqueFd output = MemoryFile("");
