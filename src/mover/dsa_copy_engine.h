@@ -26,7 +26,8 @@ namespace pulse {
 class DsaPortal {
  public:
   virtual ~DsaPortal() = default;
-  // One descriptor of 64 bytes, aligned to 64. False: the work queue is full; later.
+  // One descriptor of 64 bytes, aligned to 64. False: not taken. Mostly the work queue is full;
+  // one that others keep full, or that has gone, never takes any: who waits has an end.
   virtual bool Submit(const void* descriptor) = 0;
   virtual std::string Describe() const = 0;
 };

@@ -200,10 +200,25 @@ TEST_F(DsaDeviceTest, QueueThatCanBeUsed_TellsItsLimits) {
   const auto device = OpenDsaDevice(paths_);
   ASSERT_TRUE(device.ok()) << device.status();
   EXPECT_EQ(device->options.depth, 8u);
-  EXPECT_EQ(device->options.batch, 16u);
+  const bool written = device->portal->Describe().ends_with("by write()");
+  EXPECT_EQ(device->options.batch, written ? 1u : 16u);
   EXPECT_EQ(device->options.largest, 65536u);
   EXPECT_FALSE(device->options.touch_pages);
   EXPECT_THAT(device->portal->Describe(), HasSubstr("wq1.0"));
+}
+
+// As without CAP_SYS_RAWIO. The kernel takes no batches by write().
+TEST_F(DsaDeviceTest, QueueThatCannotBeMapped_IsWrittenToOneByOne) {
+  AddQueue("wq1.0", "enabled", "user");
+  std::filesystem::remove(paths_.devices + "/wq1.0");
+  ASSERT_EQ(mkfifo((paths_.devices + "/wq1.0").c_str(), 0600), 0);
+  std::ofstream(paths_.sysfs + "/wq1.0/max_batch_size") << "16\n";
+  auto device = OpenDsaDevice(paths_);
+  ASSERT_TRUE(device.ok()) << device.status();
+  EXPECT_THAT(device->portal->Describe(), HasSubstr("by write()"));
+  EXPECT_EQ(device->options.batch, 1u);
+  alignas(64) char descriptor[64] = {};
+  EXPECT_TRUE(device->portal->Submit(descriptor));
 }
 
 // What is there on this machine: a queue that copies, or a reason.

@@ -152,6 +152,8 @@ absl::StatusOr<DsaDevice> OpenQueue(const DsaPaths& paths, const std::string& qu
   if (write(fd.get(), nullptr, 0) < 0) {
     return ErrnoError(errno, "neither mapping nor writing to", path);
   }
+  // They refuse batches, whose descriptors they cannot check.
+  device.options.batch = 1;
   device.portal = std::make_unique<WrittenPortal>(std::move(fd), path);
   return device;
 }

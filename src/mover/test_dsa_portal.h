@@ -26,6 +26,7 @@ struct TestDsaFaults {
   uint32_t cut_batches = 0;  // of a thousand batches
   size_t size = 16;          // of the work queue
   uint64_t largest = uint64_t{2} << 20;
+  uint64_t takes = ~uint64_t{0};  // so many submissions, and then none
 };
 
 class TestDsaPortal : public DsaPortal {
@@ -50,10 +51,11 @@ class TestDsaPortal : public DsaPortal {
     if (reinterpret_cast<uintptr_t>(descriptor) % 64 != 0) ++counts_.wrong;
     std::memcpy(&desc, descriptor, sizeof(desc));
     const std::lock_guard lock(mu_);
-    if (queue_.size() >= faults_.size || Happens(faults_.full)) {
+    if (taken_ >= faults_.takes || queue_.size() >= faults_.size || Happens(faults_.full)) {
       ++counts_.full;
       return false;
     }
+    ++taken_;
     queue_.push_back(desc);
     wake_.notify_one();
     return true;
@@ -149,6 +151,7 @@ class TestDsaPortal : public DsaPortal {
   std::condition_variable wake_;
   std::mt19937_64 random_;
   std::vector<dsa_hw_desc> queue_;
+  uint64_t taken_ = 0;
   bool stop_ = false;
   std::thread thread_;  // last
 };

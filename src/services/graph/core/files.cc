@@ -1,6 +1,8 @@
 #include "services/graph/core/files.h"
 
 #include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -120,10 +122,22 @@ class OperatingSystem : public Files {
     PULSE_ASSIGN_OR_RETURN(RunBytes bytes, MapRun(path));
     return MappedFiles().Add(std::move(bytes));
   }
+  bool HasDescriptors() const override { return true; }
   absl::StatusOr<UniqueFd> Descriptor(const std::string& path) override {
     UniqueFd fd = OpenFile(path, O_RDONLY);
     if (!fd.valid()) return ErrnoError(errno, "opening", path);
     return fd;
+  }
+  absl::Status CheckUnwritten(const std::string& path) override {
+    PULSE_ASSIGN_OR_RETURN(const UniqueFd fd, Descriptor(path));
+    // A lease for reading is given where nobody can write. Closing gives it back; who opens the
+    // file for writing in between has a signal sent here, which is one that is ignored.
+    fcntl(fd.get(), F_SETSIG, SIGURG);
+    if (fcntl(fd.get(), F_SETLEASE, F_RDLCK) != 0 && errno == EAGAIN) {
+      return absl::UnavailableError(
+          cypher::Concat("somebody still has ", path, " open for writing"));
+    }
+    return absl::OkStatus();
   }
   absl::StatusOr<std::shared_ptr<void>> Lock(const std::string& path) override {
     UniqueFd fd = OpenFile(path, O_RDWR | O_CREAT, 0666);

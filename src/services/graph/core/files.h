@@ -44,8 +44,14 @@ class Files {
   // only until runs and checkpoints of some size were written: compactions read more than memory
   // may hold.
   virtual absl::StatusOr<RunBytes> Map(const std::string& path) = 0;
-  // For who else reads it, a process say. Not valid: files are in none.
-  virtual absl::StatusOr<UniqueFd> Descriptor(const std::string& /*path*/) { return UniqueFd(); }
+  // For who else reads it, a process say; where files have descriptors.
+  virtual bool HasDescriptors() const { return false; }
+  virtual absl::StatusOr<UniqueFd> Descriptor(const std::string& path) {
+    return absl::UnimplementedError(path + " has no descriptor");
+  }
+  // Unavailable: somebody has it open for writing, or mapped so, and might change it under its
+  // readers. OK also on file systems that do not tell.
+  virtual absl::Status CheckUnwritten(const std::string& /*path*/) { return absl::OkStatus(); }
   // Held as long as the result lives, and by one process; FailedPrecondition, and by whom, where
   // another one has it.
   virtual absl::StatusOr<std::shared_ptr<void>> Lock(const std::string& path) = 0;

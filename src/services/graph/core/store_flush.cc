@@ -1,13 +1,14 @@
-// Maintenance: flushes of layer 0, checkpoints, compaction, and what memory may forget.
+// Maintenance: flushes of layer 0, checkpoints, and what memory may forget; compaction is
+// store_merge.cc.
 #include <malloc.h>
 
 #include <algorithm>
 
-#include "base/clock.h"
 #include "base/errors.h"
 #include "base/log.h"
 #include "services/graph/core/checkpoint.h"
 #include "services/graph/core/store_impl.h"
+#include "services/graph/core/store_new_files.h"
 #include "services/graph/model/text.h"
 #include "services/graph/runs/engines.h"
 #include "services/graph/runs/flush_plan.h"
@@ -18,35 +19,6 @@ namespace {
 using cypher::Concat;
 
 constexpr uint64_t kTrimFrom = uint64_t{8} << 20;
-
-class RunFile : public RunSink {
- public:
-  explicit RunFile(File* file) : file_(file) {}
-  absl::Status Append(absl::string_view bytes) override {
-    PULSE_RETURN_IF_ERROR(file_->WriteAt({bytes.data(), bytes.size()}, size_));
-    size_ += bytes.size();
-    return absl::OkStatus();
-  }
-
- private:
-  File* const file_;
-  uint64_t size_ = 0;
-};
-
-// What a stretch of maintenance took.
-class Meter {
- public:
-  EngineOutcome Of(const EngineChoice& choice) const {
-    EngineOutcome out;
-    out.name = choice.name;
-    out.nanos = NowNanos() - wall_;
-    out.cpu_nanos = ThreadCpuNanos() - cpu_;
-    return out;
-  }
-
- private:
-  const int64_t wall_ = NowNanos(), cpu_ = ThreadCpuNanos();
-};
 
 }  // namespace
 
@@ -135,8 +107,16 @@ void StoreImpl::ListRuns(const Layers& layers, Manifest* manifest) const {
   manifest->next_file = next_file_;
 }
 
-absl::Status StoreImpl::WriteManifest(const Manifest& manifest) {
-  PULSE_RETURN_IF_ERROR(files_->Replace(path_, kManifestFile, manifest.Encode()));
+absl::Status StoreImpl::WriteManifest(const Manifest& manifest, NewFiles* made) {
+  const absl::Status written = files_->Replace(path_, kManifestFile, manifest.Encode());
+  if (!written.ok()) {
+    // As long as the old one has the name, no power cut brings the new one back, and what that
+    // names.
+    const auto now = files_->Read(PathOf(kManifestFile));
+    if (!now.ok() || *now != manifest_.Encode()) made->Keep();
+    return written;
+  }
+  made->Keep();
   manifest_ = manifest;
   return absl::OkStatus();
 }
@@ -166,9 +146,10 @@ absl::StatusOr<std::optional<Run>> StoreImpl::WriteRun(
     PlanExecutor executor(choice.engine.get());
     executor.Start(plan.copies);
     PULSE_RETURN_IF_ERROR(executor.Wait());
-    engines_->Report(work, meter.Of(choice));
+    engines_->Report(work, meter.Of(choice, executor.stats()));
   }
-  const std::string name = NewFile(".run");
+  NewFiles made(this);
+  const std::string name = made.Name(".run");
   {
     PULSE_ASSIGN_OR_RETURN(const auto file, files_->Create(PathOf(name)));
     RunFile sink(file.get());
@@ -190,13 +171,15 @@ absl::StatusOr<std::optional<Run>> StoreImpl::WriteRun(
     PULSE_RETURN_IF_ERROR(file->Sync());
   }
   PULSE_ASSIGN_OR_RETURN(Run run, OpenRun({name, side, 1}));
+  made.Keep();
   return std::optional<Run>(std::move(run));
 }
 
 absl::Status StoreImpl::WriteCheckpoint(const View& view,
                                         const std::vector<IndexDefinition>& indexes,
                                         const LoadedGraph* load, std::string* name) {
-  *name = NewFile(".ckpt");
+  NewFiles made(this);
+  *name = made.Name(".ckpt");
   PULSE_ASSIGN_OR_RETURN(const auto file, files_->Create(PathOf(*name)));
   CheckpointWriter writer(file.get());
   for (const NameKind kind : {NameKind::kLabel, NameKind::kType, NameKind::kKey}) {
@@ -221,6 +204,7 @@ absl::Status StoreImpl::WriteCheckpoint(const View& view,
   }
   PULSE_RETURN_IF_ERROR(writer.Finish());
   checkpoint_size_ = writer.size();
+  made.Keep();
   return absl::OkStatus();
 }
 
@@ -254,14 +238,17 @@ absl::Status StoreImpl::FlushLocked(bool checkpoint, const LoadedGraph* load) {
     }
   }
   std::optional<Run> fresh[2];
+  NewFiles made(this);
   for (const Side side : {Side::kOut, Side::kIn}) {
-    PULSE_ASSIGN_OR_RETURN(fresh[static_cast<size_t>(side)],
-                           WriteRun(side, before->side(side).chunks));
+    auto& run = fresh[static_cast<size_t>(side)];
+    PULSE_ASSIGN_OR_RETURN(run, WriteRun(side, before->side(side).chunks));
+    if (run.has_value()) made.Add(run->file);
   }
   std::vector<std::string> obsolete;
   if (checkpoint) {
     if (!manifest_.checkpoint.empty()) obsolete.push_back(manifest_.checkpoint);
     PULSE_RETURN_IF_ERROR(WriteCheckpoint(*view, indexes, load, &manifest.checkpoint));
+    made.Add(manifest.checkpoint);
     manifest.checkpoint_sequence = view->sequence();
   }
   uint64_t written = 0;
@@ -278,7 +265,7 @@ absl::Status StoreImpl::FlushLocked(bool checkpoint, const LoadedGraph* load) {
   }
   if (load != nullptr) PULSE_RETURN_IF_ERROR(AddLoaded(*load, next.get(), &manifest));
   ListRuns(*next, &manifest);
-  PULSE_RETURN_IF_ERROR(WriteManifest(manifest));
+  PULSE_RETURN_IF_ERROR(WriteManifest(manifest, &made));
   {
     std::unique_lock lock(commit_mu_);
     if (load != nullptr) WaitForLeader(&lock);
@@ -307,161 +294,6 @@ absl::Status StoreImpl::FlushLocked(bool checkpoint, const LoadedGraph* load) {
   ++stats_.flushes;
   if (checkpoint) ++stats_.checkpoints;
   stats_.bytes_flushed += written;
-  return absl::OkStatus();
-}
-
-// What somebody else has written: a run, with as many records as he says.
-absl::Status StoreImpl::CheckMerged(const std::string& name, const MergeStats& stats) const {
-  absl::StatusOr<RunBytes> bytes = files_->Map(PathOf(name));
-  if (!bytes.ok()) return bytes.status();
-  const auto run = RunReader::Open(*std::move(bytes));
-  if (!run.ok()) return absl::UnavailableError(run.status().message());
-  const uint64_t records = (*run)->info().records;
-  if (records == stats.records_out) return absl::OkStatus();
-  return absl::UnavailableError(
-      Concat(name, " has ", records, " records, and not ", stats.records_out));
-}
-
-absl::StatusOr<MergeStats> StoreImpl::MergeToFile(std::span<const Run> inputs,
-                                                  const MergeOptions& options, std::string* name) {
-  std::vector<std::shared_ptr<const RunReader>> readers;
-  std::vector<UniqueFd> files;
-  std::vector<int> descriptors;
-  EngineWork work;
-  uint64_t records = 0;
-  for (const Run& run : inputs) {
-    readers.push_back(run.reader);
-    work.bytes += run.reader->info().bytes;
-    records += run.reader->info().records;
-    PULSE_ASSIGN_OR_RETURN(files.emplace_back(), files_->Descriptor(PathOf(run.file)));
-    descriptors.push_back(files.back().get());
-    work.in_files = work.in_files && files.back().valid();
-  }
-  PULSE_ASSIGN_OR_RETURN(const EngineChoice choice, engines_->Choose(work));
-  const Meter meter;
-  absl::Status fell_back;
-  if (choice.merger != nullptr) {
-    *name = NewFile(".run");
-    PULSE_ASSIGN_OR_RETURN(const auto file, files_->Create(PathOf(*name)));
-    RunFile sink(file.get());
-    MergeJob job;
-    job.runs = readers;
-    if (work.in_files) job.files = descriptors;
-    job.options = options;
-    job.sink = &sink;
-    job.output = file->descriptor();
-    absl::StatusOr<MergeStats> merged = choice.merger->Merge(job);
-    if (merged.ok() && merged->records_in != records) {
-      merged = absl::UnavailableError(
-          Concat(choice.name, " has merged ", merged->records_in, " records of ", records));
-    }
-    if (merged.ok()) {
-      if (const absl::Status st = CheckMerged(*name, *merged); !st.ok()) merged = st;
-    }
-    if (merged.ok()) {
-      PULSE_RETURN_IF_ERROR(file->Sync());
-      engines_->Report(work, meter.Of(choice));
-      std::lock_guard lock(stats_mu_);
-      ++stats_.merges_elsewhere;
-      return merged;
-    }
-    if (!absl::IsUnavailable(merged.status())) return merged.status();
-    fell_back = merged.status();
-    Log(LogLevel::kWarn, Concat("graph: ", path_, ": a compaction is done here, and not by ",
-                                choice.name, ": ", std::string(fell_back.message())));
-    // Whoever was asked may still write to the file.
-    RemoveFiles({*name});
-    std::lock_guard lock(stats_mu_);
-    ++stats_.merges_fallen_back;
-  }
-  *name = NewFile(".run");
-  PULSE_ASSIGN_OR_RETURN(const auto file, files_->Create(PathOf(*name)));
-  RunFile sink(file.get());
-  PULSE_ASSIGN_OR_RETURN(const MergeResult result,
-                         MergeRuns(readers, options, choice.engine.get(), &sink));
-  PULSE_RETURN_IF_ERROR(file->Sync());
-  EngineOutcome outcome = meter.Of(choice);
-  outcome.fell_back = fell_back;
-  engines_->Report(work, outcome);
-  return result.stats;
-}
-
-// Runs [first, first + count) of one direction become one, of the next level.
-absl::Status StoreImpl::MergeSide(Side side, size_t first, size_t count) {
-  std::shared_ptr<const Layers> before;
-  {
-    std::lock_guard lock(view_mu_);
-    before = layers_;
-  }
-  const std::vector<Run>& runs = before->side(side).runs;
-  const auto inputs = std::span(runs).subspan(first, count);
-  std::vector<std::string> obsolete;
-  int level = 1;
-  for (const Run& run : inputs) {
-    obsolete.push_back(run.file);
-    level = std::max(level, run.level + 1);
-  }
-  MergeOptions options;
-  options.oldest_snapshot = oldest_.load(std::memory_order_acquire);
-  options.bottom = first + count == runs.size();
-  std::string name;
-  PULSE_ASSIGN_OR_RETURN(const MergeStats stats, MergeToFile(inputs, options, &name));
-  std::optional<Run> merged;
-  if (stats.records_out > 0) {
-    PULSE_ASSIGN_OR_RETURN(merged, OpenRun({name, side, level}));
-  } else {
-    obsolete.push_back(name);
-  }
-  const uint64_t bytes = merged ? merged->reader->info().bytes : 0;
-  // Only this thread changes runs.
-  auto next = std::make_shared<Layers>(*before);
-  auto& list = side == Side::kOut ? next->out.runs : next->in.runs;
-  list.erase(list.begin() + static_cast<long>(first),
-             list.begin() + static_cast<long>(first + count));
-  if (merged) list.insert(list.begin() + static_cast<long>(first), *std::move(merged));
-  Manifest manifest = manifest_;
-  ListRuns(*next, &manifest);
-  PULSE_RETURN_IF_ERROR(WriteManifest(manifest));
-  {
-    std::lock_guard lock(commit_mu_);
-    next->out.chunks = layers_->out.chunks;
-    next->in.chunks = layers_->in.chunks;
-    InstallLayers(std::move(next));
-  }
-  RemoveFiles(obsolete);
-  std::lock_guard lock(stats_mu_);
-  ++stats_.merges;
-  stats_.bytes_merged += bytes;
-  stats_.merge_bytes_copied += stats.bytes_copied + stats.column_bytes_copied;
-  stats_.merge_bytes_encoded += stats.bytes_encoded + stats.column_bytes_encoded;
-  return absl::OkStatus();
-}
-
-absl::Status StoreImpl::CompactLocked(bool all) {
-  for (const Side side : {Side::kOut, Side::kIn}) {
-    while (true) {
-      std::shared_ptr<const Layers> layers;
-      {
-        std::lock_guard lock(view_mu_);
-        layers = layers_;
-      }
-      const std::vector<Run>& runs = layers->side(side).runs;
-      if (all) {
-        const bool clean = runs.empty() || (runs.size() == 1 && !runs[0].hides());
-        if (!clean) PULSE_RETURN_IF_ERROR(MergeSide(side, 0, runs.size()));
-        break;
-      }
-      // The newest level that has enough of them; levels ascend.
-      size_t first = 0, count = 0;
-      for (size_t i = 0; i < runs.size() && count < options_.level_runs; i += count) {
-        first = i;
-        count = 0;
-        while (i + count < runs.size() && runs[i + count].level == runs[i].level) ++count;
-      }
-      if (count < options_.level_runs) break;
-      PULSE_RETURN_IF_ERROR(MergeSide(side, first, count));
-    }
-  }
   return absl::OkStatus();
 }
 

@@ -1,5 +1,5 @@
 // The store behind GraphStore: what is common to opening (store_open.cc), commits
-// (store_commit.cc), schema (store_schema.cc) and maintenance (store_flush.cc).
+// (store_commit.cc), schema (store_schema.cc) and maintenance (store_flush.cc, store_merge.cc).
 //
 // Locks, in the order in which they are taken:
 //   maintenance_mu_  one flush, checkpoint or compaction at a time
@@ -33,6 +33,7 @@
 #include "services/graph/core/transaction.h"
 #include "services/graph/core/view.h"
 #include "services/graph/core/wal.h"
+#include "services/graph/runs/engines.h"
 
 namespace pulse::graph {
 
@@ -142,8 +143,13 @@ class StoreImpl : public TransactionHost {
   // Makes one run of `inputs`, with whoever is to do it, in a file of which it gives the name.
   absl::StatusOr<MergeStats> MergeToFile(std::span<const Run> inputs, const MergeOptions& options,
                                          std::string* name);
-  absl::Status CheckMerged(const std::string& name, const MergeStats& stats) const;
-  absl::Status WriteManifest(const Manifest& manifest);
+  absl::StatusOr<MergeStats> MergeElsewhere(std::span<const Run> inputs, MergeJob job,
+                                            Merger* merger, std::string* name);
+  absl::Status CheckMerged(const std::string& name, uint64_t records,
+                           const MergeStats& stats) const;
+  class NewFiles;  // store_new_files.h
+  // Keeps the new files that it names, unless it surely was not written.
+  absl::Status WriteManifest(const Manifest& manifest, NewFiles* made);
   std::string NewFile(std::string_view suffix);
   void ListRuns(const Layers& layers, Manifest* manifest) const;
   void RemoveFiles(const std::vector<std::string>& files);

@@ -6,6 +6,7 @@
 #include "base/errors.h"
 #include "services/graph/core/checkpoint.h"
 #include "services/graph/core/store_impl.h"
+#include "services/graph/core/store_new_files.h"
 #include "services/graph/model/text.h"
 
 namespace pulse::graph {
@@ -53,7 +54,8 @@ absl::Status StoreImpl::LoadManifest() {
     return absl::FailedPreconditionError(
         Concat(path_, " is not empty and holds no graph database (", name, ")"));
   }
-  return WriteManifest(Manifest());
+  NewFiles none(this);
+  return WriteManifest(Manifest(), &none);
 }
 
 absl::Status StoreImpl::LoadCheckpoint() {

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <functional>
 #include <string>
 #include <utility>
@@ -31,6 +32,8 @@ constexpr int kNice = 5;  // as whole compactions of the LSM service
 constexpr uint64_t kReadPiece = uint64_t{4} << 20;
 constexpr uint64_t kMostBuffer = uint64_t{64} << 20;
 constexpr int64_t kProgressNanos = 200'000'000;
+// An output that is mapped has at most twice the bytes of its inputs, and so many.
+constexpr uint64_t kOutputSpare = uint64_t{64} << 20;
 
 void Background(const MergeAgentOptions& options) {
   if (const absl::Status st = SetThreadAffinity(options.cpus); !st.ok()) {
@@ -150,19 +153,25 @@ class Line {
 // into directly.
 class OutputFile : public RunSink {
  public:
-  OutputFile(int fd, SharedMappings* mappings, Line* line)
-      : fd_(fd), window_(mappings->ForWriting(fd)), line_(*line) {}
+  OutputFile(int fd, SharedMappings* mappings, uint64_t most, Line* line,
+             const std::function<void()>& before_write)
+      : fd_(fd),
+        window_(mappings->ForWriting(fd, most)),
+        line_(*line),
+        before_write_(before_write) {}
   char* Window(uint64_t offset, uint64_t size) override {
     return offset <= window_.size && size <= window_.size - offset ? window_.data + offset
                                                                    : nullptr;
   }
   absl::Status Append(absl::string_view bytes) override {
+    if (before_write_) before_write_();
     if (window_.data == nullptr || bytes.data() != window_.data + size_) {
       PULSE_RETURN_IF_ERROR(WriteAt(fd_, bytes, size_, "the output of a compaction"));
     }
     size_ += bytes.size();
     return line_.Moved(bytes.size());
   }
+  absl::Status Continue() override { return line_.Moved(0); }
   bool streams() const { return window_.data != nullptr; }
   uint64_t size() const { return size_; }
 
@@ -170,6 +179,7 @@ class OutputFile : public RunSink {
   const int fd_;
   const SharedMappings::Mapping window_;
   Line& line_;
+  const std::function<void()>& before_write_;
   uint64_t size_ = 0;
 };
 
@@ -220,8 +230,7 @@ class MemoryGrant {
 
 class MergeService : public Service {
  public:
-  explicit MergeService(MergeAgent* agent)
-      : agent_(agent), host_(std::make_shared<MergeAgent::Host>(agent->options().most_memory)) {}
+  explicit MergeService(MergeAgent* agent) : agent_(agent), host_(agent->NewHost()) {}
   void OnDescriptor(SessionQueue* queue, const wire::Descriptor& d) override {
     queue->Complete({d.tag, -EOPNOTSUPP, d.opcode, d.file, 0});
   }
@@ -250,7 +259,9 @@ class MergeService : public Service {
 }  // namespace
 
 MergeAgent::MergeAgent(MergeAgentOptions options)
-    : options_(std::move(options)), pool_("pulse-ag-graph", options_.threads) {}
+    : options_(std::move(options)),
+      mappings_(std::make_shared<MappingBudget>(options_.most_memory)),
+      pool_("pulse-ag-graph", options_.threads) {}
 
 MergeAgent::~MergeAgent() { stop_ = true; }
 
@@ -357,13 +368,16 @@ void MergeAgent::Run(int socket, SharedMappings* mappings) {
                             input, mappings, [this](uint64_t n) { return TakeMemory(n); }, &line));
       PULSE_ASSIGN_OR_RETURN(runs.emplace_back(), RunReader::Open(std::move(run)));
     }
-    OutputFile output(order.output.get(), mappings, &line);
+    MergeOptions options = order.options;
+    options.most_node_bytes = options_.most_memory;
+    OutputFile output(order.output.get(), mappings, 2 * bytes + kOutputSpare, &line,
+                      options_.before_write);
     InlineCopyOptions copies;
     // What is written to a file is read again at once.
     if (output.streams()) copies.stream_bytes = uint64_t{16} << 10;
     PULSE_ASSIGN_OR_RETURN(const auto engine, CreateInlineCopyEngine(copies));
     PULSE_ASSIGN_OR_RETURN(const MergeResult result,
-                           MergeRuns(runs, order.options, engine.get(), &output));
+                           MergeRuns(runs, options, engine.get(), &output));
     const MergeStats& s = result.stats;
     report.bytes = output.size();
     report.nodes_copied = s.nodes_copied;
@@ -388,7 +402,12 @@ void MergeAgent::Run(int socket, SharedMappings* mappings) {
     counters_.bytes_encoded += s.bytes_encoded + s.column_bytes_encoded;
     return absl::OkStatus();
   };
-  const absl::Status status = merge();
+  absl::Status status;
+  try {
+    status = merge();
+  } catch (const std::exception& e) {  // the machine's memory
+    status = absl::ResourceExhaustedError(absl::StrCat("a compaction in the agent: ", e.what()));
+  }
   if (!status.ok()) ++counters_.failed;
   report.code = static_cast<int32_t>(status.code());
   const absl::string_view text = status.message().substr(0, sizeof(report.text) - 1);

@@ -15,8 +15,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "agent/compute_pool.h"
@@ -31,8 +33,11 @@ struct MergeAgentOptions {
   int threads = 1;
   std::vector<int> cpus;  // empty: any
   bool idle_only = false;
-  // Of the inputs of all compactions under way together, in bytes.
+  // In bytes, each by itself: of the inputs of all compactions under way together; of what one of
+  // them merges at a time; of hosts' memory that stays mapped.
   uint64_t most_memory = uint64_t{1} << 30;
+  // For tests: called by a compaction's thread before each piece of its output is written.
+  std::function<void()> before_write = {};
 };
 
 struct MergeCounters {
@@ -69,10 +74,11 @@ class MergeAgent {
 
   // What is kept of one session's host, as long as a compaction of it is under way, too.
   struct Host {
-    explicit Host(uint64_t most_bytes) : mappings(most_bytes) {}
+    explicit Host(std::shared_ptr<MappingBudget> budget) : mappings(std::move(budget)) {}
     std::atomic<size_t> under_way{0};  // compactions
     SharedMappings mappings;
   };
+  std::shared_ptr<Host> NewHost() { return std::make_shared<Host>(mappings_); }
   // A session's service, on its worker's thread: takes a compaction's socket.
   absl::Status Start(std::shared_ptr<Host> host, UniqueFd socket);
 
@@ -85,6 +91,8 @@ class MergeAgent {
   MergeCounters counters_;
   std::atomic<bool> stop_{false};
   std::atomic<uint64_t> memory_{0};  // that inputs take
+  // Sessions, and compactions after them, may outlive this.
+  const std::shared_ptr<MappingBudget> mappings_;
   std::mutex spare_mu_;
   uint64_t spare_bytes_ = 0;
   std::vector<PrivateMemory> spare_;  // of earlier inputs, the last one in the back

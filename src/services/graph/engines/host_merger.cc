@@ -122,16 +122,25 @@ absl::StatusOr<MergeStats> AgentMerger::Merge(const MergeJob& job) {
                              wire::MessageType::kServiceAck);
   theirs = UniqueFd();
   if (!ack.ok()) return Unavailable(options_.socket, ack.status().message());
-  bool reset = false;
+  bool reset = false, heard = false;
+  uint64_t input = 0, moved = 0;
+  for (const auto& run : job.runs) input += run->info().bytes;
+  const auto seconds = static_cast<double>(input) / static_cast<double>(options_.least_rate);
+  const int64_t end =
+      NowNanos() + options_.silence_ms * kNanosPerMs + static_cast<int64_t>(seconds * 1e9);
   // Shown alive by what it sends on the compaction's socket, which ends with the agent.
   while (true) {
     pollfd wait{mine.get(), POLLIN, 0};
-    const int64_t until = NowNanos() + options_.silence_ms * kNanosPerMs;
+    const int64_t until = std::min(end, NowNanos() + options_.silence_ms * kNanosPerMs);
     int ready;
     do {
       const int64_t left = std::max<int64_t>(0, (until - NowNanos()) / kNanosPerMs);
       ready = poll(&wait, 1, static_cast<int>(left));
     } while (ready < 0 && errno == EINTR);
+    if (heard && until == end && (ready == 0 || NowNanos() >= end)) {
+      return Unavailable(options_.socket,
+                         absl::StrCat("the compaction of ", input, " bytes does not get on"));
+    }
     if (ready == 0) {
       return Unavailable(options_.socket,
                          absl::StrCat("no sign of life for ", options_.silence_ms, " ms"));
@@ -142,7 +151,16 @@ absl::StatusOr<MergeStats> AgentMerger::Merge(const MergeJob& job) {
     // The agent has not read the whole order; what it says of it comes next.
     if (n < 0 && errno == ECONNRESET && !std::exchange(reset, true)) continue;
     if (n <= 0) return Unavailable(options_.socket, "it was lost during a compaction");
-    if (n == sizeof(Progress)) continue;
+    if (n == sizeof(Progress)) {
+      Progress progress;
+      std::memcpy(&progress, &report, sizeof(progress));
+      if (progress.bytes < moved) {
+        return Unavailable(options_.socket, "its progress makes no sense");
+      }
+      moved = progress.bytes;
+      heard = true;
+      continue;
+    }
     if (n != sizeof(report) || report.magic != kReportMagic) {
       return Unavailable(options_.socket, "it reports a compaction in a way that makes no sense");
     }

@@ -25,6 +25,8 @@ struct AgentMergerOptions {
   std::string socket;
   // An agent without a sign of life for so long counts as lost.
   int64_t silence_ms = 10'000;
+  // One that takes longer than this and so many bytes of the runs a second, too, whatever it says.
+  uint64_t least_rate = 10'000'000;
 };
 
 class AgentMerger : public Merger {

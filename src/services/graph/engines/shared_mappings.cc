@@ -42,13 +42,18 @@ SharedMappings::Mapping SharedMappings::Find(dev_t device, ino_t inode, bool wri
   return {};
 }
 
+SharedMappings::~SharedMappings() {
+  for (const Entry& entry : entries_) budget_->used -= entry.mapping.size;
+}
+
 void SharedMappings::Keep(Entry entry) {
   const std::lock_guard lock(mu_);
-  if (entry.mapping.size > most_bytes_) return;
-  bytes_ += entry.mapping.size;
+  if (entry.mapping.size > budget_->most) return;
+  budget_->used += entry.mapping.size;
   entries_.push_front(std::move(entry));
-  while (entries_.size() > kMost || bytes_ > most_bytes_) {
-    bytes_ -= entries_.back().mapping.size;
+  // Where other hosts' leave no room, not even this one stays.
+  while (!entries_.empty() && (entries_.size() > kMost || budget_->used > budget_->most)) {
+    budget_->used -= entries_.back().mapping.size;
     entries_.pop_back();
   }
 }
@@ -70,9 +75,12 @@ SharedMappings::Mapping SharedMappings::ForReading(int fd, uint64_t bytes) {
   return mapping;
 }
 
-SharedMappings::Mapping SharedMappings::ForWriting(int fd) {
+SharedMappings::Mapping SharedMappings::ForWriting(int fd, uint64_t most) {
   struct stat st;
-  if (fcntl(fd, F_GET_SEALS) < 0 || fstat(fd, &st) != 0 || st.st_size == 0) return {};
+  if (fcntl(fd, F_GET_SEALS) < 0 || fstat(fd, &st) != 0 || st.st_size == 0 ||
+      static_cast<uint64_t>(st.st_size) > most) {
+    return {};
+  }
   if (Mapping kept = Find(st.st_dev, st.st_ino, true, static_cast<uint64_t>(st.st_size));
       kept.data != nullptr) {
     return kept;

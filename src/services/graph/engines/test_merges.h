@@ -10,7 +10,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <memory>
+#include <new>
 #include <random>
 #include <string>
 #include <utility>
@@ -24,6 +26,9 @@
 #include "services/graph/runs/test_runs.h"
 
 namespace pulse::graph::engines {
+
+// Memory of a size that stays, which the agent maps as an output.
+inline constexpr int kOutputSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 inline UniqueFd MemoryFile(const std::string& bytes, int seals = 0) {
   UniqueFd fd(memfd_create("pulse-test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
@@ -132,13 +137,38 @@ class TestAgent {
 // To be made while this process has no other thread.
 class AgentProcess {
  public:
-  AgentProcess() { Start(); }
-  ~AgentProcess() { Kill(); }
-  void Start() {
+  // `stalls_at`: before this piece of output, counted from 1 over all compactions, the thread that
+  // merges stops for good; 0: it does not.
+  explicit AgentProcess(int stalls_at = 0) {
+    void* at =
+        mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    EXPECT_NE(at, MAP_FAILED);
+    shared_ = new (at) Shared;
+    Start(stalls_at);
+  }
+  ~AgentProcess() {
+    Kill();
+    munmap(shared_, sizeof(Shared));
+  }
+  AgentProcess(const AgentProcess&) = delete;
+  AgentProcess& operator=(const AgentProcess&) = delete;
+  // The host of a stalled compaction waits until somebody kills or leaves this.
+  void AwaitStall() const {
+    EXPECT_TRUE(testing_util::Eventually([this] { return shared_->stalled.load(); }));
+  }
+  void Start(int stalls_at = 0) {
     const pid_t parent = getpid();
+    shared_->stalled = false;
     pid_ = fork();
     if (pid_ == 0) {
-      MergeAgent agent({});
+      MergeAgentOptions merges;
+      int pieces = 0;
+      merges.before_write = [this, stalls_at, &pieces] {
+        if (++pieces != stalls_at) return;
+        shared_->stalled = true;
+        while (true) pause();
+      };
+      MergeAgent agent(std::move(merges));
       AgentOptions options;
       options.socket_path = socket_.get();
       options.handshake_ms = 60'000;
@@ -162,7 +192,11 @@ class AgentProcess {
   const std::string& socket() const { return socket_.get(); }
 
  private:
+  struct Shared {
+    std::atomic<bool> stalled{false};
+  };
   const testing_util::ScratchPath socket_{"graph-process.sock"};
+  Shared* shared_ = nullptr;  // with the process
   pid_t pid_ = -1;
 };
 

@@ -54,6 +54,7 @@ void PlanExecutor::Start(const CopyPlan& plan) {
 }
 
 void PlanExecutor::Submit() {
+  if (deserted_) CopyQueue();
   while (!queue_.empty()) {
     CopyItem batch[kBatch];
     const size_t n = std::min(kBatch, queue_.size());
@@ -76,6 +77,14 @@ void PlanExecutor::Submit() {
       return;
     }
   }
+}
+
+void PlanExecutor::CopyQueue() {
+  for (const CopyItem& item : queue_) {
+    std::memcpy(item.destination, item.source, item.length);
+    stats_.fallback_bytes += item.length;
+  }
+  queue_.clear();
 }
 
 void PlanExecutor::Complete(const CopyCompletion& completion) {
@@ -115,7 +124,17 @@ absl::Status PlanExecutor::Wait() {
   // An engine that needs longer than this leaves the processor to others: that is what it is for.
   constexpr int kYields = 20;
   constexpr timespec kNap{0, 50'000};
+  int refused = 0;  // naps in a row
   for (int looks = 0; !Poll(); ++looks) {
+    // One that is full has copies in flight, which end. This one takes none: its queue has gone, or
+    // is kept full by others.
+    refused = engine_->in_flight() == 0 ? refused + 1 : 0;
+    if (refused > kYields + options_.refusals) {
+      deserted_ = true;
+      ++stats_.failures;
+      stats_.last_failure = absl::UnavailableError("the engine takes no copies");
+      CopyQueue();
+    }
     if (looks < kYields) {
       sched_yield();
     } else {

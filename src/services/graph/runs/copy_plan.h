@@ -1,7 +1,8 @@
 // CopyPlan: a list of copies {source, destination, length} which together are a sort, a flush or a
 // compaction; PlanExecutor: gives them to a CopyEngine (mover/copy_engine.h) and sees them through.
-// Whatever the engine, the bytes are the same. Sections III-A and III-B of the DSA paper: the order
-// is found by the processor, the data are moved by the engine, meanwhile the processor goes on.
+// Whatever the engine, the bytes are the same; what it does not do in the end, the caller does.
+// Sections III-A and III-B of the DSA paper: the order is found by the processor, the data are
+// moved by the engine, meanwhile the processor goes on.
 //
 // Threads: one, for each object. Ownership: nobody's memory; until a plan is done its sources do
 // not change and its destinations are not read.
@@ -64,6 +65,9 @@ struct ExecutorOptions {
   // How often a piece is given to the engine again after it was Unavailable, without a byte done
   // between; then the caller copies it.
   int attempts = 8;
+  // How often, at least 50 us apart, Wait() offers copies to an engine that has none in flight and
+  // takes none. From then on the caller copies everything of this executor.
+  int refusals = 2000;
 };
 
 // Who copied what.
@@ -104,6 +108,7 @@ class PlanExecutor {
     int attempts = 0;
   };
   void Submit();
+  void CopyQueue();
   void Complete(const CopyCompletion& completion);
 
   CopyEngine* const engine_;
@@ -112,6 +117,7 @@ class PlanExecutor {
   std::vector<uint64_t> free_;   // tags
   std::vector<CopyItem> queue_;  // not submitted; taken from the end
   std::vector<CopyCompletion> polled_;
+  bool deserted_ = false;  // the engine takes no copies
   absl::Status status_;
   ExecutorStats stats_;
 };

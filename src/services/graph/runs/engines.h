@@ -62,7 +62,7 @@ struct EngineOutcome {
   std::string name;
   int64_t nanos = 0;
   int64_t cpu_nanos = 0;   // of the caller's thread
-  absl::Status fell_back;  // why the caller did himself what the merger could not
+  absl::Status fell_back;  // why the caller did himself what it could not
 };
 
 class EngineSource {

@@ -7,6 +7,7 @@
 #include "base/private_memory.h"
 #include "base/testing.h"
 #include "mover/test_copy_engine.h"
+#include "mover/test_dsa_portal.h"
 #include "mover/thread_copy_engine.h"
 #include "services/graph/runs/flush_plan.h"
 #include "services/graph/runs/test_runs.h"
@@ -286,6 +287,37 @@ TEST(Flush, RecordsOfOneNodeInARow_AreOnePiece) {
   std::vector<Record> sorted(800);
   const Chunk chunks[] = {*chunk};
   EXPECT_EQ(PlanFlush(chunks, sorted.data()).copies.pieces().size(), 8u);
+}
+
+// Be it at once or after some: a queue that has gone, or that others keep full.
+TEST(CopyPlan, EngineThatTakesNothingMore_IsDoneByTheCaller) {
+  std::mt19937_64 random(TestSeed());
+  for (const uint64_t takes : {uint64_t{0}, uint64_t{5}}) {
+    TestDsaPortal::Counts counts;
+    const auto engine = CreateDsaCopyEngine(std::make_unique<TestDsaPortal>(
+                                                random(), TestDsaFaults{.takes = takes}, &counts),
+                                            {.depth = 8, .batch = 1 + random() % 4})
+                            .value();
+    std::string from(300'000, '\0'), to(from.size(), '\0');
+    for (char& c : from) c = static_cast<char>(random());
+    ExecutorOptions options;
+    options.max_piece_bytes = 4096;
+    options.refusals = 20;
+    PlanExecutor executor(engine.get(), options);
+    for (int half = 0; half < 2; ++half) {
+      const size_t at = static_cast<size_t>(half) * 150'000;
+      CopyPlan plan;
+      plan.Add(&from[at], &to[at], 150'000);
+      executor.Start(plan);
+      ASSERT_TRUE(executor.Wait().ok());
+      EXPECT_TRUE(to.compare(at, 150'000, from, at, 150'000) == 0) << takes;
+      EXPECT_EQ(executor.stats().failures, 1u) << "it is asked once only";
+    }
+    const ExecutorStats& stats = executor.stats();
+    EXPECT_EQ(stats.engine_bytes + stats.fallback_bytes, from.size());
+    EXPECT_EQ(stats.engine_bytes > 0, takes > 0);
+    EXPECT_TRUE(absl::IsUnavailable(stats.last_failure)) << stats.last_failure;
+  }
 }
 
 }  // namespace

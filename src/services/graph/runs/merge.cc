@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/errors.h"
+#include "services/graph/model/text.h"
 #include "services/graph/runs/run_writer.h"
 
 namespace pulse::graph {
@@ -25,15 +26,23 @@ struct Version {
   uint64_t position;
 };
 
+// Of a record while its node is merged: a Version, and what is encoded of it.
+constexpr uint64_t kVersionBytes = sizeof(Version) + 3 * sizeof(uint64_t);
+
 bool SameEdge(const Version& a, const Version& b) {
   return a.edge == b.edge && a.other == b.other && a.type == b.type;
 }
 class Merge {
  public:
   using Runs = std::span<const std::shared_ptr<const RunReader>>;
-  Merge(Runs runs, const MergeOptions& options, uint64_t horizon, RunWriter* writer,
+  Merge(Runs runs, const MergeOptions& options, uint64_t horizon, RunWriter* writer, RunSink* sink,
         MergeStats* stats)
-      : runs_(runs), options_(options), horizon_(horizon), writer_(*writer), stats_(*stats) {
+      : runs_(runs),
+        options_(options),
+        horizon_(horizon),
+        writer_(*writer),
+        sink_(*sink),
+        stats_(*stats) {
     for (const auto& run : runs) {
       std::vector<Token> all;
       std::set_union(keys_.begin(), keys_.end(), run->info().keys.begin(), run->info().keys.end(),
@@ -53,6 +62,7 @@ class Merge {
 
   absl::Status Run() {
     while (true) {
+      PULSE_RETURN_IF_ERROR(sink_.Continue());
       // The next group that any input has, and who has it.
       uint64_t group = ~uint64_t{0};
       for (size_t i = 0; i < runs_.size(); ++i) {
@@ -173,9 +183,20 @@ class Merge {
       return AddRows(input, view.position(), view.count());
     }
     versions_.clear();
-    for (const auto& [input, view] : sources_) Decode(static_cast<uint32_t>(input), view);
+    uint64_t records = 0;
+    for (const auto& [input, view] : sources_) records += view.count();
+    if (records > options_.most_node_bytes / kVersionBytes) {
+      return absl::ResourceExhaustedError(cypher::Concat(
+          "the ", records, " records of node ", node, " take ", records * kVersionBytes,
+          " bytes in a merge, which has ", options_.most_node_bytes));
+    }
+    for (const auto& [input, view] : sources_) {
+      PULSE_RETURN_IF_ERROR(Decode(static_cast<uint32_t>(input), view));
+    }
+    PULSE_RETURN_IF_ERROR(sink_.Continue());
     std::sort(versions_.begin(), versions_.end(),
               [this](const Version& a, const Version& b) { return Before(a, b); });
+    PULSE_RETURN_IF_ERROR(sink_.Continue());
     DropSuperseded();
     ++stats_.nodes_merged;
     return versions_.empty() ? absl::OkStatus() : AddVersions(node);
@@ -197,7 +218,7 @@ class Merge {
     return a.position < b.position;
   }
 
-  void Decode(uint32_t input, const NodeView& view) {
+  absl::Status Decode(uint32_t input, const NodeView& view) {
     NodeId others[kPiece];
     EdgeId edges[kPiece];
     uint64_t stamps[kPiece];
@@ -206,6 +227,7 @@ class Merge {
     ListView list;
     while (lists.Next(&list)) {
       for (uint64_t piece = 0; piece < list.pieces(); ++piece) {
+        if (piece % 64 == 63) PULSE_RETURN_IF_ERROR(sink_.Continue());
         const uint32_t n = list.PieceCount(piece);
         list.Others(piece, others);
         list.Edges(piece, others, edges);
@@ -218,6 +240,7 @@ class Merge {
         }
       }
     }
+    return absl::OkStatus();
   }
 
   // Keeps of each relationship the versions that some snapshot sees: all above the oldest snapshot,
@@ -319,6 +342,7 @@ class Merge {
 
   absl::Status CopySegment(const RunReader& run, size_t segment) {
     PULSE_RETURN_IF_ERROR(FlushBatch());
+    PULSE_RETURN_IF_ERROR(sink_.Continue());
     PULSE_RETURN_IF_ERROR(writer_.CutRows(done_));
     raw_.clear();
     for (size_t k = 0; k < run.info().keys.size(); ++k) {
@@ -347,6 +371,7 @@ class Merge {
 
   absl::Status FlushBatch() {
     if (batched_ == 0) return absl::OkStatus();
+    PULSE_RETURN_IF_ERROR(sink_.Continue());
     for (const Token key : keys_) {
       PULSE_RETURN_IF_ERROR(writer_.FillNulls(key, done_));
       ColumnGather gather(batched_, &column_);
@@ -402,6 +427,7 @@ class Merge {
   const MergeOptions& options_;
   const uint64_t horizon_;  // no snapshot is older
   RunWriter& writer_;
+  RunSink& sink_;
   MergeStats& stats_;
   std::vector<Token> keys_;
   std::vector<size_t> at_;      // each input's next group
@@ -432,7 +458,7 @@ absl::StatusOr<MergeResult> MergeRuns(std::span<const std::shared_ptr<const RunR
                                       const MergeOptions& options, CopyEngine* engine,
                                       RunSink* sink) {
   if (runs.empty()) return absl::InvalidArgumentError("a merge needs a run at least");
-  if (options.rows_per_segment < 64 || options.rows_per_segment > uint32_t{1} << 20) {
+  if (options.rows_per_segment < 64 || options.rows_per_segment > kMostSegmentRows) {
     return absl::InvalidArgumentError("rows_per_segment of a run is between 64 and 2^20");
   }
   RunOptions out;
@@ -449,7 +475,7 @@ absl::StatusOr<MergeResult> MergeRuns(std::span<const std::shared_ptr<const RunR
   PlanExecutor executor(engine, options.executor);
   RunOutput output(sink, &executor, options.buffer_bytes);
   RunWriter writer(out, &output);
-  Merge merge(runs, options, out.horizon, &writer, &result.stats);
+  Merge merge(runs, options, out.horizon, &writer, sink, &result.stats);
   PULSE_RETURN_IF_ERROR(merge.Run());
   PULSE_ASSIGN_OR_RETURN(result.info, writer.Finish());
   result.stats.records_out = result.info.records;

@@ -32,6 +32,9 @@ struct MergeOptions {
   // Whether groups and segments that are copied whole are checked first. Else the processor does
   // not touch them; damage in them stays where it is, with its checksum, and readers find it.
   bool check_copied = false;
+  // Of one node's records, where several runs have them: in memory they are up to 500 times as
+  // large as in a run. ResourceExhausted where they take more.
+  uint64_t most_node_bytes = ~uint64_t{0};
   ExecutorOptions executor = {};
 };
 

@@ -387,5 +387,63 @@ TEST(MergeRuns, BothDirectionsOrNothing_IsRefused) {
   EXPECT_TRUE(absl::IsInvalidArgument(MergeRuns(runs, {}, engine.get(), &sink).status()));
 }
 
+// A sink that is asked whether to go on, and has nothing to do besides.
+class TiredSink : public StringSink {
+ public:
+  explicit TiredSink(int patience) : patience_(patience) {}
+  absl::Status Continue() override {
+    return patience_-- > 0 ? absl::OkStatus() : absl::CancelledError("enough");
+  }
+  int patience() const { return patience_; }
+
+ private:
+  int patience_;
+};
+
+std::shared_ptr<const RunReader> Reader(std::string bytes) {
+  auto run = RunReader::Open(OwnRun(std::move(bytes), "a run"));
+  EXPECT_TRUE(run.ok()) << run.status();
+  return run.ok() ? *run : nullptr;
+}
+
+// Millions of rows that no byte stands for: nothing is written for a long time.
+TEST(MergeRuns, LyingRunOfManyRows_CanBeGivenUp) {
+  std::vector<Item> items, keyed;
+  for (EdgeId i = 0; i < 20'000; ++i) items.push_back({i, 1, i + 1, i, 0, {}});
+  testing_runs::LyingRun lying(testing_runs::RunOf(items, {}));
+  lying.meta[2] = testing_runs::RunOf(items, {}).size() * 60;
+  keyed.push_back({5, 1, 6, 1'000'000, 0, {{3, Value::Int(1)}}});
+  const std::vector<std::shared_ptr<const RunReader>> runs = {
+      Reader(lying.Bytes()), Reader(testing_runs::RunOf(keyed, {}))};
+  const uint64_t rows = runs[0]->info().records;
+  ASSERT_GT(rows, 5'000'000u);
+  // Fewer than a group each, and some of the rows.
+  const auto engine = CreateInlineCopyEngine({}).value();
+  TiredSink tired(500);
+  const auto merged = MergeRuns(runs, {}, engine.get(), &tired);
+  EXPECT_TRUE(absl::IsCancelled(merged.status())) << merged.status();
+  TiredSink patient(1 << 30);
+  EXPECT_FALSE(absl::IsCancelled(MergeRuns(runs, {}, engine.get(), &patient).status()));
+  EXPECT_GT((1 << 30) - patient.patience(), static_cast<int>(rows / 4096));
+}
+
+// One node: groups do not ask.
+TEST(MergeRuns, LargeHub_CanBeGivenUpAndHasABound) {
+  std::vector<std::shared_ptr<const RunReader>> runs;
+  for (const EdgeId first : {0, 1'000'000}) {
+    std::vector<Item> items;
+    for (EdgeId i = 0; i < 200'000; ++i) items.push_back({7, 1, i, first + i, 0, {}});
+    runs.push_back(Reader(testing_runs::RunOf(items, {})));
+  }
+  const auto engine = CreateInlineCopyEngine({}).value();
+  TiredSink tired(8);
+  EXPECT_TRUE(absl::IsCancelled(MergeRuns(runs, {}, engine.get(), &tired).status()));
+  EXPECT_TRUE(tired.bytes().empty());
+  StringSink sink;
+  const auto merged = MergeRuns(runs, {.most_node_bytes = 400'000 * 40}, engine.get(), &sink);
+  EXPECT_TRUE(absl::IsResourceExhausted(merged.status())) << merged.status();
+  EXPECT_TRUE(MergeRuns(runs, {.most_node_bytes = 400'000 * 100}, engine.get(), &sink).ok());
+}
+
 }  // namespace
 }  // namespace pulse::graph

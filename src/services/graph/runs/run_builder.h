@@ -27,6 +27,8 @@ class RunSink {
   // Memory of the sink's own for `size` bytes from `offset` of the run on: who puts them there
   // gives that memory to Append(), which then has nothing to copy. Null: it has none.
   virtual char* Window(uint64_t /*offset*/, uint64_t /*size*/) { return nullptr; }
+  // Asked now and then by work that appends nothing for a while; an error ends it.
+  virtual absl::Status Continue() { return absl::OkStatus(); }
 };
 
 class StringSink : public RunSink {

@@ -24,6 +24,10 @@ namespace pulse::graph {
 inline constexpr uint32_t kRunVersion = 1;
 inline constexpr char kRunMagic[8] = {'P', 'U', 'L', 'S', 'E', 'R', 'U', 'N'};
 inline constexpr uint64_t kGroupNodes = 64;
+// No writer makes longer segments of rows.
+inline constexpr uint64_t kMostSegmentRows = uint64_t{1} << 20;
+// No list has more records to a byte: 256 records of no bits take four bytes at least.
+inline constexpr uint64_t kMostRecordsOfByte = 64;
 
 struct RunHeader {
   char magic[8];

@@ -192,6 +192,8 @@ absl::Status RunReader::LoadMeta(const RunFooter& footer) {
       info_.horizon > kMaxSequence) {
     return bad();
   }
+  // What takes a record's time or memory for each is bounded by the file.
+  if (info_.records / kMostRecordsOfByte > bytes_.size) return bad();
   info_.side = static_cast<Side>(side);
   info_.bytes = bytes_.size;
   for (; n > 0; --n) {
@@ -212,7 +214,8 @@ absl::Status RunReader::LoadMeta(const RunFooter& footer) {
   starts_.assign(1, 0);
   for (; n > 0; --n) {
     uint64_t rows = 0;
-    if (!ReadVarint(&meta, &rows) || rows == 0 || rows > info_.records - starts_.back()) {
+    if (!ReadVarint(&meta, &rows) || rows == 0 || rows > kMostSegmentRows ||
+        rows > info_.records - starts_.back()) {
       return bad();
     }
     starts_.push_back(starts_.back() + rows);

@@ -430,6 +430,44 @@ TEST(RunDamage, AnyLength_IsFoundWhenOpened) {
   EXPECT_TRUE(absl::IsDataLoss(RunReader::Open(OwnRun(good + "x", "longer")).status()));
 }
 
+// Checksums say who wrote it, not that it is true.
+TEST(RunDamage, MoreRecordsThanItsBytesCanHold_IsFoundWhenOpened) {
+  std::vector<Item> items;
+  for (EdgeId i = 0; i < 20'000; ++i) items.push_back({i, 1, i + 1, i, 0, {}});
+  const std::string honest = testing_runs::RunOf(items, {});
+  EXPECT_EQ(testing_runs::LyingRun(honest).Bytes(), honest);
+  for (const uint64_t records : {uint64_t{1} << 60, (honest.size() + 2) * 64}) {
+    testing_runs::LyingRun run(honest);
+    run.meta[2] = records;
+    const auto opened = RunReader::Open(OwnRun(run.Bytes(), "lying")).status();
+    EXPECT_TRUE(absl::IsDataLoss(opened)) << opened;
+  }
+  // What honest runs have is below it: nodes whose relationships take no bits.
+  for (const uint64_t nodes : {1, 64, 4000}) {
+    std::vector<Item> dense;
+    for (NodeId node = 0; node < nodes; ++node) {
+      for (EdgeId i = 0; i < 256; ++i) dense.push_back({node, 1, 2, node * 256 + i, 0, {}});
+    }
+    ASSERT_NE(MustOpen(testing_runs::RunOf(dense, {})), nullptr);
+  }
+}
+
+TEST(RunDamage, SegmentOfTooManyRows_IsFoundWhenOpened) {
+  std::vector<Item> items;
+  for (EdgeId i = 0; i < 20'000; ++i) items.push_back({i, 1, i + 1, i, 0, {}});
+  items[0].properties[3] = Value::Int(1);
+  testing_runs::LyingRun run(testing_runs::RunOf(items, {.rows_per_segment = 1 << 20}));
+  ASSERT_EQ(run.entries.size(), 1u);
+  // Side, nodes, records...; then keys, types, and the rows of each segment.
+  ASSERT_EQ(run.meta.back(), 20'000u);
+  for (const uint64_t rows : {kMostSegmentRows, kMostSegmentRows + 1}) {
+    run.meta[2] = run.meta.back() = rows;
+    run.entries[0].count = static_cast<uint32_t>(rows);
+    const auto opened = RunReader::Open(OwnRun(run.Bytes(), "lying")).status();
+    EXPECT_EQ(opened.ok(), rows == kMostSegmentRows) << opened;
+  }
+}
+
 TEST(RunDamage, OneGroup_LeavesTheOthersReadable) {
   std::vector<Item> items;
   for (NodeId node = 0; node < 640; ++node) items.push_back({node, 1, node + 1, node, 0, {}});

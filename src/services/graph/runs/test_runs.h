@@ -3,6 +3,8 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <random>
@@ -12,9 +14,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/crc32c.h"
 #include "services/graph/model/value.h"
 #include "services/graph/runs/run_builder.h"
 #include "services/graph/runs/run_reader.h"
+#include "services/graph/runs/value_codec.h"
 
 namespace pulse::graph::testing_runs {
 
@@ -104,6 +108,42 @@ inline std::string RunOf(const std::vector<Item>& items, const RunOptions& optio
   if (!info.ok()) return std::string(info.status().message());
   return std::move(sink.bytes());
 }
+
+// What a run says of itself, to be changed: one that lies, and whose checksums fit.
+struct LyingRun {
+  std::vector<uint64_t> meta;  // all of it is varints; [2]: records
+  std::vector<SegmentEntry> entries;
+
+  explicit LyingRun(std::string run) : bytes_(std::move(run)) {
+    std::memcpy(&footer_, &bytes_[bytes_.size() - sizeof(footer_)], sizeof(footer_));
+    absl::string_view at(bytes_);
+    at.remove_suffix(sizeof(footer_));
+    at.remove_prefix(footer_.meta_offset);
+    for (uint64_t number = 0; ReadVarint(&at, &number);) meta.push_back(number);
+    entries.resize((footer_.index_offset - footer_.tables_offset) / sizeof(SegmentEntry));
+    if (!entries.empty()) {
+      std::memcpy(entries.data(), &bytes_[footer_.tables_offset], TableBytes());
+    }
+  }
+  std::string Bytes() {
+    if (!entries.empty()) {
+      std::memcpy(&bytes_[footer_.tables_offset], entries.data(), TableBytes());
+    }
+    bytes_.resize(footer_.meta_offset);
+    for (const uint64_t number : meta) AppendVarint(number, &bytes_);
+    footer_.meta_crc = Crc32c(&bytes_[footer_.meta_offset], bytes_.size() - footer_.meta_offset);
+    footer_.tables_crc = Crc32c(&bytes_[footer_.tables_offset], TableBytes());
+    footer_.file_bytes = bytes_.size() + sizeof(footer_);
+    footer_.crc = Crc32c(&footer_, offsetof(RunFooter, crc));
+    bytes_.append(reinterpret_cast<const char*>(&footer_), sizeof(footer_));
+    return bytes_;
+  }
+
+ private:
+  size_t TableBytes() const { return entries.size() * sizeof(SegmentEntry); }
+  std::string bytes_;
+  RunFooter footer_;
+};
 
 // Everything, by a scan. What a run no longer stores of stamps is 0.
 inline absl::StatusOr<std::vector<Item>> ReadItems(const RunReader& run, NodeId first = 0,

@@ -1,0 +1,81 @@
+// Maintenance without space: what it could not finish is not there, and it goes on when there is
+// some.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "base/testing.h"
+#include "services/graph/core/store.h"
+#include "services/graph/core/test_sim_files.h"
+
+namespace pulse::graph {
+namespace {
+
+class NoSpaceTest : public ::testing::Test {
+ protected:
+  NoSpaceTest() {
+    StoreOptions options;
+    options.files = &files_;
+    options.background = false;
+    store_ = GraphStore::Open("db", options).value();
+  }
+  void Link(int count) {
+    auto tx = *store_->Begin();
+    const Token type = *tx->AddTypeName("T");
+    const NodeId node = *tx->CreateNode({}, {});
+    for (int i = 0; i < count; ++i) ASSERT_TRUE(tx->CreateEdge(node, node, type, {}).ok());
+    ASSERT_TRUE(tx->Commit().ok());
+  }
+  uint64_t Bytes() {
+    uint64_t bytes = 0;
+    for (const auto& [name, node] : files_.names()) bytes += node->written.size();
+    return bytes;
+  }
+  uint64_t Files(const std::string& suffix) {
+    uint64_t count = 0;
+    for (const auto& [name, node] : files_.names()) count += name.ends_with(suffix) ? 1 : 0;
+    return count;
+  }
+  // Until it succeeds: with ever more space, so that each file once finds none.
+  template <typename Work>
+  void Retry(Work work) {
+    int failed = 0;
+    for (uint64_t room = 1;; room += 1 + room / 3) {
+      files_.SetCapacity(Bytes() + room);
+      const absl::Status done = work();
+      const StoreStats stats = store_->stats();
+      const uint64_t more = Files(".run") + Files(".ckpt") - stats.out_runs - stats.in_runs;
+      if (done.ok()) break;
+      ++failed;
+      EXPECT_TRUE(absl::IsResourceExhausted(done)) << done;
+      EXPECT_EQ(more, checkpoints_) << done;
+    }
+    EXPECT_GT(failed, 2);
+    files_.SetCapacity(uint64_t{1} << 40);
+  }
+
+  SimFiles files_;
+  std::unique_ptr<GraphStore> store_;
+  uint64_t checkpoints_ = 0;
+};
+
+TEST_F(NoSpaceTest, FlushesAndCompactions_LeaveNoFilesBehind) {
+  for (int round = 0; round < 3; ++round) {
+    Link(300);
+    Retry([this] { return store_->Flush(); });
+  }
+  Retry([this] { return store_->Compact(); });
+  EXPECT_EQ(store_->stats().out_runs, 1u);
+}
+
+TEST_F(NoSpaceTest, Checkpoint_LeavesNoFilesBehind) {
+  Link(300);
+  ASSERT_TRUE(store_->Checkpoint().ok());
+  checkpoints_ = Files(".ckpt");
+  ASSERT_EQ(checkpoints_, 1u);
+  Link(300);
+  Retry([this] { return store_->Checkpoint(); });
+}
+
+}  // namespace
+}  // namespace pulse::graph
