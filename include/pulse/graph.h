@@ -185,7 +185,8 @@ typedef struct pulse_graph_options {
   int32_t must_exist; /* 1: NOT_FOUND where no database is; 0: it is made */
   int32_t no_sync;    /* 1: a commit survives the end of the process only */
   int32_t reserved;
-  uint64_t memory;       /* for relationships that are not in files; 0: 256 MiB. Nodes beside it */
+  uint64_t memory;       /* for relationships that are not in files; 0: 256 MiB, less than 9 MiB: 9.
+                          * Nodes beside it */
   uint64_t query_memory; /* of a statement, and of its result; 0: 1 GiB */
   double timeout;        /* seconds, of a statement or transaction; 0: none */
   uint64_t retain;       /* AT SNAPSHOT reaches so many commits back */

@@ -29,7 +29,7 @@ fill() {
     for part in $(seq 10); do
       echo "UNWIND range(1, 12000) AS i MATCH (a:N {i: 1 + (i * 7919 + $part) % 500}), (b:N {i: 1 + i % 500}) CREATE (a)-[:E {w: i % 100}]->(b);"
     done
-  } | "$PULSE" graph shell "$db" --memory 6M "$@" >"$db.out" 2>"$db.err"
+  } | "$PULSE" graph shell "$db" --memory 9M "$@" >"$db.out" 2>"$db.err"
 }
 sum_of() { "$PULSE" graph query "$1" --json 'MATCH ()-[e:E]->() RETURN count(e) AS n, sum(e.w) AS s'; }
 # Of the agent's metrics.
