@@ -26,7 +26,7 @@ fill() {
   {
     echo "CREATE INDEX IF NOT EXISTS FOR (n:N) ON (n.i);"
     echo "UNWIND range(1, 500) AS i CREATE (:N {i: i});"
-    for part in $(seq 10); do
+    for part in $(seq 30); do
       echo "UNWIND range(1, 12000) AS i MATCH (a:N {i: 1 + (i * 7919 + $part) % 500}), (b:N {i: 1 + i % 500}) CREATE (a)-[:E {w: i % 100}]->(b);"
     done
   } | "$PULSE" graph shell "$db" --memory 9M "$@" >"$db.out" 2>"$db.err"
@@ -41,7 +41,7 @@ for line in urllib.request.urlopen(sys.argv[1], timeout=10).read().decode().spli
         print(int(float(line.split(" ")[-1])))
 PY
 }
-expected='{"n":120000,"s":5940000}'
+expected='{"n":360000,"s":17820000}'
 
 note "engines that are not there, and options that do not fit"
 refused "auto|inline|threads|agent|dsa|sim" query db --engine gpu 'CREATE (n)'
