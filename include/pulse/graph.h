@@ -185,7 +185,8 @@ typedef struct pulse_graph_options {
   int32_t must_exist; /* 1: NOT_FOUND where no database is; 0: it is made */
   int32_t no_sync;    /* 1: a commit survives the end of the process only */
   int32_t reserved;
-  uint64_t memory;       /* for relationships that are not in files; 0: 256 MiB. Nodes beside it */
+  uint64_t memory;       /* for relationships that are not in files; 0: 256 MiB, less than 9 MiB: 9.
+                          * Nodes beside it */
   uint64_t query_memory; /* of a statement, and of its result; 0: 1 GiB */
   double timeout;        /* seconds, of a statement or transaction; 0: none */
   uint64_t retain;       /* AT SNAPSHOT reaches so many commits back */
@@ -249,11 +250,13 @@ PULSE_GRAPH_API size_t pulse_graph_columns(const pulse_graph_result* result);
 PULSE_GRAPH_API const char* pulse_graph_column_name(const pulse_graph_result* result,
                                                     size_t column);
 PULSE_GRAPH_API uint64_t pulse_graph_rows(const pulse_graph_result* result);
-/* The next row: as many values as there are columns; NULL at the end. The values, and what they
- * point to, live until the next row is taken, by this or pulse_graph_row; strings of them, as long
- * as the result. */
+/* The next row: as many values as there are columns; NULL at the end. NULL before pulse_graph_rows
+ * rows were taken: the system had no memory for the row, and the next call tries it again. The
+ * values, and what they point to, live until the next row is taken, by this or pulse_graph_row;
+ * strings of them, as long as the result. */
 PULSE_GRAPH_API const pulse_graph_value* pulse_graph_next(pulse_graph_result* result);
-/* A row by its number, from 0; pulse_graph_next goes on behind it. NULL: there is none such. */
+/* A row by its number, from 0; pulse_graph_next goes on behind it. NULL: there is none such, or the
+ * system had no memory for it. */
 PULSE_GRAPH_API const pulse_graph_value* pulse_graph_row(pulse_graph_result* result, uint64_t row);
 
 /* A whole column as numbers: out[row], and valid[row] 0 where it is null (`valid` may be NULL if no

@@ -97,7 +97,8 @@ class Result {
     const char* name = pulse_graph_column_name(raw_.get(), column);
     return name == nullptr ? std::string_view() : name;
   }
-  /* False at the end; then At() is the row that was taken. */
+  /* Takes the next row, of which At() is. False: there is none, or the system had no memory for it
+   * (see pulse_graph_next). */
   bool Next() {
     row_ = pulse_graph_next(raw_.get());
     return row_ != nullptr;

@@ -11,7 +11,7 @@
 #include "apps/pulse/commands.h"
 #include "apps/pulse/graph/cmd_load.h"
 #include "base/errors.h"
-#include "services/graph/core/manifest.h"
+#include "services/graph/core/mapped_runs.h"
 #include "services/graph/core/store.h"
 #include "services/graph/runs/run_reader.h"
 
@@ -67,20 +67,19 @@ class Check {
   explicit Check(std::string db) : db_(std::move(db)) {}
 
   absl::Status Run() {
-    const std::string manifest_path = absl::StrCat(db_, "/", graph::kManifestFile);
-    const auto bytes = graph::SystemFiles()->Read(manifest_path);
-    if (absl::IsNotFound(bytes.status())) {
+    // All before any is read: a writer may remove files meanwhile.
+    auto mapped = graph::MapRuns(graph::SystemFiles(), db_);
+    if (absl::IsNotFound(mapped.status())) {
       return absl::NotFoundError(absl::StrCat(db_, ": there is no graph database"));
     }
-    PULSE_RETURN_IF_ERROR(bytes.status());
-    const auto manifest = graph::Manifest::Decode(*bytes, manifest_path);
-    if (absl::IsDataLoss(manifest.status())) {
-      Name(manifest.status());
+    if (absl::IsDataLoss(mapped.status())) {
+      Name(mapped.status());
       return Damaged("without it nobody knows which files count");
     }
-    PULSE_RETURN_IF_ERROR(manifest.status());
-    for (const graph::ManifestRun& run : manifest->runs) {
-      PULSE_RETURN_IF_ERROR(CheckRun(absl::StrCat(db_, "/", run.file)));
+    PULSE_RETURN_IF_ERROR(mapped.status());
+    for (size_t i = 0; i < mapped->runs.size(); ++i) {
+      PULSE_RETURN_IF_ERROR(CheckRun(absl::StrCat(db_, "/", mapped->manifest.runs[i].file),
+                                     std::move(mapped->runs[i])));
     }
     return CheckStore();
   }
@@ -90,14 +89,12 @@ class Check {
     if (++damages_ <= kMostNamed) named_.emplace_back(status.message());
   }
 
-  absl::Status CheckRun(const std::string& path) {
-    auto bytes = graph::MapRun(path);
+  absl::Status CheckRun(const std::string& path, absl::StatusOr<graph::RunBytes> bytes) {
     if (absl::IsNotFound(bytes.status())) {
       Name(absl::DataLossError(absl::StrCat("the run ", path, " is missing")));
       runs_missing_ = true;
       return absl::OkStatus();
     }
-    PULSE_RETURN_IF_ERROR(bytes.status());
     const auto run = graph::RunReader::Open(*std::move(bytes));
     if (absl::IsDataLoss(run.status())) {
       Name(run.status());

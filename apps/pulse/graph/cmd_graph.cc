@@ -164,7 +164,8 @@ void AddStoreOptions(CLI::App* cmd, GraphArgs* args) {
   cmd->add_flag("--read-only", args->read_only,
                 "the state of this moment, beside a process that writes");
   AddEngineOptions(cmd, &args->engine);
-  cmd->add_option("--memory", args->memory, "memory for relationships that are not flushed yet")
+  cmd->add_option("--memory", args->memory,
+                  "memory for relationships that are not flushed yet; less than 9M counts as 9M")
       ->capture_default_str();
   cmd->add_option("--query-memory", args->query_memory, "the most that one query may take, about")
       ->capture_default_str();

@@ -80,7 +80,11 @@ absl::Status Adjacency::Count(const Scope& scope, Direction direction, Memory* m
         return scope.view().Degrees(scope.nodes().subspan(begin, end - begin), direction,
                                     scope.types(), {offsets_.data() + begin + 1, end - begin});
       }));
-  for (size_t i = 1; i < offsets_.size(); ++i) offsets_[i] += offsets_[i - 1];
+  Pace pace(scope.budget());
+  for (size_t i = 1; i < offsets_.size(); ++i) {
+    if (!pace.Go()) return scope.budget()->status();
+    offsets_[i] += offsets_[i - 1];
+  }
   return absl::OkStatus();
 }
 
@@ -118,14 +122,16 @@ absl::Status Adjacency::Fill(const Scope& scope, Direction direction, const std:
         });
   };
   PULSE_RETURN_IF_ERROR(scope.ForBlocks(scope.size(), kListBlock, fill));
-  Compact(sizes);
+  PULSE_RETURN_IF_ERROR(Compact(scope, sizes));
   memory->GiveBack(scope.size(), sizeof(Index));
   return absl::OkStatus();
 }
 
-void Adjacency::Compact(const std::vector<Index>& sizes) {
+absl::Status Adjacency::Compact(const Scope& scope, const std::vector<Index>& sizes) {
+  Pace pace(scope.budget());
   uint64_t to = 0;
   for (size_t node = 0; node < sizes.size(); ++node) {
+    if (!pace.Go(1 + sizes[node])) return scope.budget()->status();
     const uint64_t from = offsets_[node];
     if (from != to) {
       std::memmove(ends_.data() + to, ends_.data() + from, sizes[node] * sizeof(Index));
@@ -139,6 +145,7 @@ void Adjacency::Compact(const std::vector<Index>& sizes) {
   offsets_.back() = to;
   ends_.resize(to);
   if (weighted()) weights_.resize(to);
+  return absl::OkStatus();
 }
 
 absl::Status Adjacency::Simplify(const Scope& scope, bool keep_loops) {
@@ -156,7 +163,7 @@ absl::Status Adjacency::Simplify(const Scope& scope, bool keep_loops) {
   };
   PULSE_RETURN_IF_ERROR(scope.ForBlocks(scope.size(), kListBlock, simplify));
   weights_ = {};
-  Compact(sizes);
+  PULSE_RETURN_IF_ERROR(Compact(scope, sizes));
   return absl::OkStatus();
 }
 

@@ -34,10 +34,12 @@ class Adjacency {
   absl::Status Simplify(const Scope& scope, bool keep_loops);
   // Keeps what `keep(node, neighbour)` says.
   template <typename Keep>
-  void Filter(const Keep& keep) {
+  absl::Status Filter(const Scope& scope, const Keep& keep) {
+    Pace pace(scope.budget());
     uint64_t to = 0, begin = 0;
     for (size_t node = 0; node + 1 < offsets_.size(); ++node) {
       const uint64_t end = offsets_[node + 1];
+      if (!pace.Go(1 + end - begin)) return scope.budget()->status();
       for (uint64_t at = begin; at < end; ++at) {
         if (keep(static_cast<Index>(node), ends_[at])) ends_[to++] = ends_[at];
       }
@@ -45,6 +47,7 @@ class Adjacency {
       offsets_[node + 1] = to;
     }
     ends_.resize(to);
+    return absl::OkStatus();
   }
 
  private:
@@ -52,7 +55,7 @@ class Adjacency {
   absl::Status Fill(const Scope& scope, Direction direction, const std::string& weight,
                     Memory* memory);
   // Closes the gaps between lists, of which list i has sizes[i] entries.
-  void Compact(const std::vector<Index>& sizes);
+  absl::Status Compact(const Scope& scope, const std::vector<Index>& sizes);
 
   std::vector<uint64_t> offsets_;
   cypher::UnfilledVector<Index> ends_;

@@ -477,6 +477,79 @@ TEST_F(LargeGraphTest, Limits_OfMemoryAndTime_EndEachAlgorithm) {
   }
 }
 
+// All nodes are one block, so that what goes over many relationships has to look within it.
+TEST_F(AlgorithmsTest, ManyRelationshipsOfFewNodes_AreNotGoneOverWithoutALook) {
+  constexpr size_t kFew = 300;
+  const testing_util::ScratchPath paths[] = {testing_util::ScratchPath("algorithms-sparse"),
+                                             testing_util::ScratchPath("algorithms-dense")};
+  const auto make = [](const std::string& path, size_t neighbours) {
+    TestGraph made;
+    made.ids.resize(kFew);
+    made.labelled.assign(kFew, false);
+    for (size_t from = 0; from < kFew; ++from) {
+      for (size_t i = 1; i <= neighbours; ++i) {
+        for (int twice = 0; twice < 2; ++twice) {
+          made.edges.push_back({from, (from + i) % kFew, -1, false});
+        }
+      }
+    }
+    StoreOptions options;
+    options.sync = false;
+    options.background = false;
+    auto store = *GraphStore::Open(path, options);
+    auto transaction = *store->Begin();
+    InsertNodes(transaction.get(), &made);
+    Insert(transaction.get(), made, 0, made.edges.size());
+    EXPECT_TRUE(transaction->Commit().ok());
+    EXPECT_TRUE(store->Flush().ok());
+    return store;
+  };
+  const auto sparse_store = make(paths[0].get(), 1), dense_store = make(paths[1].get(), kFew - 1);
+  const auto sparse = *sparse_store->Snapshot(), dense = *dense_store->Snapshot();
+  // 179,400 relationships, or from both ends twice as many; 89,700 neighbours.
+  const struct {
+    int looks;
+    std::function<absl::Status(const Scope&, Memory*)> run;
+  } algorithms[] = {// Lists that are put together, and weights that go out.
+                    {2 + 2,
+                     [](const Scope& scope, Memory* memory) {
+                       PageRankOptions options;
+                       options.most_iterations = 1;
+                       return PageRank(scope, options, memory).status();
+                     }},
+                    // Lists that are put together, twice, and each pair's one end.
+                    {5 + 1 + 1, [](const Scope& scope,
+                                   Memory* memory) { return Triangles(scope, memory).status(); }},
+                    // The same, and colours.
+                    {5 + 1 + 1, [](const Scope& scope, Memory* memory) {
+                       return PropagateLabels(scope, 0, memory).status();
+                     }}};
+  for (const auto& algorithm : algorithms) {
+    SCOPED_TRACE(&algorithm - algorithms);
+    const auto looks_at = [&](const GraphView& graph, int end_at, absl::Status* status) {
+      TestBudget budget;
+      Memory memory(&budget);
+      const auto scope = Scope::Make(graph, {.threads = 1}, &budget, &memory);
+      EXPECT_TRUE(scope.ok());
+      const int before = budget.asked;
+      budget.end_at = end_at < 0 ? -1 : before + end_at;
+      *status = algorithm.run(*scope, &memory);
+      return budget.asked - before;
+    };
+    absl::Status status;
+    const int few = looks_at(*sparse, -1, &status);
+    ASSERT_TRUE(status.ok()) << status;
+    const int many = looks_at(*dense, -1, &status);
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_GE(many, few + algorithm.looks);
+    for (int at = 1; at <= many; ++at) {
+      EXPECT_EQ(looks_at(*dense, at, &status), at);
+      EXPECT_TRUE(absl::IsCancelled(status)) << at << ": " << status;
+    }
+  }
+  for (const auto& path : paths) std::filesystem::remove_all(path.get());
+}
+
 TEST_F(AlgorithmsTest, Weights_ThatAreNone_AreNamed) {
   for (const Value& weight : {Value::Int(-1), Value::Float(-0.5), Value::Float(std::nan("")),
                               Value::String("1"), Value::Bool(true)}) {

@@ -45,4 +45,22 @@ class Memory {
   int64_t taken_ = 0;
 };
 
+// For long loops of one thread: looks at the budget now and then.
+class Pace {
+ public:
+  explicit Pace(Budget* budget) : budget_(budget) {}
+  // `steps` more were made. False: no further; the budget's status says why.
+  bool Go(uint64_t steps = 1) {
+    made_ += steps;
+    if (made_ < kSteps) return true;
+    made_ = 0;
+    return budget_->Continue();
+  }
+
+ private:
+  static constexpr uint64_t kSteps = 65536;  // of memory accesses, about
+  Budget* const budget_;
+  uint64_t made_ = 0;
+};
+
 }  // namespace pulse::graph::algorithms

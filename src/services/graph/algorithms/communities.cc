@@ -90,13 +90,16 @@ absl::StatusOr<TriangleResult> Triangles(const Scope& scope, Memory* memory) {
   result.triangles.assign(n, 0);
   result.coefficient.assign(n, 0);
   std::vector<Index> degree(n);
+  Pace pace(scope.budget());
   for (Index node = 0; node < n; ++node) {
+    if (!pace.Go()) return scope.budget()->status();
     degree[node] = static_cast<Index>(adjacency.Of(node).size());
   }
   // Each pair once, from the end of lower degree: no list is longer than the root of twice the
   // pairs, and each triangle is found from one corner.
-  adjacency.Filter(
-      [&](Index a, Index b) { return degree[a] < degree[b] || (degree[a] == degree[b] && a < b); });
+  PULSE_RETURN_IF_ERROR(adjacency.Filter(scope, [&](Index a, Index b) {
+    return degree[a] < degree[b] || (degree[a] == degree[b] && a < b);
+  }));
   PULSE_RETURN_IF_ERROR(scope.ForBlocks(n, kTriangleBlock, [&](uint64_t begin, uint64_t end) {
     const auto add = [&](Index node, uint64_t by) {
       std::atomic_ref<uint64_t>(result.triangles[node]).fetch_add(by, std::memory_order_relaxed);
@@ -127,6 +130,7 @@ absl::StatusOr<TriangleResult> Triangles(const Scope& scope, Memory* memory) {
     return absl::OkStatus();
   }));
   for (Index node = 0; node < n; ++node) {
+    if (!pace.Go()) return scope.budget()->status();
     const double pairs = 0.5 * degree[node] * (static_cast<double>(degree[node]) - 1);
     if (pairs > 0) result.coefficient[node] = static_cast<double>(result.triangles[node]) / pairs;
   }
@@ -141,19 +145,32 @@ struct Colouring {
   std::vector<uint64_t> begins;  // of each colour, and the end
 };
 
-Colouring Colour(const Adjacency& adjacency, Index n) {
+absl::StatusOr<Colouring> Colour(const Scope& scope, const Adjacency& adjacency) {
+  const Index n = scope.size();
+  Pace pace(scope.budget());
+  const auto ended = [&] { return scope.budget()->status(); };
   // As NetworkX counts it, so that its order is ours: a loop is two.
   std::vector<Index> degree(n), order(n), colour(n, kNone);
+  std::vector<Index> begins;  // of each degree
   for (Index node = 0; node < n; ++node) {
+    if (!pace.Go()) return ended();
     const auto ends = adjacency.Of(node);
     degree[node] = static_cast<Index>(ends.size()) +
                    (std::binary_search(ends.begin(), ends.end(), node) ? 1 : 0);
+    if (degree[node] >= begins.size()) begins.resize(degree[node] + 1);
+    ++begins[degree[node]];
   }
-  std::iota(order.begin(), order.end(), Index{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](Index a, Index b) { return degree[a] > degree[b]; });
+  Index before = 0;
+  for (auto count = begins.rbegin(); count != begins.rend(); ++count) {
+    before += std::exchange(*count, before);
+  }
+  for (Index node = 0; node < n; ++node) {
+    if (!pace.Go()) return ended();
+    order[begins[degree[node]]++] = node;
+  }
   std::vector<Index> used;  // by colour: the node that met it last
   for (const Index node : order) {
+    if (!pace.Go(1 + adjacency.Of(node).size())) return ended();
     for (const Index end : adjacency.Of(node)) {
       if (colour[end] != kNone) used[colour[end]] = node;
     }
@@ -168,7 +185,10 @@ Colouring Colour(const Adjacency& adjacency, Index n) {
   for (size_t i = 1; i < result.begins.size(); ++i) result.begins[i] += result.begins[i - 1];
   result.nodes.resize(n);
   std::vector<uint64_t> at = result.begins;
-  for (Index node = 0; node < n; ++node) result.nodes[at[colour[node]]++] = node;
+  for (Index node = 0; node < n; ++node) {
+    if (!pace.Go()) return ended();
+    result.nodes[at[colour[node]]++] = node;
+  }
   return result;
 }
 
@@ -210,7 +230,7 @@ absl::StatusOr<LabelResult> PropagateLabels(const Scope& scope, uint32_t most_it
   LabelResult result;
   result.label.resize(n);
   std::iota(result.label.begin(), result.label.end(), Index{0});
-  const Colouring colouring = Colour(adjacency, n);
+  PULSE_ASSIGN_OR_RETURN(const Colouring colouring, Colour(scope, adjacency));
   for (;;) {
     std::atomic<bool> complete{true};
     PULSE_RETURN_IF_ERROR(scope.ForBlocks(n, kNodeBlock, [&](uint64_t begin, uint64_t end) {

@@ -26,8 +26,10 @@ absl::StatusOr<PageRankResult> PageRank(const Scope& scope, const PageRankOption
   PULSE_RETURN_IF_ERROR(memory->Take(n, 4 * sizeof(double)));
   // What each node gives to a relationship of weight 1: its score by the weights that go out of it.
   std::vector<double> out(n, 0.0), share(n), next(n);
+  Pace pace(scope.budget());
   for (Index node = 0; node < n; ++node) {
     const auto ends = adjacency.Of(node);
+    if (!pace.Go(1 + ends.size())) return scope.budget()->status();
     for (size_t i = 0; i < ends.size(); ++i) {
       out[ends[i]] += adjacency.weighted() ? adjacency.WeightsOf(node)[i] : 1.0;
     }

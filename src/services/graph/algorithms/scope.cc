@@ -76,9 +76,14 @@ absl::Status Scope::Number(Memory* memory) {
   PULSE_RETURN_IF_ERROR(memory->Take(words, sizeof(uint64_t) + sizeof(Index)));
   bits_.resize(words);
   ranks_.resize(words);
-  for (const NodeId node : nodes_) bits_[node / 64] |= uint64_t{1} << (node % 64);
+  Pace pace(budget_);
+  for (const NodeId node : nodes_) {
+    if (!pace.Go()) return budget_->status();
+    bits_[node / 64] |= uint64_t{1} << (node % 64);
+  }
   Index rank = 0;
   for (uint64_t word = 0; word < words; ++word) {
+    if (!pace.Go()) return budget_->status();
     ranks_[word] = rank;
     rank += static_cast<Index>(__builtin_popcountll(bits_[word]));
   }

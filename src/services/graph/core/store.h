@@ -32,7 +32,8 @@ struct StoreOptions {
   uint64_t retain_commits = 0;
   // Of what relationships take in memory before they are flushed. When it is full, a commit waits
   // for a flush; what old snapshots still need is kept beyond it. Nodes and their indexes are not
-  // counted: they stay in memory.
+  // counted: they stay in memory. Less than 9 MiB counts as 9 MiB: the chunks that are being filled
+  // take 3 of them.
   uint64_t memory_limit = uint64_t{256} << 20;
   // Chunks of layer 0 that are flushed together, 1 MiB of records each; 0: no flush but by
   // Checkpoint() and Close().

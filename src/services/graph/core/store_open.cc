@@ -18,11 +18,21 @@ namespace {
 // While a log is read, runs are merged when there are so many times what one merge takes.
 constexpr size_t kRunsAtOpening = 12;
 
+// Less than this is never worth a flush: two chunks, the newest of each direction, are there after
+// one, too.
+uint64_t LeastFlushed() { return 3 * L0Chunk::memory(); }
+
+// Flushes begin at half of the limit.
+StoreOptions WithLeastMemory(StoreOptions options) {
+  options.memory_limit = std::max(options.memory_limit, 2 * LeastFlushed());
+  return options;
+}
+
 }  // namespace
 
 StoreImpl::StoreImpl(std::string path, const StoreOptions& options)
     : path_(std::move(path)),
-      options_(options),
+      options_(WithLeastMemory(options)),
       files_(options.files != nullptr ? options.files : SystemFiles()),
       engines_(options.engines != nullptr ? options.engines : InlineEngines()),
       layers_(std::make_shared<Layers>()) {}
@@ -113,7 +123,7 @@ absl::Status StoreImpl::RemoveStrays() {
 // memory here, so that what is flushed at once has to be small.
 bool StoreImpl::WantsFlushWhileReading() const {
   if (options_.flush_chunks == 0 || !options_.background) return false;
-  return WantsFlush() || MemoryUsed() > options_.memory_limit / 5;
+  return WantsFlush() || MemoryUsed() > std::max(options_.memory_limit / 5, LeastFlushed());
 }
 
 absl::Status StoreImpl::ReadLog() {

@@ -531,6 +531,38 @@ TEST(StoreFiles, LongLogAfterAKill_IsReadWithinTheMemoryLimit) {
   EXPECT_EQ(read, 0);
 }
 
+// The chunks that are being filled are there after a flush, too: alone they must not begin the
+// next.
+TEST(StoreFiles, LimitOfLittleMemory_DoesNotFlushForEachCommit) {
+  const ScratchDir path("graph-store-little");
+  StoreOptions options;
+  options.sync = false;
+  options.background = false;
+  constexpr int kCommits = 200;
+  {
+    const auto store = GraphStore::Open(path.get(), options);
+    ASSERT_TRUE(store.ok()) << store.status();
+    for (int i = 0; i < kCommits; ++i) {
+      auto tx = *(*store)->Begin();
+      const NodeId node = *tx->CreateNode({}, {});
+      ASSERT_TRUE(tx->CreateEdge(node, node, *tx->AddTypeName("T"), {}).ok());
+      ASSERT_TRUE(tx->Commit().ok());
+    }
+  }
+  options.background = true;
+  options.memory_limit = 1 << 20;
+  const auto store = GraphStore::Open(path.get(), options);
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_EQ((*store)->stats().flushes, 0u) << "while the log was read";
+  for (int i = 0; i < kCommits; ++i) {
+    auto tx = *(*store)->Begin();
+    const NodeId node = *tx->CreateNode({}, {});
+    ASSERT_TRUE(tx->CreateEdge(node, node, *tx->AddTypeName("T"), {}).ok());
+    ASSERT_TRUE(tx->Commit().ok());
+  }
+  EXPECT_EQ((*store)->stats().flushes, 0u) << "while it was written";
+}
+
 TEST(StoreThreads, ReadersAndWriters_SeeWholeCommits) {
   const ScratchDir dir("graph-threads");
   StoreOptions options;

@@ -181,6 +181,22 @@ class UnwindOperator : public Operator {
 };
 
 class ProcedureOperator : public Operator {
+  // Memory of values for as long as it lives.
+  class Charged {
+   public:
+    Charged(EvalContext* context, const ValueList& values) : context_(*context) {
+      for (const Value& value : values) bytes_ += static_cast<int64_t>(value.Bytes());
+      context_.Charge(bytes_);
+    }
+    ~Charged() { context_.Charge(-bytes_); }
+    Charged(const Charged&) = delete;
+    Charged& operator=(const Charged&) = delete;
+
+   private:
+    EvalContext& context_;
+    int64_t bytes_ = 0;
+  };
+
  public:
   using Operator::Operator;
   bool Push(Rows& in) override {
@@ -203,6 +219,9 @@ class ProcedureOperator : public Operator {
       }
       ValueList results;
       if (ctx_.failed() || !ctx_.Check(procedure.call(ctx_, arguments, &results))) return false;
+      // They are there until the last of them was passed on.
+      const Charged charged(&ctx_, results);
+      if (ctx_.failed()) return false;
       if (width == 0) {
         if (NewRow(row) == nullptr) return false;
         continue;

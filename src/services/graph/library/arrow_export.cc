@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <exception>
 #include <memory>
 
 #include "services/graph/library/arrow.h"
@@ -50,16 +51,21 @@ std::string FormatOf(const FrameType& type) {
 // --- Schemas.
 
 struct SchemaOwner {
+  SchemaOwner() = default;
+  SchemaOwner(const SchemaOwner&) = delete;
+  SchemaOwner& operator=(const SchemaOwner&) = delete;
+  ~SchemaOwner() {
+    for (const auto& child : children) {
+      if (child->release != nullptr) child->release(child.get());
+    }
+  }
   std::string format, name;
   std::vector<std::unique_ptr<ArrowSchema>> children;
   std::vector<ArrowSchema*> pointers;
 };
 
 void ReleaseSchema(ArrowSchema* schema) {
-  const std::unique_ptr<SchemaOwner> owner(static_cast<SchemaOwner*>(schema->private_data));
-  for (ArrowSchema* child : owner->pointers) {
-    if (child->release != nullptr) child->release(child);
-  }
+  delete static_cast<SchemaOwner*>(schema->private_data);
   schema->release = nullptr;
 }
 
@@ -86,6 +92,14 @@ void MakeSchema(const FrameType& type, const std::string& name, ArrowSchema* out
 // --- Arrays.
 
 struct ArrayOwner {
+  ArrayOwner() = default;
+  ArrayOwner(const ArrayOwner&) = delete;
+  ArrayOwner& operator=(const ArrayOwner&) = delete;
+  ~ArrayOwner() {
+    for (const auto& child : children) {
+      if (child->release != nullptr) child->release(child.get());
+    }
+  }
   std::vector<std::string> buffers;  // bytes
   std::vector<const void*> pointers;
   std::vector<std::unique_ptr<ArrowArray>> children;
@@ -93,10 +107,7 @@ struct ArrayOwner {
 };
 
 void ReleaseArray(ArrowArray* array) {
-  const std::unique_ptr<ArrayOwner> owner(static_cast<ArrayOwner*>(array->private_data));
-  for (ArrowArray* child : owner->child_pointers) {
-    if (child->release != nullptr) child->release(child);
-  }
+  delete static_cast<ArrayOwner*>(array->private_data);
   array->release = nullptr;
 }
 
@@ -266,17 +277,30 @@ struct Stream {
 
 Stream* StreamOf(ArrowArrayStream* stream) { return static_cast<Stream*>(stream->private_data); }
 
-int GetSchema(ArrowArrayStream* stream, ArrowSchema* out) {
-  MakeSchema(StreamOf(stream)->row, "", out);
-  return 0;
+// No exception goes to who reads. A call that was refused memory has changed nothing.
+template <typename Function>
+int Within(Stream* stream, const Function& function) {
+  try {
+    return function();
+  } catch (const std::exception&) {   // bad_alloc, or length_error: more than there can be
+    stream->error = "out of memory";  // short: this takes none
+    return ENOMEM;
+  }
 }
 
-int GetNext(ArrowArrayStream* stream, ArrowArray* out) {
-  Stream& s = *StreamOf(stream);
-  const ResultTable& table = *s.table;
+int GetSchema(ArrowArrayStream* stream, ArrowSchema* out) {
+  Stream* const s = StreamOf(stream);
   *out = {};
+  return Within(s, [&] {
+    MakeSchema(s->row, "", out);
+    return 0;
+  });
+}
+
+int NextBatch(Stream* stream, ArrowArray* out) {
+  Stream& s = *stream;
+  const ResultTable& table = *s.table;
   if (s.next >= table.rows() && s.begun) return 0;
-  s.begun = true;
   const size_t end = std::min(table.rows(), s.next + kBatchRows);
   auto owner = std::make_unique<ArrayOwner>();
   for (size_t i = 0; i < table.width(); ++i) {
@@ -285,7 +309,6 @@ int GetNext(ArrowArrayStream* stream, ArrowArray* out) {
     for (size_t row = s.next; row < end; ++row) {
       if (builder.Add(table.At(row, i), &why)) continue;
       s.error = Concat("column ", table.columns()[i], ": ", why);
-      for (ArrowArray* child : owner->child_pointers) child->release(child);
       return EINVAL;
     }
     owner->children.push_back(std::make_unique<ArrowArray>());
@@ -300,8 +323,14 @@ int GetNext(ArrowArrayStream* stream, ArrowArray* out) {
   out->children = owner->child_pointers.data();
   out->release = ReleaseArray;
   out->private_data = owner.release();
+  s.begun = true;
   s.next = end;
   return 0;
+}
+
+int GetNext(ArrowArrayStream* stream, ArrowArray* out) {
+  *out = {};
+  return Within(StreamOf(stream), [&] { return NextBatch(StreamOf(stream), out); });
 }
 
 const char* GetLastError(ArrowArrayStream* stream) {

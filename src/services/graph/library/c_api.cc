@@ -121,7 +121,7 @@ int Say(const absl::Status& status, About about, pulse_graph_error* error) {
   CopyText(failure.code, sizeof said.neo4j, said.neo4j);
   CopyText(failure.message, sizeof said.message, said.message);
   if (said.code == PULSE_GRAPH_QUERY) FindPlace(failure.message, &said);
-  if (error != nullptr && error->struct_size >= sizeof said) pulse::StoreStruct(said, error);
+  if (error != nullptr && error->struct_size >= kLeastError) pulse::StoreStruct(said, error);
   return said.code;
 }
 
@@ -140,7 +140,8 @@ absl::StatusOr<int64_t> NanosOf(double seconds) {
 absl::StatusOr<pulse_graph_run> RunOf(const pulse_graph_run* given) {
   pulse_graph_run run;
   pulse_graph_run_init(&run);
-  if (given != nullptr) PULSE_RETURN_IF_ERROR(pulse::CopyStruct(given, sizeof run, &run));
+  if (given != nullptr)
+    PULSE_RETURN_IF_ERROR(pulse::CopyStruct(given, pulse::graph::kLeastRun, &run));
   return run;
 }
 
@@ -163,7 +164,7 @@ absl::Status Open(const char* path, const pulse_graph_options* given, pulse_grap
   pulse_graph_options options;
   pulse_graph_options_init(&options);
   if (given != nullptr) {
-    PULSE_RETURN_IF_ERROR(pulse::CopyStruct(given, sizeof options, &options));
+    PULSE_RETURN_IF_ERROR(pulse::CopyStruct(given, pulse::graph::kLeastOptions, &options));
   }
   pulse::graph::EmbeddedOptions embedded;
   embedded.store.read_only = options.read_only != 0;
@@ -419,7 +420,8 @@ int pulse_graph_arrow(const pulse_graph_result* result, struct ArrowArrayStream*
 int pulse_graph_summarize(const pulse_graph_result* result, pulse_graph_summary* summary) {
   pulse_graph_summary said;
   pulse_graph_summary_init(&said);
-  if (result == nullptr || summary == nullptr || summary->struct_size < sizeof said) {
+  if (result == nullptr || summary == nullptr ||
+      summary->struct_size < pulse::graph::kLeastSummary) {
     return PULSE_GRAPH_INVALID;
   }
   const pulse::cypher::Outcome& outcome = result->table->outcome();

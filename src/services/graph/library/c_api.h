@@ -2,6 +2,7 @@
 // status becomes a code and an error. Any thread; nothing blocks.
 #pragma once
 
+#include <cstddef>
 #include <exception>
 #include <memory>
 #include <new>
@@ -30,6 +31,21 @@ struct pulse_graph_result {
 };
 
 namespace pulse::graph {
+
+// What the structs had in the first release: that much is asked of a caller's, whatever was added
+// behind it later. They never change.
+#define PULSE_UP_TO(type, member) (offsetof(type, member) + sizeof(type::member))
+inline constexpr size_t kLeastError = PULSE_UP_TO(pulse_graph_error, message);
+inline constexpr size_t kLeastOptions = PULSE_UP_TO(pulse_graph_options, retain);
+inline constexpr size_t kLeastRun = PULSE_UP_TO(pulse_graph_run, interrupted_arg);
+inline constexpr size_t kLeastSummary = PULSE_UP_TO(pulse_graph_summary, notice);
+inline constexpr size_t kLeastCsv = PULSE_UP_TO(pulse_graph_csv, reject);
+inline constexpr size_t kLeastLoaded = PULSE_UP_TO(pulse_graph_loaded, duplicates);
+inline constexpr size_t kLeastStats = PULSE_UP_TO(pulse_graph_stats, merges);
+#undef PULSE_UP_TO
+// A member in the midst of one of them would move these: of 64 bits, which is all that there is.
+static_assert(kLeastError == 1136 && kLeastOptions == 56 && kLeastRun == 56 &&
+              kLeastSummary == 120 && kLeastCsv == 64 && kLeastLoaded == 56 && kLeastStats == 88);
 
 // Of what a status speaks.
 enum class About : uint8_t { kStatement, kSchema, kCommit, kStore, kArguments };

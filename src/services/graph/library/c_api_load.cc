@@ -1,5 +1,6 @@
 // pulse/graph.h by EmbeddedGraph: bulk loads, and the store's own.
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -9,9 +10,13 @@
 #include "services/graph/library/c_api.h"
 #include "services/graph/syntax/error.h"
 
+using pulse::cypher::Concat;
 using pulse::graph::About;
 using pulse::graph::EmbeddedGraph;
 using pulse::graph::Guard;
+using pulse::graph::kLeastCsv;
+using pulse::graph::kLeastLoaded;
+using pulse::graph::kLeastStats;
 using pulse::graph::Missing;
 
 namespace {
@@ -35,11 +40,21 @@ absl::StatusOr<EmbeddedGraph::EdgeEnds> EndsOf(const pulse_graph_ends* given, ui
   return ends;
 }
 
+absl::Status CheckFiles(const char* const* files, size_t count, std::string_view what) {
+  if (count > 0 && files == nullptr) return Missing(what);
+  for (size_t i = 0; i < count; ++i) {
+    if (files[i] == nullptr) return Missing(Concat(what, "[", i, "]"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status LoadCsv(EmbeddedGraph* graph, const pulse_graph_csv* given,
                      pulse_graph_loaded* loaded) {
   if (given == nullptr) return Missing("csv");
   pulse_graph_csv csv;
-  PULSE_RETURN_IF_ERROR(pulse::CopyStruct(given, sizeof csv, &csv));
+  PULSE_RETURN_IF_ERROR(pulse::CopyStruct(given, kLeastCsv, &csv));
+  PULSE_RETURN_IF_ERROR(CheckFiles(csv.nodes, csv.node_count, "nodes"));
+  PULSE_RETURN_IF_ERROR(CheckFiles(csv.relationships, csv.relationship_count, "relationships"));
   pulse::graph::LoadOptions options;
   for (size_t i = 0; i < csv.node_count; ++i) {
     PULSE_ASSIGN_OR_RETURN(auto file, pulse::graph::ParseNodeFile(csv.nodes[i]));
@@ -132,7 +147,7 @@ int pulse_graph_load_csv(pulse_graph* graph, const pulse_graph_csv* csv, pulse_g
                          pulse_graph_error* error) {
   return Guard(About::kStatement, error, [&]() -> absl::Status {
     if (graph == nullptr) return Missing("graph");
-    if (loaded != nullptr && loaded->struct_size < sizeof(pulse_graph_loaded)) {
+    if (loaded != nullptr && loaded->struct_size < kLeastLoaded) {
       return absl::InvalidArgumentError("loaded: struct_size is too small: use the init function");
     }
     return LoadCsv(graph->graph.get(), csv, loaded);
@@ -144,7 +159,7 @@ int pulse_graph_statistics(pulse_graph* graph, pulse_graph_stats* stats, pulse_g
     pulse_graph_stats said;
     pulse_graph_stats_init(&said);
     if (graph == nullptr) return Missing("graph");
-    if (stats == nullptr || stats->struct_size < sizeof said) {
+    if (stats == nullptr || stats->struct_size < kLeastStats) {
       return absl::InvalidArgumentError("stats: struct_size is too small: use the init function");
     }
     if (graph->graph->closed()) {

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/testing.h"
@@ -458,6 +459,68 @@ TEST_F(GraphCApiTest, Load_Csv_CountsAndRejects) {
   ASSERT_EQ(pulse_graph_statistics(graph_, &stats, &error_), PULSE_GRAPH_OK);
   EXPECT_GT(stats.run_bytes, 0u);
   for (const std::string& file : {nodes, edges, reject}) std::filesystem::remove(file);
+}
+
+TEST_F(GraphCApiTest, Load_CsvOfFilesThatAreNull_IsRefused) {
+  const char* files[] = {nullptr};
+  for (const auto& [list, name] : {std::pair<const char**, const char*>{nullptr, "nodes is NULL"},
+                                   {files, "nodes[0] is NULL"}}) {
+    pulse_graph_csv csv;
+    pulse_graph_csv_init(&csv);
+    csv.nodes = list;
+    csv.node_count = 1;
+    pulse_graph_error_init(&error_);
+    EXPECT_EQ(pulse_graph_load_csv(graph_, &csv, nullptr, &error_), PULSE_GRAPH_INVALID);
+    EXPECT_STREQ(error_.message, name);
+    pulse_graph_csv_init(&csv);
+    csv.relationships = list;
+    csv.relationship_count = 1;
+    EXPECT_EQ(pulse_graph_load_csv(graph_, &csv, nullptr, &error_), PULSE_GRAPH_INVALID);
+    EXPECT_NE(std::string(error_.message).find("relationships"), std::string::npos);
+  }
+}
+
+// The sizes are those of the first release, for ever, whatever is added behind its members.
+TEST_F(GraphCApiTest, Structs_OfTheFirstRelease_AreTaken) {
+  const auto with_size = [](auto made, size_t size) {
+    made.struct_size = size;
+    return made;
+  };
+  pulse_graph_run run;
+  pulse_graph_run_init(&run);
+  pulse_graph_csv csv;
+  pulse_graph_csv_init(&csv);
+  for (const bool least : {true, false}) {
+    const int expected = least ? PULSE_GRAPH_OK : PULSE_GRAPH_INVALID;
+    const size_t less = least ? 0 : 8;
+    pulse_graph* other = nullptr;
+    const auto options = with_size(pulse_graph_options{}, 56 - less);
+    EXPECT_EQ(pulse_graph_open(nullptr, &options, &other, nullptr), expected);
+    pulse_graph_free(other);
+    const auto older_run = with_size(run, 56 - less);
+    pulse_graph_result* result = nullptr;
+    EXPECT_EQ(pulse_graph_execute(graph_, "RETURN 1", SIZE_MAX, &older_run, &result, nullptr),
+              expected);
+    pulse_graph_result_free(result);
+    ASSERT_EQ(Run("RETURN 1"), PULSE_GRAPH_OK);
+    auto summary = with_size(pulse_graph_summary{}, 120 - less);
+    EXPECT_EQ(pulse_graph_summarize(result_, &summary), expected);
+    auto stats = with_size(pulse_graph_stats{}, 88 - less);
+    EXPECT_EQ(pulse_graph_statistics(graph_, &stats, nullptr), expected);
+    // Of these, what is said next.
+    const char* const said = least ? "nodes is NULL" : "struct_size is too small";
+    csv.node_count = 1;
+    auto loaded = with_size(pulse_graph_loaded{}, 56 - less);
+    EXPECT_EQ(pulse_graph_load_csv(graph_, &csv, &loaded, &error_), PULSE_GRAPH_INVALID);
+    EXPECT_NE(std::string(error_.message).find(said), std::string::npos) << error_.message;
+    const auto older_csv = with_size(csv, 64 - less);
+    EXPECT_EQ(pulse_graph_load_csv(graph_, &older_csv, nullptr, &error_), PULSE_GRAPH_INVALID);
+    EXPECT_NE(std::string(error_.message).find(said), std::string::npos) << error_.message;
+    auto error = with_size(pulse_graph_error{}, 1136 - less);
+    EXPECT_EQ(pulse_graph_execute(graph_, "RETURN", SIZE_MAX, nullptr, &result, &error),
+              PULSE_GRAPH_QUERY);
+    EXPECT_EQ(error.code, least ? PULSE_GRAPH_QUERY : 0) << "what is smaller is left alone";
+  }
 }
 
 TEST_F(GraphCApiTest, Summary_OfWrites_Counts) {

@@ -246,9 +246,11 @@ absl::StatusOr<cypher::Column> ColumnFromC(const pulse_graph_column& column, uin
 void* RowView::Allocate(size_t bytes) {
   bytes = (bytes + 7) / 8 * 8;
   if (size_ - used_ < bytes) {
-    size_ = std::max(kBlockBytes, bytes);
+    // Its size counts when it is there: the next row goes on with what is, if memory is refused.
+    const size_t size = std::max(kBlockBytes, bytes);
+    blocks_.push_back(std::make_unique_for_overwrite<std::byte[]>(size));
+    size_ = size;
     used_ = 0;
-    blocks_.push_back(std::make_unique_for_overwrite<std::byte[]>(size_));
   }
   void* const at = blocks_.back().get() + used_;
   used_ += bytes;

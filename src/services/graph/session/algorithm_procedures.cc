@@ -157,7 +157,7 @@ class Run {
   // A row for each node: `row(index)` appends it to *out.
   template <typename Row>
   absl::Status Rows(size_t width, const Row& row) {
-    // Twice: the rows of the operator that takes them.
+    // Twice: a list that grows. The operator that takes it charges it from then on.
     if (auto st = memory.Take(scope_->size(), 2 * width * sizeof(Value)); !st.ok()) return st;
     for (Index i = 0; i < scope_->size(); ++i) {
       if (i % kTick == 0 && !budget_.Continue()) return budget_.status();

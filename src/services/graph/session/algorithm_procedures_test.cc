@@ -152,6 +152,30 @@ TEST_F(AlgorithmProceduresTest, Limits_OfTheQuery_AreKept) {
             absl::StatusCode::kResourceExhausted);
 }
 
+// What one call gave is in memory while its rows are passed on, here to another call.
+TEST_F(AlgorithmProceduresTest, Rows_WhileTheyArePassedOn_CountAsMemory) {
+  constexpr uint64_t kNodes = 8000;
+  ASSERT_TRUE(Run(Concat("UNWIND range(1, ", kNodes, ") AS i CREATE (:P)")).ok());
+  const auto within = [&](uint64_t bytes, std::string_view text) {
+    ServiceOptions options;
+    options.query_memory_bytes = bytes;
+    GraphService limited(&database_, options);
+    const absl::Status status = RunOn(&limited, text);
+    EXPECT_TRUE(status.ok() || absl::IsResourceExhausted(status)) << status;
+    return status.ok();
+  };
+  constexpr char kOne[] = "CALL algo.components({threads: 1}) YIELD node RETURN count(*)";
+  constexpr char kTwo[] =
+      "CALL algo.components({threads: 1}) YIELD node WITH node WHERE node.x = 'a' "
+      "CALL algo.components({threads: 1}) YIELD component RETURN count(*)";
+  uint64_t no = 1, yes = uint64_t{1} << 30;
+  ASSERT_TRUE(within(yes, kOne));
+  while (yes - no > 1000) (within((no + yes) / 2, kOne) ? yes : no) = (no + yes) / 2;
+  const uint64_t rows = kNodes * 2 * sizeof(Value);
+  EXPECT_FALSE(within(yes + rows / 2, kTwo));
+  EXPECT_TRUE(within(yes + rows + 64 * 1024, kTwo));
+}
+
 TEST_F(AlgorithmProceduresTest, Terminate_WhileItRuns_EndsIt) {
   // Takes hours.
   constexpr char kCall[] =
