@@ -5,8 +5,8 @@
 
 #include "services/graph/cypher/functions.h"
 #include "services/graph/cypher/operators.h"
-#include "services/graph/cypher/regex_cache.h"
 #include "services/graph/model/text.h"
+#include "services/graph/syntax/regex_cache.h"
 
 namespace pulse::cypher {
 namespace {

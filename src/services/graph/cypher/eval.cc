@@ -4,10 +4,10 @@
 #include <cmath>
 
 #include "services/graph/cypher/functions.h"
-#include "services/graph/cypher/regex_cache.h"
 #include "services/graph/model/temporal.h"
 #include "services/graph/model/text.h"
 #include "services/graph/syntax/error.h"
+#include "services/graph/syntax/regex_cache.h"
 
 namespace pulse::cypher {
 

@@ -2,9 +2,9 @@
 #include <algorithm>
 
 #include "services/graph/cypher/planner.h"
-#include "services/graph/cypher/regex_cache.h"
 #include "services/graph/model/text.h"
 #include "services/graph/syntax/error.h"
+#include "services/graph/syntax/regex_cache.h"
 
 namespace pulse::cypher {
 namespace {

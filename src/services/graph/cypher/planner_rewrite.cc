@@ -7,8 +7,8 @@
 
 #include "services/graph/cypher/batch_eval.h"
 #include "services/graph/cypher/planner.h"
-#include "services/graph/cypher/regex_cache.h"
 #include "services/graph/syntax/parser.h"
+#include "services/graph/syntax/regex_cache.h"
 
 namespace pulse::cypher {
 namespace {

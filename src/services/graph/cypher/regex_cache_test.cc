@@ -1,5 +1,5 @@
 // Patterns match what RE2 says, however they are compared, and several are kept.
-#include "services/graph/cypher/regex_cache.h"
+#include "services/graph/syntax/regex_cache.h"
 
 #include <gtest/gtest.h>
 #include <re2/re2.h>

@@ -1,4 +1,4 @@
-#include "services/graph/cypher/regex_cache.h"
+#include "services/graph/syntax/regex_cache.h"
 
 #include <re2/re2.h>
 
