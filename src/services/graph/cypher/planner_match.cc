@@ -10,6 +10,9 @@
 namespace pulse::cypher {
 namespace {
 
+// Of one pattern: choosing where to begin looks at all that are left.
+constexpr size_t kMostParts = 1000;
+
 Direction Reverse(Direction d) {
   return d == Direction::kOut ? Direction::kIn : d == Direction::kIn ? Direction::kOut : d;
 }
@@ -167,6 +170,10 @@ void Planner::ApplyPredicates(MatchState* state, Steps* steps) {
 
 void Planner::PlanMatch(Pattern* pattern, Expr* where, Steps* steps, std::vector<Slot>* fresh) {
   MatchState state;
+  if (pattern->size() > kMostParts) {
+    return Fail("UnexpectedSyntax", (*pattern)[kMostParts].pos,
+                Concat("a pattern has more than ", kMostParts, " parts"));
+  }
   DeclarePattern(pattern, &state);
   for (PatternPart& part : *pattern) {
     for (NodePattern& node : part.nodes) {

@@ -23,8 +23,9 @@ namespace pulse::ops {
 
 class AgentLanes : public EngineSupplier {
  public:
-  // Orders whose engine is kept at the agent, which has room for few.
-  static constexpr size_t kMostKept = 8;
+  // Orders whose engine is kept at the agent. It has room for sixteen message groups, which are not
+  // given back but used again for orders of about the same size, and these are of a few sizes.
+  static constexpr size_t kMostKept = 4;
 
   // `host_may`: this process does what the agent does not; else that is an error.
   AgentLanes(std::shared_ptr<EngineSupplier> agent, bool host_may)
