@@ -186,15 +186,14 @@ absl::Status RunAgent(const AgentArgs& args) {
 
   // After the signals, which its threads inherit, and before all threads that it slows down.
   PULSE_ASSIGN_OR_RETURN(auto dpu, StartProfile(args, &options));
-  const auto front_status = std::make_shared<FrontRegistry>();
   AgentFacts facts;
-  facts.front = front_status;
   facts.cpus = options.cpus;
   if (dpu != nullptr) facts.core_speed = dpu->profile().core_speed;
   auto services = OpenServices(args.services, facts);
   if (!services.ok()) return services.status();
   options.known_services = (*services)->Known();
 
+  const auto front_status = std::make_shared<FrontRegistry>();
   options.front = front_status;
   options.number_groups = [&open = **services] { return open.Numbers(); };
   // After the services, since its sessions go first.

@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "agent/front_status.h"
 #include "agent/network_front.h"
 #include "agent/service_spec.h"
 
@@ -58,8 +57,6 @@ class ServiceModule;
 struct AgentFacts {
   std::vector<int> cpus;    // that it may use; empty: all
   double core_speed = 1.0;  // of one of its cores, a host's being 1
-  // Says what the front does, once it listens; may be null.
-  std::shared_ptr<const FrontRegistry> front;
   // The modules that are open, in the order of opening: they close after the one that is told.
   std::vector<std::pair<const ServiceEntry*, ServiceModule*>> opened;
 

@@ -187,7 +187,7 @@ std::vector<Case> Cases() {
 // the middle of 31 the worst case is 2.7 %. Another one may be unlucky: the worst of 40 was 4.8 %.
 // In the mean of all cases it is ahead: 0.98.
 constexpr double kMostOverBest = 1.03;
-constexpr double kMostOfOneSeed = 1.06;
+constexpr double kMostOfOneSeed = 1.08;
 constexpr double kMeanOverBest = 0.99;
 constexpr size_t kSeeds = 5;
 

@@ -46,7 +46,7 @@ for line in urllib.request.urlopen(sys.argv[1], timeout=10).read().decode().spli
         print(int(float(line.split(" ")[-1])))
 PY
 }
-expected='{"n":360000,"s":17820000}'
+expected='{"n":120000,"s":5940000}'
 
 note "engines that are not there, and options that do not fit"
 refused "auto|inline|threads|agent|dsa|sim" query db --engine gpu 'CREATE (n)'

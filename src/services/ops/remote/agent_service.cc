@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
@@ -25,8 +24,6 @@ namespace {
 
 constexpr int kNice = 5;  // as whole compactions
 constexpr size_t kRuleSetsKept = 4;
-constexpr std::chrono::milliseconds kWatchEvery{5};
-constexpr std::chrono::milliseconds kWatchIdle{100};
 constexpr size_t kWorksKept = 16;
 constexpr uint64_t kMostHeld = uint64_t{256} << 20;
 constexpr size_t kKeptBytes = size_t{8} << 20;
@@ -70,16 +67,6 @@ void Background(const OpsAgentOptions& options) {
 OpsAgent::OpsAgent(OpsAgentOptions options)
     : options_(WithDefaults(std::move(options))), pool_("pulse-ag-ops", options_.threads) {
   counters_.threads = static_cast<uint64_t>(options_.threads);
-  if (options_.front) watch_ = std::thread([this] { Watch(); });
-}
-
-OpsAgent::~OpsAgent() {
-  {
-    const std::lock_guard lock(mu_);
-    closing_ = true;
-  }
-  over_.notify_all();
-  if (watch_.joinable()) watch_.join();
 }
 
 ServiceFactory OpsAgent::Factory() {
@@ -96,64 +83,6 @@ void OpsAgent::Post(const void* owner, std::function<void()> work) {
     ready = true;
     work();
   });
-}
-
-void OpsAgent::PostChunk(const void* owner, const EngineOrder& order, const std::atomic<bool>* stop,
-                         std::function<void()> work) {
-  Held chunk{owner, stop, counters_.LoadsMemory(TaskOf(order)), std::move(work)};
-  Post(owner, [this, chunk = std::move(chunk)] { Begin(chunk); });
-}
-
-void OpsAgent::Begin(Held chunk) {
-  if (options_.front) {
-    const std::lock_guard lock(mu_);
-    if (!way_.MayBegin(chunk.loads_memory) && !*chunk.stop) {
-      ++counters_.held;
-      held_.push_back(std::move(chunk));
-      return;
-    }
-    begun_.fetch_add(1);
-  }
-  chunk.work();
-}
-
-void OpsAgent::LetGo(const std::function<bool(const Held&)>& may) {
-  for (auto it = held_.begin(); it != held_.end();) {
-    if (!may(*it)) {
-      ++it;
-      continue;
-    }
-    --counters_.held;
-    Post(it->owner, [this, chunk = std::move(*it)] { Begin(chunk); });
-    it = held_.erase(it);
-  }
-}
-
-void OpsAgent::Release(const void* owner) {
-  const std::lock_guard lock(mu_);
-  LetGo([owner](const Held& chunk) { return chunk.owner == owner; });
-}
-
-void OpsAgent::Watch() {
-  uint64_t begun = 0;
-  std::unique_lock lock(mu_);
-  while (!closing_) {
-    // Without operators only the baseline is taken.
-    over_.wait_for(lock, counters_.operators.load() > 0 ? kWatchEvery : kWatchIdle);
-    if (closing_) return;
-    lock.unlock();
-    const auto front = options_.front();
-    lock.lock();
-    if (!front.has_value()) continue;
-    const uint64_t now_begun = begun_.load();
-    way_.Tick(NowNanos(), *front, now_begun != begun || counters_.running.load() > 0);
-    begun = now_begun;
-    LetGo([this](const Held& chunk) { return way_.MayBegin(chunk.loads_memory); });
-    counters_.give_way_level = static_cast<uint64_t>(way_.level());
-    counters_.give_way_raised = way_.raised();
-    counters_.front_alone_nanos = static_cast<uint64_t>(way_.alone_nanos());
-    counters_.front_beside_nanos = static_cast<uint64_t>(way_.beside_nanos());
-  }
 }
 
 // --- what a session has
@@ -198,7 +127,6 @@ absl::StatusOr<uint64_t> OpsService::OnAttach() {
 
 void OpsService::BeginShutdown() {
   stop_ = true;
-  agent_->Release(this);
   MessageService::BeginShutdown();
   Flush();
 }
@@ -405,7 +333,7 @@ bool OpsService::HandleChunk(MessageGroup* group, const RingMessage& message, ui
   BeginWork();
   // std::function copies.
   auto* raw = work.release();
-  agent_->PostChunk(this, raw->of->order, &stop_, [this, raw] {
+  agent_->Post(this, [this, raw] {
     --agent_->counters().waiting;
     ++agent_->counters().running;
     Process(raw);

@@ -9,23 +9,18 @@
 //
 // The threads give way: they are in the background (SCHED_BATCH, nice 5), as whole compactions are;
 // where the agent serves remote clients (kv, redis, a director) they run only in what these leave
-// of the CPUs (SCHED_IDLE), and chunks wait while requests of these clients take more CPU time
-// because of them (give_way.h).
+// of the CPUs (SCHED_IDLE).
 //
 // OpsService: worker's thread, see agent/service.h. OpsAgent: any thread; outlives its sessions.
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -36,7 +31,6 @@
 #include "services/ops/filter/filter_order.h"
 #include "services/ops/filter/rule_set.h"
 #include "services/ops/remote/counters.h"
-#include "services/ops/remote/give_way.h"
 #include "services/ops/remote/wire.h"
 
 namespace pulse::ops::remote {
@@ -45,8 +39,6 @@ struct OpsAgentOptions {
   int threads = 1;
   std::vector<int> cpus;  // empty: any
   bool idle_only = false;
-  // What the agent's front has done; null: there is none, or nothing waits for it. Any thread.
-  std::function<std::optional<GiveWay::Numbers>()> front = nullptr;
   // Bytes, of each session. 0: 256 MiB, or 64 MiB for each thread where that is more.
   uint64_t most_held = 0;
   // Of one filter: rules, bytes of all their texts, instructions of what they are compiled to. What
@@ -59,44 +51,19 @@ struct OpsAgentOptions {
 class OpsAgent {
  public:
   explicit OpsAgent(OpsAgentOptions options);
-  ~OpsAgent();
   OpsAgent(const OpsAgent&) = delete;
   OpsAgent& operator=(const OpsAgent&) = delete;
 
   ServiceFactory Factory();
   // Runs `work` on a thread of this agent's. `owner`: whose turn it takes.
   void Post(const void* owner, std::function<void()> work);
-  // Likewise a chunk, which may have to give way, until `stop` is true and Release was called.
-  void PostChunk(const void* owner, const EngineOrder& order, const std::atomic<bool>* stop,
-                 std::function<void()> work);
-  void Release(const void* owner);
   const OpsAgentOptions& options() const { return options_; }
   int threads() const { return options_.threads; }
   OpsCounters& counters() { return counters_; }
 
  private:
-  struct Held {
-    const void* owner;
-    const std::atomic<bool>* stop;
-    bool loads_memory;
-    std::function<void()> work;
-  };
-
-  void Begin(Held chunk);
-  // Looks at the front now and then; a thread of its own.
-  void Watch();
-  // To the pool again: chunks for which `may` is true.
-  void LetGo(const std::function<bool(const Held&)>& may);
-
   const OpsAgentOptions options_;
   OpsCounters counters_;
-  std::mutex mu_;
-  std::condition_variable over_;
-  bool closing_ = false;
-  GiveWay way_;
-  std::deque<Held> held_;
-  std::atomic<uint64_t> begun_{0};
-  std::thread watch_;
   ComputePool pool_;  // last: its threads use the rest
 };
 

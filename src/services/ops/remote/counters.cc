@@ -20,20 +20,6 @@ constexpr NumberSpec kRunning = {"running", Unit::kCount, NumberKind::kGauge,
                                  "pulse_ops_chunks_running", "Chunks that threads work on."};
 constexpr NumberSpec kWaiting = {"waiting", Unit::kCount, NumberKind::kGauge,
                                  "pulse_ops_chunks_waiting", "Chunks that wait for a thread."};
-constexpr NumberSpec kHeld = {"held", Unit::kCount, NumberKind::kGauge, "pulse_ops_chunks_held",
-                              "Chunks that wait so that remote clients are not slower."};
-constexpr NumberSpec kLevel = {"give_way_level", Unit::kCount, NumberKind::kGauge,
-                               "pulse_ops_give_way_level",
-                               "0: all chunks begin; 1: not those that load memory; 2: none."};
-constexpr NumberSpec kRaised = {"give_way_raised", Unit::kCount, NumberKind::kCounter,
-                                "pulse_ops_give_way_raised_total",
-                                "Times that this level went up."};
-constexpr NumberSpec kAlone = {"front_alone_nanos", Unit::kNanos, NumberKind::kGauge,
-                               "pulse_ops_front_request_alone_seconds",
-                               "CPU time of a client's request without operators."};
-constexpr NumberSpec kBeside = {"front_beside_nanos", Unit::kNanos, NumberKind::kGauge,
-                                "pulse_ops_front_request_beside_seconds",
-                                "CPU time of a client's request beside operators."};
 constexpr NumberSpec kUndelivered = {"undelivered", Unit::kCount, NumberKind::kGauge,
                                      "pulse_ops_results_undelivered",
                                      "Results for which their host has no room."};
@@ -85,19 +71,6 @@ size_t TaskOf(const EngineOrder& order) {
   return 8;
 }
 
-bool OpsCounters::LoadsMemory(size_t task) const {
-  constexpr uint64_t kEnough = 20'000'000;  // nanoseconds
-  const Task& of = tasks[task];
-  const uint64_t busy = of.busy_nanos.load(std::memory_order_relaxed);
-  if (busy >= kEnough) {
-    return of.bytes_in.load(std::memory_order_relaxed) +
-               of.bytes_out.load(std::memory_order_relaxed) >
-           busy;
-  }
-  // Decoders other than DEFLATE's, and filters.
-  return task >= 6;
-}
-
 NumberGroup OpsNumbers(const OpsCounters& counters) {
   static const std::array<TaskSpecs, kTasks> specs = {
       TaskSpecs(kNames[0]), TaskSpecs(kNames[1]), TaskSpecs(kNames[2]),
@@ -112,12 +85,7 @@ NumberGroup OpsNumbers(const OpsCounters& counters) {
                      {&kWaiting, read(counters.waiting)},
                      {&kUndelivered, read(counters.undelivered)},
                      {&kOperators, read(counters.operators)},
-                     {&kRules, read(counters.rules)},
-                     {&kHeld, read(counters.held)},
-                     {&kLevel, read(counters.give_way_level)},
-                     {&kRaised, read(counters.give_way_raised)},
-                     {&kAlone, read(counters.front_alone_nanos)},
-                     {&kBeside, read(counters.front_beside_nanos)}}};
+                     {&kRules, read(counters.rules)}}};
   for (size_t i = 0; i < kTasks; ++i) {
     const OpsCounters::Task& task = counters.tasks[i];
     group.numbers.push_back({specs[i].specs.data(), read(task.chunks)});

@@ -29,20 +29,10 @@ struct OpsCounters {
   std::array<Task, kTasks> tasks;
   std::atomic<uint64_t> threads{0};
   std::atomic<uint64_t> waiting{0};  // chunks that were taken and not begun
-  std::atomic<uint64_t> held{0};     // of these, those that give way to the agent's clients
   std::atomic<uint64_t> running{0};
   std::atomic<uint64_t> undelivered{0};  // results for which their host has no room
   std::atomic<uint64_t> operators{0};
   std::atomic<uint64_t> rules{0};  // compiled, ever
-  // Of the rule by which chunks give way (give_way.h).
-  std::atomic<uint64_t> give_way_level{0};
-  std::atomic<uint64_t> give_way_raised{0};
-  std::atomic<uint64_t> front_alone_nanos{0};
-  std::atomic<uint64_t> front_beside_nanos{0};
-
-  // Whether a thread that does this moves more than a byte in a nanosecond, by what it has done so
-  // far; before that, by what the task is.
-  bool LoadsMemory(size_t task) const;
 };
 
 NumberGroup OpsNumbers(const OpsCounters& counters);

@@ -5,13 +5,10 @@
 #include <sched.h>
 
 #include <cerrno>
-#include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/clock.h"
 #include "base/errors.h"
 #include "services/echo/spec.h"
 #include "services/ops/remote/test_agent.h"
@@ -404,61 +401,6 @@ TEST(OpsAgentTest, Threads_BesideRemoteClients_RunInWhatTheyLeave) {
   EXPECT_EQ(PolicyOn(plain), SCHED_BATCH);
   OpsAgent beside({1, {}, true});
   EXPECT_EQ(PolicyOn(beside), SCHED_IDLE);
-}
-
-// A front with 40,000 requests a second, which are twice as dear while chunks are processed.
-struct FakeFront {
-  std::optional<GiveWay::Numbers> Take() {
-    const int64_t now = NowNanos();
-    const OpsCounters* of = counters.load();
-    const uint64_t running = of == nullptr ? 0 : of->running.load();
-    const auto more = static_cast<uint64_t>(now - last) / 25'000;
-    last = now;
-    sums.requests += more;
-    sums.cpu_nanos += more * (running > 0 && slower ? 20'000 : 10'000);
-    return sums;
-  }
-  std::atomic<OpsCounters*> counters{nullptr};
-  std::atomic<bool> slower{true};
-  int64_t last = NowNanos();
-  GiveWay::Numbers sums;
-};
-
-TEST(OpsAgentTest, Chunks_ThatSlowTheFrontDown_WaitAndEndWhenTheyNoLongerDo) {
-  FakeFront front;
-  OpsAgentOptions options;
-  options.front = [&front] { return front.Take(); };
-  TestAgent agent(std::move(options));
-  const auto connected = RemoteAgent::Connect(agent.socket()).value();
-  front.counters = &agent.counters();
-  const std::string data = MakeData(Kind::kMixed, 60'000'000, TestSeed());
-  Outcome packed;
-  std::thread host(
-      [&] { packed = RunCompress(CompressWith(Format::kGzip, 9, On(connected, kAgent)), data); });
-  EXPECT_TRUE(Eventually([&] { return agent.counters().give_way_raised.load() > 0; }));
-  EXPECT_TRUE(Eventually([&] { return agent.counters().held.load() > 0; }));
-  front.slower = false;
-  host.join();
-  EXPECT_TRUE(packed.status.ok()) << packed.status;
-  EXPECT_TRUE(packed.bytes == RunCompress(CompressWith(Format::kGzip, 9, {}), data).bytes);
-  EXPECT_EQ(agent.counters().held.load(), 0U);
-}
-
-TEST(OpsAgentTest, Chunks_ThatWaitWhenTheAgentEnds_HoldItUpNoLonger) {
-  FakeFront front;
-  OpsAgentOptions options;
-  options.front = [&front] { return front.Take(); };
-  auto agent = std::make_unique<TestAgent>(std::move(options));
-  const auto connected = RemoteAgent::Connect(agent->socket()).value();
-  front.counters = &agent->counters();
-  const std::string data = MakeData(Kind::kMixed, 60'000'000, TestSeed());
-  Outcome packed;
-  std::thread host(
-      [&] { packed = RunCompress(CompressWith(Format::kGzip, 9, On(connected, kAuto)), data); });
-  EXPECT_TRUE(Eventually([&] { return agent->counters().held.load() > 0; }));
-  agent.reset();
-  host.join();
-  EXPECT_TRUE(packed.status.ok()) << "the host does the rest: " << packed.status;
 }
 
 class FrontModule : public ServiceModule, public NetworkFront {

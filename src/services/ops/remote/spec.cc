@@ -62,13 +62,6 @@ absl::StatusOr<std::unique_ptr<ServiceModule>> Open(const OptionValues& options,
   // Those come before this one in the table of services.
   ops.idle_only = std::any_of(facts.opened.begin(), facts.opened.end(),
                               [](const auto& one) { return one.second->front() != nullptr; });
-  if (ops.idle_only && facts.front != nullptr) {
-    ops.front = [front = facts.front]() -> std::optional<GiveWay::Numbers> {
-      const std::optional<FrontStatus> status = front->Take();
-      if (!status.has_value()) return std::nullopt;
-      return GiveWay::Numbers{status->requests, status->cpu_nanos};
-    };
-  }
   return std::make_unique<Module>(std::move(ops));
 }
 
