@@ -411,7 +411,7 @@ void MergeAgent::Run(int socket, SharedMappings* mappings) {
   if (!status.ok()) ++counters_.failed;
   report.code = static_cast<int32_t>(status.code());
   const absl::string_view text = status.message().substr(0, sizeof(report.text) - 1);
-  std::memcpy(report.text, text.data(), text.size());
+  if (!text.empty()) std::memcpy(report.text, text.data(), text.size());
   report.cpu_ns = static_cast<uint64_t>(ThreadCpuNanos() - cpu);
   counters_.cpu_nanos += report.cpu_ns;
   // A host that reads nothing, and has no room for it, is not waited for.
