@@ -7,29 +7,11 @@
 #include "services/graph/model/test_memory_database.h"
 #include "services/graph/model/text.h"
 #include "services/graph/session/service.h"
+#include "services/graph/session/test_row_texts.h"
 #include "services/graph/syntax/error.h"
 
 namespace pulse::cypher {
 namespace {
-
-// Rows as text.
-class RowTexts : public RowSink {
- public:
-  bool OnRows(const GraphView& view, const Value* rows, size_t stride, size_t count,
-              std::span<const Slot> columns) override {
-    for (size_t i = 0; i < count; ++i) {
-      std::string row;
-      for (const Slot column : columns) {
-        row += Concat(row.empty() ? "" : " ",
-                      ValueText(rows[i * stride + static_cast<size_t>(column)], view));
-      }
-      all += row + "\n";
-    }
-    return true;
-  }
-  bool Restart() override { return false; }
-  std::string all;
-};
 
 class AlgorithmProceduresTest : public testing::Test {
  protected:
@@ -41,7 +23,7 @@ class AlgorithmProceduresTest : public testing::Test {
   }
   absl::Status Run(std::string_view text) { return RunOn(&service_, text); }
   absl::Status RunOn(GraphService* service, std::string_view text) {
-    sink_ = RowTexts();
+    sink_ = RowTexts(" ");
     const auto statement = service->Prepare(text);
     if (!statement.ok()) return statement.status();
     Outcome outcome;
@@ -50,7 +32,7 @@ class AlgorithmProceduresTest : public testing::Test {
   std::string Rows(std::string_view text) {
     const absl::Status status = Run(text);
     EXPECT_TRUE(status.ok()) << text << ": " << status;
-    return sink_.all;
+    return sink_.Lines();
   }
 
   MemoryDatabase database_;
@@ -99,7 +81,7 @@ TEST_F(AlgorithmProceduresTest, Whole_WithAndWithoutOptions_GivesRows) {
             "1\n");
   // Alone, and with the names of its columns.
   ASSERT_TRUE(Run("CALL algo.components").ok());
-  EXPECT_EQ(std::count(sink_.all.begin(), sink_.all.end(), '\n'), 4);
+  EXPECT_EQ(sink_.rows().size(), 4u);
   // A type or label that is not there.
   EXPECT_EQ(Rows("CALL algo.components({types: 'None'}) YIELD component "
                  "RETURN count(DISTINCT component)"),

@@ -12,6 +12,7 @@
 #include "services/graph/model/test_memory_database.h"
 #include "services/graph/model/text.h"
 #include "services/graph/session/service.h"
+#include "services/graph/session/test_row_texts.h"
 
 namespace pulse::cypher {
 namespace {
@@ -122,28 +123,10 @@ TEST_F(CsvFilesTest, FilesOutside_AreRefused) {
 }
 
 // Statements.
-class CsvRows : public RowSink {
- public:
-  bool OnRows(const GraphView& view, const Value* rows, size_t stride, size_t count,
-              std::span<const Slot> columns) override {
-    for (size_t i = 0; i < count; ++i) {
-      std::string row;
-      for (const Slot column : columns) {
-        row += Concat(row.empty() ? "" : ", ",
-                      ValueText(rows[i * stride + static_cast<size_t>(column)], view));
-      }
-      rows_.push_back(row);
-    }
-    return true;
-  }
-  bool Restart() override { return false; }
-  std::vector<std::string> rows_;
-};
-
 class LoadCsvTest : public CsvFilesTest {
  protected:
   std::vector<std::string> Rows(std::string_view text) {
-    CsvRows sink;
+    RowTexts sink;
     const auto statement = service_.Prepare(text);
     if (!statement.ok()) return {testing_util::Text(statement.status())};
     const ValueMap none;
@@ -152,7 +135,7 @@ class LoadCsvTest : public CsvFilesTest {
     Outcome outcome;
     const absl::Status status = service_.Run(**statement, {}, options, &sink, &outcome);
     if (!status.ok()) return {testing_util::Text(status)};
-    return sink.rows_;
+    return sink.rows();
   }
   ServiceOptions Options() {
     ServiceOptions options;
@@ -202,7 +185,7 @@ TEST_F(LoadCsvTest, Mistakes_AreNamed) {
   EXPECT_THAT(error("CREATE (n) LOAD CSV FROM 'a.csv' AS r RETURN r"),
               HasSubstr("WITH must stand"));
   GraphService without(&database_, ServiceOptions());
-  CsvRows sink;
+  RowTexts sink;
   const auto statement = without.Prepare("LOAD CSV FROM 'a.csv' AS r RETURN r");
   ASSERT_TRUE(statement.ok());
   Outcome outcome;

@@ -7,6 +7,7 @@
 #include "base/testing.h"
 #include "services/graph/model/test_memory_database.h"
 #include "services/graph/model/text.h"
+#include "services/graph/session/test_row_texts.h"
 #include "services/graph/syntax/error.h"
 
 namespace pulse::cypher {
@@ -14,40 +15,11 @@ namespace {
 
 using testing_util::Text;
 
-// Rows as text.
-class Texts : public RowSink {
- public:
-  bool OnRows(const GraphView& view, const Value* rows, size_t stride, size_t count,
-              std::span<const Slot> columns) override {
-    for (size_t i = 0; i < count; ++i) {
-      std::string row;
-      for (const Slot column : columns) {
-        row += Concat(row.empty() ? "" : ", ",
-                      ValueText(rows[i * stride + static_cast<size_t>(column)], view));
-      }
-      rows_.push_back(row);
-    }
-    return !stops;
-  }
-  bool Restart() override {
-    ++restarts;
-    rows_.clear();
-    return may_restart;
-  }
-  const std::vector<std::string>& rows() const { return rows_; }
-
-  bool stops = false, may_restart = true;
-  int restarts = 0;
-
- private:
-  std::vector<std::string> rows_;
-};
-
 class ServiceTest : public testing::Test {
  protected:
   absl::Status Run(std::string_view text, const ValueMap& parameters = {},
                    const RunOptions& options = {}) {
-    sink_ = Texts();
+    sink_ = RowTexts();
     sink_.may_restart = may_restart_;
     const auto statement = service_.Prepare(text);
     if (!statement.ok()) return statement.status();
@@ -68,7 +40,7 @@ class ServiceTest : public testing::Test {
     return *std::move(transaction);
   }
   absl::Status RunIn(Transaction* transaction, std::string_view text) {
-    sink_ = Texts();
+    sink_ = RowTexts();
     const auto statement = service_.Prepare(text);
     if (!statement.ok()) return statement.status();
     return transaction->Run(**statement, nullptr, &sink_, &outcome_);
@@ -77,7 +49,7 @@ class ServiceTest : public testing::Test {
   MemoryDatabase database_;
   GraphService service_{&database_, ServiceOptions()};
   Caller caller_;
-  Texts sink_;
+  RowTexts sink_;
   Outcome outcome_;
   bool may_restart_ = true;
 };
@@ -167,7 +139,7 @@ TEST_F(ServiceTest, Run_BeyondTime_EndsTheQuery) {
 TEST_F(ServiceTest, Terminate_RunningQuery_EndsIt) {
   absl::Status status;
   std::thread other([&] {
-    Texts sink;
+    RowTexts sink;
     Outcome outcome;
     const auto statement = service_.Prepare(kLong);
     status = service_.Run(**statement, caller_, {}, &sink, &outcome);
