@@ -10,10 +10,6 @@ namespace {
 
 using cypher::Concat;
 
-absl::Status NoSuch(std::string_view what, uint64_t id) {
-  return absl::NotFoundError(Concat("there is no ", what, " ", id));
-}
-
 absl::Status CheckStorable(const Value& value) {
   if (cypher::IsStorable(value)) return absl::OkStatus();
   return absl::InvalidArgumentError(

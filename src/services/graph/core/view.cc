@@ -30,11 +30,11 @@ void PrefetchedTogether(const NodeTable& table, std::span<const NodeId> nodes, c
   }
 }
 
-absl::Status NothingCalled(std::string_view what, uint64_t id) {
+}  // namespace
+
+absl::Status NoSuch(std::string_view what, uint64_t id) {
   return absl::NotFoundError(Concat("there is no ", what, " ", id));
 }
-
-}  // namespace
 
 absl::StatusOr<size_t> View::ScanNodes(Token label, uint64_t* position,
                                        std::span<NodeId> out) const {
@@ -137,7 +137,7 @@ absl::Status View::ReadNodeProperty(Token key, std::span<const NodeId> nodes, Co
 
 absl::Status View::ReadNodeProperties(NodeId node, Properties* out) const {
   const NodeVersion* version = FindNode(node);
-  if (version == nullptr) return NothingCalled("node", node);
+  if (version == nullptr) return NoSuch("node", node);
   if (!DecodeProperties(version->properties(), out)) {
     return absl::DataLossError(Concat("the properties of node ", node, " are damaged"));
   }
@@ -146,7 +146,7 @@ absl::Status View::ReadNodeProperties(NodeId node, Properties* out) const {
 
 absl::Status View::ReadLabels(NodeId node, std::vector<Token>* out) const {
   const NodeVersion* version = FindNode(node);
-  if (version == nullptr) return NothingCalled("node", node);
+  if (version == nullptr) return NoSuch("node", node);
   out->assign(version->labels().begin(), version->labels().end());
   return absl::OkStatus();
 }

@@ -19,6 +19,9 @@
 
 namespace pulse::graph {
 
+// NotFound, of a node or relationship.
+absl::Status NoSuch(std::string_view what, uint64_t id);
+
 using cypher::Column;
 using cypher::Direction;
 using cypher::ExpandPosition;
