@@ -1,5 +1,6 @@
 // How fast the counter of Cycles() goes, for who reports what was measured by it. The longer this
-// has existed, the more exactly it knows. Thread-safe; only the constructor waits, 50 us.
+// has existed, the more exactly it knows. Thread-safe; who asks within its first 50 us waits for
+// their end.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +11,9 @@ namespace pulse {
 
 class CycleRate {
  public:
-  CycleRate() : cycles_(Cycles()), nanos_(NowNanos()) {
-    while (NowNanos() < nanos_ + 50'000) CpuPause();
-  }
+  CycleRate() : cycles_(Cycles()), nanos_(NowNanos()) {}
   double PerNano() const {
+    while (NowNanos() < nanos_ + 50'000) CpuPause();
     return static_cast<double>(Cycles() - cycles_) / static_cast<double>(NowNanos() - nanos_);
   }
 
