@@ -35,6 +35,20 @@ assert {row["verdict"] for row in a["paper"]} <= {"within 25 %", "missed"}
 PY
 note "the model measures, and repeats itself"
 
+# So slow that some designs serve nothing within the simulated time: they have no latencies.
+python3 - "$SCRATCH/measured.json" "$SCRATCH/slow.json" <<'PY'
+import json, sys
+report = json.load(open(sys.argv[1]))
+for workload in report["model"]["costs"].values():
+    if isinstance(workload, dict):
+        for run in ("lat", "lat-small"):
+            workload.get(run, {}).update(host_ns=1e6, receive_ns=1e6)
+json.dump(report, open(sys.argv[2], "w"))
+PY
+run_ok slow 100 "${model[@]}" --costs "$SCRATCH/slow.json" --json "$SCRATCH/slow-out.json"
+require_match slow 'lat  .*0.00.* -  .* -' "$SCRATCH/slow.log"
+note "the model prints designs that serve nothing"
+
 expect_error bf3-dual 'dual cannot run on bf3;;--hypothetical' "${model[@]}" --designs cpu,dual --profiles bf3
 expect_error no-design '--designs fast;;cpu, dpu, lat, sav, dual, shrd' "${model[@]}" --designs fast
 expect_error no-profile 'bf9;;bf2, bf3' "${model[@]}" --profiles bf9

@@ -1,5 +1,5 @@
 // `pulse bench kv --part model`: measures, runs the model, and prints it.
-#include <map>
+#include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "apps/pulse/util/text_table.h"
@@ -87,19 +87,22 @@ std::string PeakTable(const Json& model, const std::string& card, const std::str
   }
   TextTable table(head);
   const auto latencies = ByDesign(model.at("latency"), card, inputs, "B-uniform");
-  size_t at = 0;
   for (const auto& [design, rows] : ByDesign(model.at("peaks"), card, inputs, "")) {
     std::vector<std::string> cells = {design};
     for (const Json& row : rows) cells.push_back(Millions(Value(row, "per_second")));
     cells.push_back(fmt::format("{}", rows.front().at("host_cores").get<int>()));
     cells.push_back(fmt::format("{:.1f}", Value(rows.front(), "host_busy")));
+    // A design that served nothing within the simulated time has no latencies.
+    const auto found = std::find_if(latencies.begin(), latencies.end(),
+                                    [&](const auto& group) { return group.first == design; });
     for (const auto& [load, metric] : {std::pair{0.5, "p50_us"}, std::pair{0.8, "p50_us"},
                                        std::pair{0.95, "p50_us"}, std::pair{0.8, "p99_us"}}) {
-      for (const Json& row : latencies.at(at).second) {
-        if (Value(row, "load") == load) cells.push_back(fmt::format("{:.1f}", Value(row, metric)));
+      std::string& cell = cells.emplace_back("-");
+      if (found == latencies.end()) continue;
+      for (const Json& row : found->second) {
+        if (Value(row, "load") == load) cell = fmt::format("{:.1f}", Value(row, metric));
       }
     }
-    ++at;
     table.AddRow(std::move(cells));
   }
   return Titled(
