@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # check-tidy.sh [--all | FILE...]: clang-tidy with the checks of .clang-tidy. Of a whole tree it takes
 # many minutes; without arguments it looks at C++ sources that the last commits changed, newest first
-# and at most 24 of them, and at what is not committed.
+# and at most 16 of them, and at what is not committed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 commits=15
-most=24
+most=16
 
 tidy=${CLANG_TIDY:-}
 for name in clang-tidy-14 clang-tidy; do
