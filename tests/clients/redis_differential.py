@@ -64,6 +64,8 @@ def command(draw):
         ["SET", key, value] + options, ["SET", key, number], ["GET", key], ["GET", key],
         ["GETSET", key, value], ["GETDEL", key], ["SETNX", key, value], ["STRLEN", key],
         ["APPEND", key, value], ["GETRANGE", key, small, number], ["SUBSTR", key, number, small],
+        ["LCS", key, other] + draw.choice([[], ["LEN"], ["IDX"], ["idx", "WITHMATCHLEN"], ["LEN", "IDX"],
+                                           ["IDX", "MINMATCHLEN", small], ["MINMATCHLEN"], ["WITH"]]),
         ["SETRANGE", key, str(draw.randint(-2, 60)), value], ["MGET", key, other, third, "none"],
         ["MSET", key, value, other, number], ["MSET", key, value, other],
         ["MSETNX", key, value, other, number], ["INCR", key], ["DECR", key],

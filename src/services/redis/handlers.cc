@@ -11,8 +11,8 @@ namespace {
 std::array<Handler, 256> MakeTable() {
   std::array<Handler, 256> table;
   table.fill([](Call& call) { call.reply.Error("ERR this command is not carried out here"); });
-  for (const auto& commands :
-       {BitCommands(), ClusterCommands(), StringCommands(), KeyCommands(), ScanCommands()}) {
+  for (const auto& commands : {BitCommands(), ClusterCommands(), StringCommands(),
+                               SequenceCommands(), KeyCommands(), ScanCommands()}) {
     for (const Handling& h : commands) table[static_cast<size_t>(h.command)] = h.handler;
   }
   return table;

@@ -25,6 +25,7 @@ struct Handling {
 };
 absl::Span<const Handling> BitCommands();
 absl::Span<const Handling> StringCommands();
+absl::Span<const Handling> SequenceCommands();
 absl::Span<const Handling> KeyCommands();
 absl::Span<const Handling> ScanCommands();
 absl::Span<const Handling> ClusterCommands();
