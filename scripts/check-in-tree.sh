@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # check-in-tree.sh [VERSION...]: compiles PulseDB's sources as RocksDB's CMake does in its Release build
 # with ROCKSDB_PLUGINS=pulse: those that plugin/pulse names, with the flags that come out of both; and with the
-# same flags the sources of the preloaded object, which belong to no such build. The RocksDB
-# is that of the crate librocksdb-sys VERSION (default 0.19: RocksDB 11.8.1). Objects only; RocksDB itself is
-# not built. Exit status 77: skipped, because there is no cargo to fetch it with.
+# same flags the sources of the preloaded object, which belong to no such build. The RocksDB is that of the
+# crate librocksdb-sys VERSION (default 0.19: RocksDB 11.8.1). Objects only: RocksDB itself is not built, but
+# what they use of PulseDB they have to define. Exit status 77: skipped, because there is no cargo to fetch
+# it with.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 root=$(pwd -P)
@@ -53,13 +54,13 @@ preloaded = {f for f in glob.glob(f'{root}/src/services/lsm/plugin/preload*.cc')
 rooms = {}
 for file in sorted(named):
     rooms.setdefault(file.split('/src/')[1].rsplit('/', 1)[0], []).append(file)
-rooms['preloaded'] = sorted(preloaded)
+rooms['preloaded'] = sorted(preloaded)  # last
 with open(f'{dir}/commands', 'wb') as out:
     n = 0
     for files in rooms.values():
         for first in range(0, len(files), 12):
             n += 1
-            batch = f'{dir}/objects/batch_{n}.cc'
+            batch = f'{dir}/objects/{"preloaded" if files is rooms["preloaded"] else "batch"}_{n}.cc'
             with open(batch, 'w') as source:
                 source.writelines(f'#include "{file}"\n' for file in files[first:first + 12])
             out.write(shlex.join(flags + ['-Werror', '-Wno-subobject-linkage', '-o', batch[:-2] + 'o',
@@ -68,6 +69,14 @@ PY
   launcher=$(command -v ccache || true)
   xargs -0 -P "$jobs" -I COMMAND bash -c "$launcher COMMAND" <"$dir/commands" || {
     echo "check-in-tree: PulseDB does not compile inside RocksDB $name, Release" >&2
+    exit 1
+  }
+  # RocksDB links the named sources alone: what they use of PulseDB, they must hold.
+  missing=$(comm -13 <(nm -C --defined-only "$dir"/objects/batch_*.o | cut -d ' ' -f 3- | sort -u) \
+    <(nm -C --undefined-only "$dir"/objects/batch_*.o | sed -n 's/^ *U //p' | sort -u) |
+    grep -E '^(vtable for |typeinfo for )?pulse::' || true)
+  [[ -z "$missing" ]] || {
+    echo "check-in-tree: inside RocksDB $name no source of plugin/pulse/sources.txt defines: $missing" >&2
     exit 1
   }
   echo "check-in-tree: $(wc -l <plugin/pulse/sources.txt) files compile inside RocksDB $name, Release"
