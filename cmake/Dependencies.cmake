@@ -20,6 +20,7 @@ pkg_check_modules(LZ4 REQUIRED IMPORTED_TARGET liblz4)
 pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
 pkg_check_modules(VECTORSCAN REQUIRED IMPORTED_TARGET libhs)
 pkg_check_modules(RE2 REQUIRED IMPORTED_TARGET re2)
+pkg_check_modules(HIGHWAY REQUIRED IMPORTED_TARGET libhwy)
 if(PULSE_BUILD_APP)
   # For the agent's --metrics; the plug-in does not link it.
   pkg_check_modules(PROMETHEUS REQUIRED IMPORTED_TARGET prometheus-cpp-pull prometheus-cpp-core)
