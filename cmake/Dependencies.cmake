@@ -20,13 +20,13 @@ pkg_check_modules(LZ4 REQUIRED IMPORTED_TARGET liblz4)
 pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
 pkg_check_modules(VECTORSCAN REQUIRED IMPORTED_TARGET libhs)
 pkg_check_modules(RE2 REQUIRED IMPORTED_TARGET re2)
-pkg_check_modules(HIGHWAY REQUIRED IMPORTED_TARGET libhwy)
 if(PULSE_BUILD_APP)
   # For the agent's --metrics; the plug-in does not link it.
   pkg_check_modules(PROMETHEUS REQUIRED IMPORTED_TARGET prometheus-cpp-pull prometheus-cpp-core)
 endif()
-# Its header alone: everything is inlined, so that nothing is linked.
+# Their headers alone: everything is inlined, so that nothing is linked.
 find_path(XXHASH_INCLUDE xxhash.h REQUIRED)
+find_path(HIGHWAY_INCLUDE hwy/highway.h REQUIRED)
 
 # Abseil, spdlog and fmt go into the preloadable object statically or as headers, so that it drags no
 # shared library of theirs into its host program. Debian's CMake targets would link the shared ones.

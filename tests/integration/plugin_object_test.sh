@@ -13,7 +13,7 @@ allowed='^(librocksdb|liburing|libc|libm|libstdc\+\+|libgcc_s|libpthread|libdl|l
 needed=$(readelf -d "$plugin" | sed -n 's/.*(NEEDED).*\[\(.*\)\].*/\1/p')
 [[ -n "$needed" ]] || { echo "FAIL: readelf finds no NEEDED entries in $plugin" >&2; exit 1; }
 if [[ "$plugin" == *libpulse-ops.so* ]]; then
-  allowed='^(libc|libm|libstdc\+\+|libgcc_s|ld-linux[^.]*|libisal|libdeflate|libz|libzstd|liblz4|libhs|libre2|libhwy)\.so'
+  allowed='^(libc|libm|libstdc\+\+|libgcc_s|ld-linux[^.]*|libisal|libdeflate|libz|libzstd|liblz4|libhs|libre2)\.so'
 fi
 if [[ "$plugin" == *libpulse-graph.so* ]]; then
   allowed='^(libc|libm|libstdc\+\+|libgcc_s|ld-linux[^.]*|libre2|libabsl_[a-z0-9_]*)\.so'

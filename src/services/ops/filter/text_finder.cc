@@ -90,8 +90,43 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace pulse::filter {
 
-HWY_EXPORT(KernelFor);
-HWY_EXPORT(FindOne);
+namespace {
+
+struct Kernels {
+  TextFinder::Kernel (*kernel_for)(size_t texts);
+  decltype(&FindText) find_one;
+};
+
+// Highway's own choice is in its library, which measures the clock for 4 ms whenever a program
+// starts; its headers do without.
+Kernels Choose() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+#define PULSE_HAS(feature) (__builtin_cpu_supports(feature) != 0)
+  const bool avx2 = PULSE_HAS("avx2") && PULSE_HAS("bmi") && PULSE_HAS("bmi2") && PULSE_HAS("fma");
+#if HWY_TARGETS & HWY_AVX3
+  if (avx2 && PULSE_HAS("avx512f") && PULSE_HAS("avx512cd") && PULSE_HAS("avx512bw") &&
+      PULSE_HAS("avx512dq") && PULSE_HAS("avx512vl")) {
+    return {&N_AVX3::KernelFor, &N_AVX3::FindOne};
+  }
+#endif
+#if HWY_TARGETS & HWY_AVX2
+  if (avx2) return {&N_AVX2::KernelFor, &N_AVX2::FindOne};
+#endif
+#if HWY_TARGETS & HWY_SSE4
+  if (PULSE_HAS("sse4.2") && PULSE_HAS("pclmul")) return {&N_SSE4::KernelFor, &N_SSE4::FindOne};
+#endif
+#undef PULSE_HAS
+#endif
+  return {&HWY_STATIC_DISPATCH(KernelFor), &HWY_STATIC_DISPATCH(FindOne)};
+}
+
+const Kernels& Here() {
+  static const Kernels kernels = Choose();
+  return kernels;
+}
+
+}  // namespace
 
 int Rarity(unsigned char byte) {
   if (byte == ' ') return 1;
@@ -131,14 +166,14 @@ TextFinder::TextFinder(std::vector<std::string> texts) : texts_(std::move(texts)
     longest_ = std::max(longest_, text.size());
   }
   pairs_.resize(std::bit_ceil(pairs_.size()), pairs_.back());
-  kernel_ = HWY_DYNAMIC_DISPATCH(KernelFor)(pairs_.size());
+  kernel_ = Here().kernel_for(pairs_.size());
 }
 
 const char* FindText(const char* from, const char* end, const char* readable,
                      absl::string_view text) {
   if (text.empty()) return from;
   if (static_cast<size_t>(end - from) < text.size()) return nullptr;
-  return HWY_DYNAMIC_DISPATCH(FindOne)(from, end - text.size(), readable, text);
+  return Here().find_one(from, end - text.size(), readable, text);
 }
 
 }  // namespace pulse::filter
