@@ -337,7 +337,7 @@ TEST(SchedulerModel, PipelineBesideHost_LosesTwiceItsLatencyAtMost) {
     engines[1].rate = 1e9 * std::exp2(static_cast<double>(random() % 250) / 100);
     engines[1].latency = static_cast<int64_t>(random() % 700'000);
     const uint64_t total = (16 + random() % 100) * kChunk;
-    const auto window = static_cast<size_t>(4 * (engines[1].lanes + 1));
+    const auto window = 4 * (static_cast<size_t>(engines[1].lanes) + 1);
     const Outcome outcome = Simulate(engines, total, kChunk, Placement(), window, true);
     ASSERT_TRUE(outcome.complete);
     // Until the first chunk is back, nobody knows how many hide the latency; and the last chunk of
@@ -369,7 +369,7 @@ TEST(SchedulerModel, CardsOfTheProfiles_NearlyAsGoodAsTheBestSplit) {
     engines[1] = {Side::kAgent, row.depth, row.card};
     engines[1].pipeline = true;
     engines[1].latency = row.latency;
-    const auto window = static_cast<size_t>(4 * (row.depth + 1));
+    const auto window = 4 * (static_cast<size_t>(row.depth) + 1);
     const uint64_t total = row.chunks * kMiB;
     const Outcome outcome = Simulate(engines, total, kMiB, Placement(), window, true);
     ASSERT_TRUE(outcome.complete);
