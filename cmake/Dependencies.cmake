@@ -24,8 +24,9 @@ if(PULSE_BUILD_APP)
   # For the agent's --metrics; the plug-in does not link it.
   pkg_check_modules(PROMETHEUS REQUIRED IMPORTED_TARGET prometheus-cpp-pull prometheus-cpp-core)
 endif()
-# Its header alone: everything is inlined, so that nothing is linked.
+# Their headers alone: everything is inlined, so that nothing is linked.
 find_path(XXHASH_INCLUDE xxhash.h REQUIRED)
+find_path(HIGHWAY_INCLUDE hwy/highway.h REQUIRED)
 
 # Abseil, spdlog and fmt go into the preloadable object statically or as headers, so that it drags no
 # shared library of theirs into its host program. Debian's CMake targets would link the shared ones.

@@ -50,8 +50,9 @@ absl::StatusOr<std::unique_ptr<MessageGroup>> MessageGroup::Attach(Session* sess
   PULSE_ASSIGN_OR_RETURN(auto requests, MakeProgressConsumer(g->request_mover_.get(), ring));
   g->requests_ = std::make_unique<ProgressConsumer<>>(requests);
   PULSE_ASSIGN_OR_RETURN(g->responses_, MakeResponseBuffer(g->response_mover_.get(), response));
-  // Last, as nothing can fail any more: the session counts it until it ends.
+  // Last, as nothing can fail any more.
   PULSE_RETURN_IF_ERROR(session->TakeMemory(GroupBytes(shape)));
+  g->memory_ = GroupBytes(shape);
   IoBackend& backend = session->engine()->backend();
   g->request_buffer_ = backend.RegisterBuffer(g->request_mover_->local(), request_bytes);
   g->response_buffer_ = backend.RegisterBuffer(g->response_mover_->local(), response_bytes);
@@ -61,9 +62,20 @@ absl::StatusOr<std::unique_ptr<MessageGroup>> MessageGroup::Attach(Session* sess
 MessageGroup::~MessageGroup() {
   session_->engine()->backend().UnregisterBuffer(request_buffer_);
   session_->engine()->backend().UnregisterBuffer(response_buffer_);
+  session_->GiveMemoryBack(memory_);
+}
+
+void MessageGroup::Close() {
+  closing_ = true;
+  open_ -= static_cast<uint32_t>(answers_.size());
+  answers_.clear();
+  if (!std::exchange(held_, false)) return;
+  --open_;
+  Forget(held_ticket_);
 }
 
 absl::StatusOr<bool> MessageGroup::Take(RingMessage* message, uint64_t* ticket) {
+  if (closing_) return false;
   FlushAnswers();
   if (!answers_.empty()) return false;  // a host that takes no responses gets no more done
   if (held_) {
@@ -109,6 +121,10 @@ void MessageGroup::Forget(uint64_t ticket) {
 }
 
 void MessageGroup::Answer(uint64_t id, uint16_t kind, int64_t result, std::string data) {
+  if (closing_) {
+    --open_;
+    return;
+  }
   answers_.push_back({id, kind, result, std::move(data)});
   FlushAnswers();
 }
@@ -131,12 +147,13 @@ bool MessageGroup::FlushAnswers() {
 }
 
 bool MessageGroup::HasWork() {
-  if (held_ || !answers_.empty() || open_ >= shape_.requests) return false;
+  if (closing_ || held_ || !answers_.empty() || open_ >= shape_.requests) return false;
   const absl::StatusOr<bool> some = requests_->Fetch();
   return !some.ok() || *some;  // Take says what is wrong
 }
 
 absl::StatusOr<bool> MessageGroup::Deliver(bool now) {
+  if (closing_) return false;
   if (responses_->corrupt()) {
     return absl::DataLossError("a response buffer's head was moved where it cannot be");
   }

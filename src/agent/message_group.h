@@ -61,6 +61,11 @@ class MessageGroup {
   absl::StatusOr<bool> Deliver(bool now);
   // The session ends: nothing more is written to the host's memory. Says so by hanging up.
   void HangUp() { notifier_ = Doorbell(); }
+  // The host gives the group back: no more requests are taken, and answers are dropped that have no
+  // place yet. Reserve is not called any more, but Answer. Once it is idle, nobody uses it.
+  void Close();
+  bool closing() const { return closing_; }
+  bool idle() const { return open_ == 0 && taken_.empty(); }
 
   uint32_t id() const { return id_; }
   bool copies() const { return request_mover_->kind() != MoverKind::kShared; }
@@ -86,6 +91,7 @@ class MessageGroup {
   Session* session_ = nullptr;
   uint32_t id_ = 0;
   GroupShape shape_;
+  uint64_t memory_ = 0;  // that the session counts
   Region region_;
   Doorbell notifier_;
   std::unique_ptr<Mover> request_mover_;
@@ -98,6 +104,7 @@ class MessageGroup {
   uint64_t first_ticket_ = 0;
   uint32_t open_ = 0;  // requests taken and not answered
   size_t taken_now_ = 0;
+  bool closing_ = false;
   bool held_ = false;
   RingMessage held_message_;
   uint64_t held_ticket_ = 0;

@@ -17,6 +17,7 @@ absl::Status MessageService::OnMessage(const wire::Message& m, std::vector<Uniqu
                                        wire::Message* ack) {
   // Not the caller's any more: the host is told of a refusal after its doorbell was hung up.
   std::vector<UniqueFd> fds = std::move(passed);
+  if (m.type == static_cast<uint32_t>(wire::MessageType::kService)) return Detach(m.args[0]);
   if (m.type != static_cast<uint32_t>(wire::MessageType::kAttachGroup)) {
     return absl::UnimplementedError("the session's service has no such message");
   }
@@ -37,8 +38,35 @@ absl::Status MessageService::OnMessage(const wire::Message& m, std::vector<Uniqu
   return absl::OkStatus();
 }
 
+absl::Status MessageService::Detach(uint64_t number) {
+  const auto it = std::find_if(groups_.begin(), groups_.end(),
+                               [number](const auto& g) { return g->id() == number; });
+  if (it == groups_.end() || (*it)->closing()) {
+    return absl::NotFoundError("the session has no such message group");
+  }
+  (*it)->Close();
+  closing_ = true;
+  DropIdle();
+  return absl::OkStatus();
+}
+
+void MessageService::DropIdle() {
+  if (!closing_) return;
+  closing_ = false;
+  for (size_t i = 0; i < groups_.size();) {
+    if (groups_[i]->closing() && groups_[i]->idle()) {
+      OnDetach(groups_[i].get());
+      groups_.erase(groups_.begin() + static_cast<ptrdiff_t>(i));
+      continue;
+    }
+    closing_ |= groups_[i]->closing();
+    ++i;
+  }
+}
+
 absl::Status MessageService::Poll(size_t batch, size_t* taken) {
   size_t taken_now = 0;
+  DropIdle();
   for (const auto& group : groups_) group->BeginRound();
   if (!broken_.ok()) return broken_;
   // In turn: the session's limit must not always stop the same ones.
@@ -72,6 +100,8 @@ absl::Status MessageService::Poll(size_t batch, size_t* taken) {
 
 bool MessageService::HasWork() {
   if (!broken_.ok()) return true;
+  const auto done = [](const auto& g) { return g->closing() && g->idle(); };
+  if (closing_ && std::any_of(groups_.begin(), groups_.end(), done)) return true;
   if (in_flight_ >= session_->config().limits.max_requests) return false;
   return std::any_of(groups_.begin(), groups_.end(), [](const auto& g) { return g->HasWork(); });
 }
@@ -83,6 +113,7 @@ bool MessageService::HasDeferred() const {
 
 bool MessageService::Deliver() {
   if (shutting_down_) return false;
+  DropIdle();
   bool any = false;
   for (const auto& group : groups_) {
     if (group->copies() && session_->HostMayBeGone()) continue;

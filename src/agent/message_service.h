@@ -25,7 +25,8 @@ class MessageService : public Service {
 
   void OnDescriptor(SessionQueue* queue, const wire::Descriptor& d) override;
   void OnFile(uint32_t, UniqueFd) override {}
-  // Takes kAttachGroup. The answer's second argument is what OnAttach returned.
+  // Takes kAttachGroup, whose answer's second argument is what OnAttach returned, and kService, by
+  // which the host gives a group back.
   absl::Status OnMessage(const wire::Message& message, std::vector<UniqueFd> fds,
                          wire::Message* ack) override;
   absl::Status Poll(size_t batch, size_t* taken) override;
@@ -46,6 +47,8 @@ class MessageService : public Service {
   virtual absl::StatusOr<uint64_t> OnAttach() { return uint64_t{8}; }
   // Poll has taken what it could.
   virtual void OnPolled() {}
+  // The host gave the group back, and nothing of it is under way any more: its last use.
+  virtual void OnDetach(MessageGroup* /*group*/) {}
 
   // Gives the host what the group has finished.
   bool DeliverNow(MessageGroup* group, bool now);
@@ -61,8 +64,13 @@ class MessageService : public Service {
   bool shutting_down() const { return shutting_down_; }
 
  private:
+  absl::Status Detach(uint64_t number);
+  // Lets go of the groups that were given back and are idle.
+  void DropIdle();
+
   Session* const session_;
   bool shutting_down_ = false;
+  bool closing_ = false;  // some group
   std::vector<std::unique_ptr<MessageGroup>> groups_;
   size_t first_group_ = 0;  // whose turn it is
   absl::Status broken_;

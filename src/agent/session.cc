@@ -96,7 +96,7 @@ Session::Session(Config config, wire::ControlPage* control, Region control_regio
 Session::~Session() {
   if (status_id_ != 0) config_.status->Leave(status_id_);
   for (auto& q : queues_) engine_->backend().UnregisterBuffer(q->buffer_index);
-  service_.reset();  // may give descriptors back
+  service_.reset();  // may give descriptors and memory back
   if (config_.usage == nullptr) return;
   config_.usage->arena_bytes -= arena_total_;
   config_.usage->files -= descriptors_;
@@ -181,6 +181,12 @@ absl::Status Session::TakeMemory(uint64_t bytes) {
   PULSE_RETURN_IF_ERROR(CheckMemory(bytes));
   AddMemory(bytes);
   return absl::OkStatus();
+}
+
+void Session::GiveMemoryBack(uint64_t bytes) {
+  arena_total_ -= bytes;
+  counters_.memory.Set(arena_total_);
+  if (config_.usage != nullptr) config_.usage->arena_bytes -= bytes;
 }
 
 void Session::AddMemory(uint64_t bytes) {

@@ -199,8 +199,9 @@ class Session {
   absl::StatusOr<std::unique_ptr<Mover>> MakeMover(char* mapped, uint64_t peer_address,
                                                    size_t bytes);
 
-  // Accounts for memory of the host's that its service attaches, until the session ends.
+  // Accounts for memory of the host's that its service attaches, until it is given back.
   absl::Status TakeMemory(uint64_t bytes);
+  void GiveMemoryBack(uint64_t bytes);
 
   // The host has ended. What it had asked for is still done, as far as its rings can hold: bytes
   // that RocksDB has flushed are then in the file, as if they had been in the page cache. After

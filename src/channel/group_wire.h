@@ -5,6 +5,10 @@
 // buffer (response_buffer.h). Kinds and contents of messages belong to the service. Both sides
 // compute all offsets from the shape; a change here raises wire::kProtocolVersion. The peer is
 // untrusted: what is used was copied once and checked.
+//
+// A group lives until its session ends, or until the host gives it back: by MessageType::kService
+// {group}, answered by kServiceAck. Once what was under way has ended, the agent lets go of the
+// region, which it says by hanging up the group's doorbell.
 #pragma once
 
 #include <algorithm>

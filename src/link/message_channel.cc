@@ -53,6 +53,13 @@ absl::StatusOr<uint64_t> MessageChannel::AttachGroup(uint32_t group, const Group
   return align;
 }
 
+absl::Status MessageChannel::DetachGroup(uint32_t group) {
+  if (CheckLost()) return LostError();
+  return link_
+      ->Ask(MakeMessage(wire::MessageType::kService, {group}), {}, wire::MessageType::kServiceAck)
+      .status();
+}
+
 bool MessageChannel::CheckLost() {
   if (!lost() && link_->Gone()) MarkLost();
   return lost();

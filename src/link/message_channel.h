@@ -28,6 +28,8 @@ class MessageChannel {
   // memory that the service asks for.
   absl::StatusOr<uint64_t> AttachGroup(uint32_t group, const GroupShape& shape,
                                        const Region& region, int notify);
+  // Gives it back. The agent has let go of it only when it hangs up the doorbell.
+  absl::Status DetachGroup(uint32_t group);
   // For a group that is about to be offered. None comes twice: the agent may attach one after its
   // question was given up, and its answer must not be taken for that to another.
   uint32_t NewGroupNumber() { return next_group_.fetch_add(1, std::memory_order_relaxed); }

@@ -23,6 +23,8 @@ constexpr uint64_t kSlotMask = (uint64_t{1} << kSlotBits) - 1;
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 // Who only looks asks the kernel about the agent this often, at most.
 constexpr int64_t kLookNanos = 1'000'000;
+// For what is under way in a group that is given back.
+constexpr int64_t kDetachNanos = 3'000'000'000;
 
 // Of a group's count of retries, what this thread has seen: of as many groups as have room. Of one
 // that was forgotten it hears once more.
@@ -48,7 +50,7 @@ absl::StatusOr<std::unique_ptr<HostMessageGroup>> HostMessageGroup::Create(
         " bytes and up to ", kMaxGroupRequests, " requests"));
   }
   PULSE_ASSIGN_OR_RETURN(g->region_, Region::CreateShared(GroupBytes(shape)));
-  const uint32_t number = channel->NewGroupNumber();
+  const uint32_t number = g->number_ = channel->NewGroupNumber();
   auto* header = new (g->region_.data()) GroupHeader();
   header->magic = wire::kRegionMagic;
   header->version = wire::kProtocolVersion;
@@ -75,6 +77,11 @@ absl::StatusOr<std::unique_ptr<HostMessageGroup>> HostMessageGroup::Create(
 bool HostMessageGroup::End() {
   // A group that could not be attached: was it refused, the agent has hung up already.
   if (region_.data() == nullptr || AgentLetGo(channel_->wait_until())) return true;
+  if (channel_->wait_until() == 0) {
+    // An agent that is gone hangs up, too, if not at the very moment.
+    const bool asked = channel_->DetachGroup(number_).ok() || channel_->CheckLost();
+    if (asked && AgentLetGo(NowNanos() + kDetachNanos)) return true;
+  }
   Log(LogLevel::kWarn,
       "an agent that does not answer may still write to a message group's memory, "
       "which therefore stays mapped");

@@ -35,9 +35,10 @@ class HostMessageGroup {
   static absl::StatusOr<std::unique_ptr<HostMessageGroup>> Create(MessageChannel* channel,
                                                                   const GroupShape& shape);
   ~HostMessageGroup() { End(); }
-  // After MessageChannel::Close, and before the destructor at the latest: nothing may be called any
-  // more. Blocks until the agent has let go of the region, or is gone, or the channel's time is
-  // over: then the region stays mapped for good, and the result is false.
+  // Before the destructor at the latest: nothing may be called any more. While the channel is open
+  // the group is given back: the agent has room for another one. Blocks until the agent has let go
+  // of the region, or is gone, or does not answer, or the closed channel's time is over: then the
+  // region stays mapped for good, and the result is false.
   bool End();
 
   // A slot for a request, the caller's until Submit; kNoSlot when all are taken: take completions,
@@ -100,6 +101,7 @@ class HostMessageGroup {
 
   MessageChannel* channel_ = nullptr;
   GroupShape shape_;
+  uint32_t number_ = 0;
   uint64_t align_ = 8;
   Region region_;
   std::unique_ptr<ProgressProducer<>> requests_;

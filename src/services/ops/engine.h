@@ -3,7 +3,9 @@
 // implements the targets between which the co-processing paper places tasks (section 4.2).
 //
 // An engine has lanes. A lane is one thread of the queue that processes one chunk at a time; an
-// engine whose answers take long has as many lanes as chunks must be in flight to hide that.
+// engine whose answers take long has as many lanes as chunks must be in flight to hide that. Lanes
+// are processors of their own, as the threads of a library are, or, of a `pipeline`, places of one
+// processor, which does their chunks one after the other.
 #pragma once
 
 #include <cstdint>
@@ -64,6 +66,7 @@ struct EngineTraits {
   int lanes = 1;
   // CPUs for its lanes' threads; empty: any.
   std::vector<int> cpus;
+  bool pipeline = false;
 };
 
 class Engine {

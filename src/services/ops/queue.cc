@@ -36,7 +36,8 @@ std::vector<Scheduler::EngineState> StatesOf(const QueueOptions& options,
     states.push_back(
         {engine->traits().side, engine->traits().lanes,
          options.rates != nullptr ? options.rates->Get(KeyOf(options, *engine)) : SizedRates(),
-         [engine](uint64_t bytes) { return engine->NanosBefore(bytes); }});
+         [engine](uint64_t bytes) { return engine->NanosBefore(bytes); },
+         engine->traits().pipeline});
   }
   return states;
 }
@@ -94,6 +95,7 @@ std::string QueueStats::Explain() const {
 Queue::Queue(QueueOptions options, std::vector<Engine*> engines)
     : options_(WithDefaults(std::move(options), engines)),
       engines_(std::move(engines)),
+      looking_(engines_.size()),
       scheduler_({options_.placement, options_.window, options_.chunk_bytes},
                  StatesOf(options_, engines_)),
       slots_(options_.window) {
@@ -176,11 +178,26 @@ void Queue::RunLane(int engine, int lane) {
   // Of CPUs that are not there, the caller has been told before.
   SetThreadAffinity(engines_[static_cast<size_t>(engine)]->traits().cpus).IgnoreError();
   Lock lock(mutex_);
-  while (!stopped_) {
+  Looking& looking = looking_[static_cast<size_t>(engine)];
+  while (!stopped_ && !looking.over) {
+    if (looking.lane) {
+      looking.free.wait(lock);
+      continue;
+    }
     // While a lane reads the next chunk, what is left is not known.
     const Scheduler::Decision decision =
         reading_ ? Scheduler::Decision() : scheduler_.Next(engine, options_.clock());
-    if (decision.act == Scheduler::Act::kDone) break;
+    if (decision.act == Scheduler::Act::kDone) {
+      looking.over = true;
+      break;
+    }
+    if (decision.act == Scheduler::Act::kWait) {
+      looking.lane = true;
+      changed_.wait_for(lock, kLookAgain);
+      looking.lane = false;
+      continue;
+    }
+    looking.free.notify_one();
     switch (decision.act) {
       case Scheduler::Act::kTake:
         if (auto chunk = Take(lock, engine)) DoChunk(lock, engine, lane, std::move(chunk), false);
@@ -191,14 +208,12 @@ void Queue::RunLane(int engine, int lane) {
         DoChunk(lock, engine, lane, std::move(chunk), false);
         break;
       }
-      case Scheduler::Act::kRedo:
+      default:
         ++stats_.engines[static_cast<size_t>(engine)].redone;
         DoChunk(lock, engine, lane, SlotOf(decision.chunk).chunk, true);
-        break;
-      default:
-        changed_.wait_for(lock, kLookAgain);
     }
   }
+  looking.free.notify_all();
   --lanes_running_;
   changed_.notify_all();
   lane_ended_.notify_all();
@@ -354,7 +369,9 @@ void Queue::FinishStats() {
   stats_.output_bytes = output_bytes();
   for (size_t i = 0; i < engines_.size(); ++i) {
     const SizedRates& rates = scheduler_.engine(static_cast<int>(i)).rates;
-    stats_.engines[i].bytes_per_second = rates.BytesPerSecond(options_.chunk_bytes, now);
+    const EngineTraits& traits = engines_[i]->traits();
+    stats_.engines[i].bytes_per_second =
+        rates.BytesPerSecond(options_.chunk_bytes, now) / (traits.pipeline ? traits.lanes : 1);
     if (options_.rates != nullptr) options_.rates->Put(KeyOf(options_, *engines_[i]), rates);
   }
 }

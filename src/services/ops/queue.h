@@ -154,6 +154,13 @@ class Queue {
     bool done = false;
   };
 
+  // Of an engine's lanes that have nothing to do one looks for more, the others sleep.
+  struct Looking {
+    bool lane = false;
+    bool over = false;  // none is needed any more
+    std::condition_variable free;
+  };
+
   using Lock = std::unique_lock<std::mutex>;
 
   void RunLane(int engine, int lane);
@@ -180,6 +187,7 @@ class Queue {
   std::mutex mutex_;
   std::condition_variable changed_;     // lanes wait
   std::condition_variable lane_ended_;  // Run waits
+  std::vector<Looking> looking_;        // by engine
   Scheduler scheduler_;
   std::vector<Slot> slots_;
   std::vector<std::shared_ptr<Chunk>> free_chunks_;

@@ -19,6 +19,11 @@ constexpr uint64_t kManyChunks = uint64_t{1} << 40;
 // Of what costs at most this part of a set-up, so many chunks tell whether it is worth it.
 constexpr int64_t kCheapChunk = 8;
 constexpr uint64_t kEnoughChunks = 4;
+// A pipeline of which nothing is known has two chunks, or this part of what is left; one that is
+// known, so much beyond what hides its latency: two chunks, and what a lane may be late.
+constexpr uint64_t kFirstPart = 8;
+constexpr int64_t kChunksAhead = 2;
+constexpr int64_t kNanosAhead = 2'000'000;
 
 }  // namespace
 
@@ -56,7 +61,8 @@ Scheduler::Scheduler(const Options& options, std::vector<EngineState> engines)
       engines_(std::move(engines)),
       lost_(engines_.size(), false),
       busy_(engines_.size(), 0),
-      finished_(engines_.size(), 0) {
+      finished_(engines_.size(), 0),
+      pipes_(engines_.size()) {
   PULSE_CHECK(options_.window > 0 && options_.chunk_bytes > 0);
 }
 
@@ -73,7 +79,7 @@ double Scheduler::RateOf(Side side, uint64_t bytes, int64_t now) const {
     if (lost_[i] || engines_[i].side != side) continue;
     const double rate = engines_[i].rates.BytesPerSecond(bytes, now);
     if (rate <= 0) return 0;
-    sum += rate * engines_[i].lanes;
+    sum += rate * (engines_[i].pipeline ? 1 : engines_[i].lanes);
   }
   return sum;
 }
@@ -119,9 +125,52 @@ int64_t Scheduler::Before(int engine, uint64_t bytes) const {
   return before ? before(bytes) : 0;
 }
 
+int64_t Scheduler::Latency(int engine, int64_t now) const {
+  const Pipe& pipe = pipes_[static_cast<size_t>(engine)];
+  if (pipe.alone_bytes == 0) return 0;
+  return std::max<int64_t>(0, pipe.alone_nanos - TimeFor(engine, pipe.alone_bytes, now));
+}
+
+int64_t Scheduler::Backlog(int engine, int64_t now) const {
+  if (!engines_[static_cast<size_t>(engine)].pipeline) return 0;
+  // Flights are in the order in which they were begun.
+  int64_t nanos = 0;
+  bool first = true;
+  for (const Flight& flight : flights_) {
+    if (flight.engine != engine) continue;
+    const int64_t time = TimeFor(engine, flight.bytes, now);
+    nanos += time;
+    if (!std::exchange(first, false)) continue;
+    const int64_t begun =
+        std::max(flight.start + flight.before, pipes_[static_cast<size_t>(engine)].last_done);
+    nanos -= std::clamp<int64_t>(now - begun, 0, time);
+  }
+  return nanos;
+}
+
+bool Scheduler::IsFull(int engine, int64_t now) const {
+  if (!engines_[static_cast<size_t>(engine)].pipeline) return false;
+  const int64_t each = TimeFor(engine, options_.chunk_bytes, now);
+  if (each == 0) {
+    const auto busy = static_cast<uint64_t>(busy_[static_cast<size_t>(engine)]);
+    return busy >= 2 && busy >= ChunksLeft() / kFirstPart;
+  }
+  return Backlog(engine, now) >= Latency(engine, now) + std::max(kChunksAhead * each, kNanosAhead);
+}
+
+int64_t Scheduler::TimeUntilDone(int engine, uint64_t bytes, int64_t now) const {
+  const int64_t time = TimeFor(engine, bytes, now);
+  return time == 0 ? 0 : Backlog(engine, now) + time + Latency(engine, now);
+}
+
+int64_t Scheduler::Expected(const Flight& flight, int64_t now) const {
+  return flight.before + TimeFor(flight.engine, flight.ahead + flight.bytes, now) +
+         Latency(flight.engine, now);
+}
+
 int64_t Scheduler::Remaining(const Flight& flight, int64_t now) const {
   const int64_t elapsed = now - flight.start;
-  const int64_t expected = flight.before + TimeFor(flight.engine, flight.bytes, now);
+  const int64_t expected = Expected(flight, now);
   // One that is late, or of which nothing is known, takes as long again as it took.
   return elapsed < expected ? expected - elapsed : elapsed;
 }
@@ -135,7 +184,7 @@ uint64_t Scheduler::ChunksLeft() const {
 }
 
 bool Scheduler::OthersAreFaster(int engine, uint64_t bytes, int64_t now) const {
-  const int64_t mine = Before(engine, bytes) + TimeFor(engine, bytes, now);
+  const int64_t mine = Before(engine, bytes) + TimeUntilDone(engine, bytes, now);
   if (mine == 0) return false;  // not known: this chunk tells
   const bool set_up = Before(engine, bytes) > 0;
   if (set_up) {
@@ -172,13 +221,20 @@ bool Scheduler::OthersAreFaster(int engine, uint64_t bytes, int64_t now) const {
     return each == 0 ? mine : each;
   };
   for (size_t i = 0; i < engines_.size(); ++i) {
-    if (idle[i] <= 0) continue;
-    const int64_t each = each_of(static_cast<int>(i));
-    const int64_t before = Before(static_cast<int>(i), bytes);
-    for (int n = 0; n < idle[i]; ++n) lanes.push_back({before + each, each});
+    const int other = static_cast<int>(i);
+    const int64_t before = Before(other, bytes);
+    if (engines_[i].pipeline) {
+      // One processor, whatever the number of its lanes.
+      if (other == engine || !Serves(other, now)) continue;
+      const int64_t done = before + std::max(TimeUntilDone(other, bytes, now), each_of(other));
+      lanes.push_back({done, each_of(other)});
+      continue;
+    }
+    for (int n = 0; n < idle[i]; ++n) lanes.push_back({before + each_of(other), each_of(other)});
   }
   for (const Flight& flight : flights_) {
-    if (!Serves(flight.engine, now)) continue;
+    const bool pipeline = engines_[static_cast<size_t>(flight.engine)].pipeline;
+    if (pipeline || !Serves(flight.engine, now)) continue;
     const int64_t each = each_of(flight.engine);
     lanes.push_back({Remaining(flight, now) + each, each});
   }
@@ -209,21 +265,20 @@ std::optional<uint64_t> Scheduler::Redo(int engine, bool window_full, int64_t no
   int64_t longest = 0;
   for (const Flight& flight : flights_) {
     if (!flight.loaded || flight.redone || flight.beaten) continue;
+    // A pipeline does it in any case.
+    if (flight.engine == engine && this->engine(engine).pipeline) continue;
     // While the window is full, only the chunk that all wait for is worth it.
     if (window_full && flight.chunk != delivered_) continue;
     if (std::find(flight.refused.begin(), flight.refused.end(), engine) != flight.refused.end()) {
       continue;
     }
-    const int64_t rate_known = TimeFor(engine, flight.bytes, now);
-    const int64_t mine = rate_known == 0 ? 0 : rate_known + Before(engine, flight.bytes);
+    const int64_t known = TimeUntilDone(engine, flight.bytes, now);
+    const int64_t mine = known == 0 ? 0 : known + Before(engine, flight.bytes);
     const int64_t theirs = Remaining(flight, now);
     // Nothing known of it: its lane is given the time that it took so far.
     if (mine == 0 || mine >= theirs || theirs <= longest) continue;
     // An estimate is not exact: without this margin equal lanes would redo each other's last chunk.
-    if (now - flight.start < flight.before + TimeFor(flight.engine, flight.bytes, now) &&
-        mine * 5 > theirs * 4) {
-      continue;
-    }
+    if (now - flight.start < Expected(flight, now) && mine * 5 > theirs * 4) continue;
     best = &flight;
     longest = theirs;
   }
@@ -246,6 +301,7 @@ Scheduler::Decision Scheduler::Next(int engine, int64_t now) {
     return {Act::kWait};
   }
   const bool split = options_.placement.kind == Placement::Kind::kSplit;
+  if (!split && IsFull(engine, now)) return {Act::kWait};
   for (auto it = waiting_.begin(); it != waiting_.end(); ++it) {
     if (!IsFor(*it, engine)) continue;
     // The others get it when they come: they are faster with all that is left.
@@ -279,11 +335,13 @@ bool Scheduler::Claimed(int engine, uint64_t bytes) {
 
 uint64_t Scheduler::Started(int engine, uint64_t chunk, uint64_t bytes, int64_t now) {
   bool redone = false;
+  uint64_t ahead = 0;
   for (Flight& flight : flights_) {
     if (flight.chunk == chunk) flight.redone = redone = true;
+    if (flight.engine == engine && this->engine(engine).pipeline) ahead += flight.bytes;
   }
   flights_.push_back({attempts_, engine, chunk, bytes, now, redone, redone, false,
-                      Before(engine, bytes), std::exchange(doing_, {})});
+                      Before(engine, bytes), ahead, std::exchange(doing_, {})});
   ++busy_[static_cast<size_t>(engine)];
   return attempts_++;
 }
@@ -301,14 +359,30 @@ void Scheduler::Loaded(uint64_t attempt, int64_t now) {
   it->start = now;
 }
 
+void Scheduler::Learn(const Flight& flight, int64_t now, int64_t nanos) {
+  const auto of = static_cast<size_t>(flight.engine);
+  SizedRates& rates = engines_[of].rates;
+  Pipe& pipe = pipes_[of];
+  const int64_t since_last = now - std::exchange(pipe.last_done, now);
+  if (!engines_[of].pipeline) return rates.Add(flight.bytes, nanos, now);
+  // Behind others it came out so much later than they did. Alone it shows the latency, too; its
+  // rate only if nobody follows who will show it better.
+  if (flight.ahead > 0) return rates.Add(flight.bytes, std::min(since_last, nanos), now);
+  pipe.alone_bytes = flight.bytes;
+  pipe.alone_nanos = nanos;
+  if (busy_[of] == 0 && rates.BytesPerSecond(flight.bytes, now) == 0) {
+    rates.Add(flight.bytes, nanos, now);
+  }
+}
+
 bool Scheduler::Finished(uint64_t attempt, int64_t now, int64_t before) {
   const auto it = Find(attempt);
   const Flight flight = *it;
   flights_.erase(it);
-  --busy_[static_cast<size_t>(flight.engine)];
-  ++finished_[static_cast<size_t>(flight.engine)];
-  engines_[static_cast<size_t>(flight.engine)].rates.Add(flight.bytes, now - flight.start - before,
-                                                         now);
+  const auto of = static_cast<size_t>(flight.engine);
+  --busy_[of];
+  ++finished_[of];
+  Learn(flight, now, now - flight.start - before);
   if (flight.beaten) return false;
   for (Flight& other : flights_) {
     if (other.chunk == flight.chunk) other.beaten = true;

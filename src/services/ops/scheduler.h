@@ -4,9 +4,11 @@
 // Engines pull. In place of the paper's fixed percentages (section 4.2, C1 and C2) each chunk is
 // decided when a lane is free: the lane takes it if it would finish it no later than the other
 // lanes would finish all that is left. A slower engine is thus used as long as that shortens the
-// whole, and not for the last chunks, for which everybody would wait. A chunk whose lane is late
-// may be done a second time by a lane that would finish it sooner; the first result wins. Where the
-// placement names a side of which no engine is left, the other side does the rest.
+// whole, and not for the last chunks, for which everybody would wait. A pipeline (engine.h) is
+// given chunks only so far ahead that it has always something to do: what waits in it, nobody else
+// can do sooner. A chunk whose lane is late may be done a second time by a lane that would finish
+// it sooner; the first result wins. Where the placement names a side of which no engine is left,
+// the other side does the rest.
 //
 // The paper's own rules are a placement, too (kPaper). C1: the agent's side works only while its
 // throughput is better than the host's. C2: both work only if both together have more throughput
@@ -64,6 +66,7 @@ class Scheduler {
     SizedRates rates;
     // Nanoseconds before it would begin with so many bytes; null: none.
     std::function<int64_t(uint64_t bytes)> before;
+    bool pipeline = false;
   };
   enum class Act : uint8_t {
     kTake,  // a new chunk: ask the source, then Claimed() or End()
@@ -123,6 +126,7 @@ class Scheduler {
     bool redone;               // a second lane is at it, or this is the second
     bool beaten;               // the other one was first
     int64_t before = 0;        // what its engine needs before it begins
+    uint64_t ahead = 0;        // bytes that a pipeline has to do first
     std::vector<int> refused;  // engines that cannot do it
   };
   struct Waiting {
@@ -137,10 +141,23 @@ class Scheduler {
   // Bytes per second of all lanes of a side; 0 if one of its engines is not known.
   double RateOf(Side side, uint64_t bytes, int64_t now) const;
   std::vector<Flight>::iterator Find(uint64_t attempt);
+  // It took so long, without what its engine needed before.
+  void Learn(const Flight& flight, int64_t now, int64_t nanos);
   // Whether a chunk that waits is for this engine.
   bool IsFor(const Waiting& waiting, int engine) const;
-  // Nanoseconds that a lane of `engine` takes for `bytes`, without what it needs before; 0 if not
-  // known.
+  // Nanoseconds that a pipeline takes for a chunk beside its bytes; 0 for all other engines.
+  int64_t Latency(int engine, int64_t now) const;
+  // Nanoseconds until a pipeline has done what is in it; 0 for all other engines.
+  int64_t Backlog(int engine, int64_t now) const;
+  // A pipeline has enough to do until more can be given to it.
+  bool IsFull(int engine, int64_t now) const;
+  // Nanoseconds until a chunk that is begun now would be done, without what the engine needs
+  // before; 0 if not known.
+  int64_t TimeUntilDone(int engine, uint64_t bytes, int64_t now) const;
+  // How long a chunk under way should take in all.
+  int64_t Expected(const Flight& flight, int64_t now) const;
+  // Nanoseconds that a lane of `engine`, or a pipeline, takes for `bytes`, without what it needs
+  // before; 0 if not known.
   int64_t TimeFor(int engine, uint64_t bytes, int64_t now) const;
   int64_t Before(int engine, uint64_t bytes) const;
   // The same; while nothing is known, no less than what its first chunk has taken so far. 0: it has
@@ -158,6 +175,13 @@ class Scheduler {
   std::vector<bool> lost_;
   std::vector<int> busy_;           // lanes at work, by engine
   std::vector<uint64_t> finished_;  // chunks, by engine
+  // Of a pipeline: when its last chunk was done, and the last one that it had alone.
+  struct Pipe {
+    int64_t last_done = 0;
+    uint64_t alone_bytes = 0;
+    int64_t alone_nanos = 0;
+  };
+  std::vector<Pipe> pipes_;  // by engine
   std::vector<Flight> flights_;
   std::deque<Waiting> waiting_;
   std::vector<int> doing_;  // of the chunk that the last kDo gave: what Waiting::refused had

@@ -3,12 +3,25 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/errors.h"
 
 namespace pulse::ops {
+
+namespace {
+
+EngineTraits Pipeline(EngineTraits traits) {
+  traits.pipeline = true;
+  return traits;
+}
+
+}  // namespace
+
+VirtualEngine::VirtualEngine(EngineTraits traits, const Price& price, Replay replay)
+    : Engine(Pipeline(std::move(traits))), price_(price), replay_(std::move(replay)) {}
 
 VirtualEngine::Tasks VirtualEngine::TasksFor(uint64_t input, uint64_t output) const {
   const uint64_t most = price_.largest_buffer;

@@ -55,8 +55,8 @@ class VirtualEngine : public Engine {
     int64_t work_nanos = 0;   // of bytes
   };
 
-  VirtualEngine(EngineTraits traits, const Price& price, Replay replay)
-      : Engine(std::move(traits)), price_(price), replay_(std::move(replay)) {}
+  // `traits.pipeline` is set.
+  VirtualEngine(EngineTraits traits, const Price& price, Replay replay);
 
   absl::Status Process(int lane, const Chunk& chunk, Result& result) override;
   // Several queues may use it, one after the other; its context stays.

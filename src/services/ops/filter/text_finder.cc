@@ -1,15 +1,132 @@
 #include "services/ops/filter/text_finder.h"
 
 #include <algorithm>
+#include <bit>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 
-#if defined(__SSE2__)
-#include <immintrin.h>
-#endif
+// What stands between HWY_BEFORE_NAMESPACE and HWY_AFTER_NAMESPACE is compiled once for each kind
+// of vectors that the CPU may turn out to have.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "services/ops/filter/text_finder.cc"
+#include "hwy/foreach_target.h"  // first
+#include "hwy/highway.h"
 
+HWY_BEFORE_NAMESPACE();
+namespace pulse::filter::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <size_t kTexts>
+size_t FindPlaces(const TextFinder::Pair* pairs, const char* data, size_t at, size_t last,
+                  uint64_t* places) {
+  const hn::CappedTag<uint8_t, 64> d;
+  const auto* const bytes = reinterpret_cast<const uint8_t*>(data);
+  for (; at <= last; at += hn::Lanes(d)) {
+    auto differs = hn::Set(d, 0xff);  // 0 where both bytes of a text are right
+#pragma GCC unroll 8
+    for (size_t i = 0; i < kTexts; ++i) {
+      const TextFinder::Pair& pair = pairs[i];
+      auto of_text = hn::Zero(d);
+#pragma GCC unroll 8
+      for (size_t k = 0; k < TextFinder::kCompared; ++k) {
+        of_text = hn::Or(of_text, hn::Xor(hn::LoadU(d, bytes + at + pair.offsets[k]),
+                                          hn::Set(d, pair.bytes[k])));
+      }
+      differs = hn::Min(differs, of_text);
+    }
+    const auto found = hn::Eq(differs, hn::Zero(d));
+    if (hn::AllFalse(d, found)) continue;
+    hn::StoreMaskBits(d, found, reinterpret_cast<uint8_t*>(places));
+    break;
+  }
+  return at;
+}
+
+TextFinder::Kernel KernelFor(size_t texts) {
+  const size_t width = hn::Lanes(hn::CappedTag<uint8_t, 64>());
+  switch (texts) {
+    case 1:
+      return {width, &FindPlaces<1>};
+    case 2:
+      return {width, &FindPlaces<2>};
+    case 4:
+      return {width, &FindPlaces<4>};
+    default:
+      return {width, &FindPlaces<8>};
+  }
+}
+
+// `last`: the last place at which the text may stand, which is not empty.
+const char* FindOne(const char* from, const char* last, const char* readable,
+                    absl::string_view text) {
+  const hn::CappedTag<uint8_t, 32> d;
+  const size_t needed = hn::Lanes(d) + text.size() - 1;
+  const auto front = hn::Set(d, static_cast<uint8_t>(text.front()));
+  const auto back = hn::Set(d, static_cast<uint8_t>(text.back()));
+  for (; from <= last && static_cast<size_t>(readable - from) >= needed; from += hn::Lanes(d)) {
+    const auto* const bytes = reinterpret_cast<const uint8_t*>(from);
+    const auto found = hn::And(hn::Eq(hn::LoadU(d, bytes), front),
+                               hn::Eq(hn::LoadU(d, bytes + text.size() - 1), back));
+    if (hn::AllFalse(d, found)) continue;
+    uint64_t places = 0;
+    hn::StoreMaskBits(d, found, reinterpret_cast<uint8_t*>(&places));
+    for (; places != 0; places &= places - 1) {
+      const char* const place = from + __builtin_ctzll(places);
+      if (place > last) return nullptr;
+      if (std::memcmp(place, text.data(), text.size()) == 0) return place;
+    }
+  }
+  if (from > last) return nullptr;
+  const auto left = static_cast<size_t>(last - from) + text.size();
+  return static_cast<const char*>(memmem(from, left, text.data(), text.size()));
+}
+
+}  // namespace pulse::filter::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
 namespace pulse::filter {
+
+namespace {
+
+struct Kernels {
+  TextFinder::Kernel (*kernel_for)(size_t texts);
+  decltype(&FindText) find_one;
+};
+
+// Highway's own choice is in its library, which measures the clock for 4 ms whenever a program
+// starts; its headers do without.
+Kernels Choose() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+#define PULSE_HAS(feature) (__builtin_cpu_supports(feature) != 0)
+  const bool avx2 = PULSE_HAS("avx2") && PULSE_HAS("bmi") && PULSE_HAS("bmi2") && PULSE_HAS("fma");
+#if HWY_TARGETS & HWY_AVX3
+  if (avx2 && PULSE_HAS("avx512f") && PULSE_HAS("avx512cd") && PULSE_HAS("avx512bw") &&
+      PULSE_HAS("avx512dq") && PULSE_HAS("avx512vl")) {
+    return {&N_AVX3::KernelFor, &N_AVX3::FindOne};
+  }
+#endif
+#if HWY_TARGETS & HWY_AVX2
+  if (avx2) return {&N_AVX2::KernelFor, &N_AVX2::FindOne};
+#endif
+#if HWY_TARGETS & HWY_SSE4
+  if (PULSE_HAS("sse4.2") && PULSE_HAS("pclmul")) return {&N_SSE4::KernelFor, &N_SSE4::FindOne};
+#endif
+#undef PULSE_HAS
+#endif
+  return {&HWY_STATIC_DISPATCH(KernelFor), &HWY_STATIC_DISPATCH(FindOne)};
+}
+
+const Kernels& Here() {
+  static const Kernels kernels = Choose();
+  return kernels;
+}
+
+}  // namespace
 
 int Rarity(unsigned char byte) {
   if (byte == ' ') return 1;
@@ -23,102 +140,24 @@ int Rarity(unsigned char byte) {
 }
 
 bool TextFinder::Fits(const std::vector<std::string>& texts) {
-#if defined(__SSE2__)
   return !texts.empty() && texts.size() <= kMostTexts &&
          std::all_of(texts.begin(), texts.end(),
                      [](const std::string& text) { return text.size() >= 2; });
-#else
-  return false;
-#endif
 }
-
-#if defined(__SSE2__)
-// With fewer than kTexts texts the last one is compared more than once.
-template <size_t kTexts>
-size_t TextFinder::FindBySse2(const std::vector<Pair>& pairs, const char* data, size_t at,
-                              size_t last, uint32_t* places) {
-  __m128i first_byte[kTexts];
-  __m128i second_byte[kTexts];
-  size_t first[kTexts];
-  size_t second[kTexts];
-  for (size_t i = 0; i < kTexts; ++i) {
-    const Pair& pair = pairs[std::min(i, pairs.size() - 1)];
-    first_byte[i] = _mm_set1_epi8(pair.first_byte);
-    second_byte[i] = _mm_set1_epi8(pair.second_byte);
-    first[i] = pair.first;
-    second[i] = pair.second;
-  }
-  for (; at <= last; at += sizeof(__m128i)) {
-    __m128i any = _mm_setzero_si128();
-#pragma GCC unroll 8
-    for (size_t i = 0; i < kTexts; ++i) {
-      const auto* a = reinterpret_cast<const __m128i*>(data + at + first[i]);
-      const auto* b = reinterpret_cast<const __m128i*>(data + at + second[i]);
-      any = _mm_or_si128(any, _mm_and_si128(_mm_cmpeq_epi8(_mm_loadu_si128(a), first_byte[i]),
-                                            _mm_cmpeq_epi8(_mm_loadu_si128(b), second_byte[i])));
-    }
-    *places = static_cast<uint32_t>(_mm_movemask_epi8(any));
-    if (*places != 0) break;
-  }
-  return at;
-}
-
-template <size_t kTexts>
-__attribute__((target("avx2"))) size_t TextFinder::FindByAvx2(const std::vector<Pair>& pairs,
-                                                              const char* data, size_t at,
-                                                              size_t last, uint32_t* places) {
-  __m256i first_byte[kTexts];
-  __m256i second_byte[kTexts];
-  size_t first[kTexts];
-  size_t second[kTexts];
-  for (size_t i = 0; i < kTexts; ++i) {
-    const Pair& pair = pairs[std::min(i, pairs.size() - 1)];
-    first_byte[i] = _mm256_set1_epi8(pair.first_byte);
-    second_byte[i] = _mm256_set1_epi8(pair.second_byte);
-    first[i] = pair.first;
-    second[i] = pair.second;
-  }
-  for (; at <= last; at += sizeof(__m256i)) {
-    __m256i any = _mm256_setzero_si256();
-#pragma GCC unroll 8
-    for (size_t i = 0; i < kTexts; ++i) {
-      const auto* a = reinterpret_cast<const __m256i*>(data + at + first[i]);
-      const auto* b = reinterpret_cast<const __m256i*>(data + at + second[i]);
-      any = _mm256_or_si256(
-          any, _mm256_and_si256(_mm256_cmpeq_epi8(_mm256_loadu_si256(a), first_byte[i]),
-                                _mm256_cmpeq_epi8(_mm256_loadu_si256(b), second_byte[i])));
-    }
-    *places = static_cast<uint32_t>(_mm256_movemask_epi8(any));
-    if (*places != 0) break;
-  }
-  return at;
-}
-
-template <size_t kTexts>
-TextFinder::Kernel TextFinder::KernelFor() {
-  static const bool avx2 = [] {
-    __builtin_cpu_init();
-    return __builtin_cpu_supports("avx2") != 0;
-  }();
-  return avx2 ? Kernel{sizeof(__m256i), &FindByAvx2<kTexts>}
-              : Kernel{sizeof(__m128i), &FindBySse2<kTexts>};
-}
-#endif
 
 TextFinder::TextFinder(std::vector<std::string> texts) : texts_(std::move(texts)) {
   for (const std::string& text : texts_) {
-    const auto rarity = [&text](size_t i) { return Rarity(static_cast<unsigned char>(text[i])); };
-    size_t first = 0;
-    size_t second = 1;
-    if (rarity(second) > rarity(first)) std::swap(first, second);
-    for (size_t i = 2; i < text.size(); ++i) {
-      if (rarity(i) > rarity(first)) {
-        second = std::exchange(first, i);
-      } else if (rarity(i) > rarity(second)) {
-        second = i;
-      }
+    std::vector<size_t> rarest(text.size());
+    std::iota(rarest.begin(), rarest.end(), 0);
+    std::stable_sort(rarest.begin(), rarest.end(), [&text](size_t a, size_t b) {
+      return Rarity(static_cast<unsigned char>(text[a])) >
+             Rarity(static_cast<unsigned char>(text[b]));
+    });
+    Pair pair{};
+    for (size_t k = 0; k < kCompared; ++k) {
+      pair.offsets[k] = rarest[k % rarest.size()];
+      pair.bytes[k] = static_cast<uint8_t>(text[pair.offsets[k]]);
     }
-    Pair pair{first, second, text[first], text[second], 0, 0};
     const size_t start = std::min(text.size(), sizeof(pair.start));
     const std::string ones(start, '\xff');
     std::memcpy(&pair.start, text.data(), start);
@@ -126,40 +165,16 @@ TextFinder::TextFinder(std::vector<std::string> texts) : texts_(std::move(texts)
     pairs_.push_back(pair);
     longest_ = std::max(longest_, text.size());
   }
-#if defined(__SSE2__)
-  kernel_ = texts_.size() == 1   ? KernelFor<1>()
-            : texts_.size() == 2 ? KernelFor<2>()
-            : texts_.size() <= 4 ? KernelFor<4>()
-                                 : KernelFor<8>();
-#endif
+  pairs_.resize(std::bit_ceil(pairs_.size()), pairs_.back());
+  kernel_ = Here().kernel_for(pairs_.size());
 }
 
 const char* FindText(const char* from, const char* end, const char* readable,
                      absl::string_view text) {
-  const size_t size = text.size();
-  if (size == 0) return from;
-  if (static_cast<size_t>(end - from) < size) return nullptr;
-  const char* const last = end - size;  // the last place
-#if defined(__SSE2__)
-  constexpr std::ptrdiff_t kWide = sizeof(__m128i);
-  const __m128i first_byte = _mm_set1_epi8(text.front());
-  const __m128i last_byte = _mm_set1_epi8(text.back());
-  for (; from <= last && readable - from >= kWide + static_cast<std::ptrdiff_t>(size) - 1;
-       from += kWide) {
-    const auto* a = reinterpret_cast<const __m128i*>(from);
-    const auto* b = reinterpret_cast<const __m128i*>(from + size - 1);
-    auto places = static_cast<unsigned>(
-        _mm_movemask_epi8(_mm_and_si128(_mm_cmpeq_epi8(_mm_loadu_si128(a), first_byte),
-                                        _mm_cmpeq_epi8(_mm_loadu_si128(b), last_byte))));
-    for (; places != 0; places &= places - 1) {
-      const char* const place = from + __builtin_ctz(places);
-      if (place > last) return nullptr;
-      if (std::memcmp(place, text.data(), size) == 0) return place;
-    }
-  }
-  if (from > last) return nullptr;
-#endif
-  return static_cast<const char*>(memmem(from, static_cast<size_t>(end - from), text.data(), size));
+  if (text.empty()) return from;
+  if (static_cast<size_t>(end - from) < text.size()) return nullptr;
+  return Here().find_one(from, end - text.size(), readable, text);
 }
 
 }  // namespace pulse::filter
+#endif

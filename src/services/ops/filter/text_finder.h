@@ -2,11 +2,12 @@
 // not want to be searched: the rest of a line that has been decided. Vectorscan finds many texts
 // faster; it cannot leave out anything, and where most lines match, that is what counts.
 //
-// Of each text two bytes are compared, the rarest, at sixteen places (or with AVX2 at 32) with one
-// instruction each; where both are right, the whole text is compared. Immutable; any thread.
+// Of each text two bytes are compared, the rarest, at as many places at once as a vector of this
+// CPU has bytes; where both are right, the whole text is compared. Immutable; any thread.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -24,7 +25,23 @@ class TextFinder {
   static constexpr size_t kMostTexts = 8;
   static constexpr size_t kGoOn = 0;
 
-  // Whether these texts can be searched for here.
+  // Of a text: what kernels compare. Of a short one a byte is compared more than once.
+  static constexpr size_t kCompared = 3;
+  struct Pair {
+    std::array<size_t, kCompared> offsets;  // in the text
+    std::array<uint8_t, kCompared> bytes;
+    // The first bytes of the text as one number, and which of its bits count.
+    uint64_t start;
+    uint64_t start_mask;
+  };
+
+  // Compares `width` places at once, at most 64, from `at` on in steps of `width` up to `last`.
+  // Returns where it found some, which are the bits of `places`, or where none is left.
+  struct Kernel {
+    size_t width;
+    size_t (*find)(const Pair* pairs, const char* data, size_t at, size_t last, uint64_t* places);
+  };
+  // Whether these texts can be searched for.
   static bool Fits(const std::vector<std::string>& texts);
 
   explicit TextFinder(std::vector<std::string> texts);
@@ -33,10 +50,7 @@ class TextFinder {
   // search on, behind the place where the text began, or kGoOn: at the next place.
   template <typename Handler>
   void Find(absl::string_view data, Handler&& handler) const {
-    size_t at = 0;
-#if defined(__SSE2__)
-    at = FindWide(data, handler);
-#endif
+    size_t at = FindWide(data, handler);
     while (at < data.size()) {
       const size_t next = Compare(data, at, handler);
       at = next == kGoOn ? at + 1 : next;
@@ -44,32 +58,6 @@ class TextFinder {
   }
 
  private:
-  struct Pair {
-    size_t first;  // offsets in the text
-    size_t second;
-    char first_byte;
-    char second_byte;
-    // The first bytes of the text as one number, and which of its bits count.
-    uint64_t start;
-    uint64_t start_mask;
-  };
-
-  // Compares `width` places at once, from `at` on in steps of `width` up to `last`. Returns where
-  // it found some, which are the bits of `places`, or where none is left.
-  struct Kernel {
-    size_t width;
-    size_t (*find)(const std::vector<Pair>& pairs, const char* data, size_t at, size_t last,
-                   uint32_t* places);
-  };
-  template <size_t kTexts>
-  static size_t FindBySse2(const std::vector<Pair>& pairs, const char* data, size_t at, size_t last,
-                           uint32_t* places);
-  template <size_t kTexts>
-  static size_t FindByAvx2(const std::vector<Pair>& pairs, const char* data, size_t at, size_t last,
-                           uint32_t* places);
-  template <size_t kTexts>
-  static Kernel KernelFor();
-
   // The texts that stand at `at`.
   template <typename Handler>
   size_t Compare(absl::string_view data, size_t at, Handler& handler) const {
@@ -85,14 +73,12 @@ class TextFinder {
     return kGoOn;
   }
 
-#if defined(__SSE2__)
   // As Compare, where eight bytes and the longest text can be read.
   template <typename Handler>
   size_t CompareWide(absl::string_view data, size_t at, Handler& handler) const {
     uint64_t there;
     std::memcpy(&there, data.data() + at, sizeof(there));
-    const size_t count = texts_.size();
-    for (size_t i = 0; i < count; ++i) {
+    for (size_t i = 0; i < texts_.size(); ++i) {
       const Pair& pair = pairs_[i];
       if ((there & pair.start_mask) != pair.start) continue;
       const std::string& text = texts_[i];
@@ -116,11 +102,11 @@ class TextFinder {
     const size_t last = data.size() - margin;
     size_t at = 0;
     while (at <= last) {  // the caller may have gone beyond any size
-      uint32_t places = 0;
-      at = kernel_.find(pairs_, data.data(), at, last, &places);
+      uint64_t places = 0;
+      at = kernel_.find(pairs_.data(), data.data(), at, last, &places);
       size_t next = places == 0 ? at : at + width;
       while (places != 0) {
-        const size_t place = at + static_cast<size_t>(__builtin_ctz(places));
+        const size_t place = at + static_cast<size_t>(__builtin_ctzll(places));
         const size_t go_on = CompareWide(data, place, handler);
         places &= places - 1;
         if (go_on == kGoOn) continue;
@@ -128,16 +114,15 @@ class TextFinder {
           next = go_on;
           break;
         }
-        places &= ~0U << (go_on - at);
+        places &= ~uint64_t{0} << (go_on - at);
       }
       at = next;
     }
     return at;
   }
-#endif
 
   std::vector<std::string> texts_;
-  std::vector<Pair> pairs_;
+  std::vector<Pair> pairs_;  // as many as the kernel compares: the last one is there several times
   size_t longest_ = 0;
   Kernel kernel_ = {};
 };

@@ -23,9 +23,9 @@ namespace pulse::ops {
 
 class AgentLanes : public EngineSupplier {
  public:
-  // Orders whose engine is kept at the agent. It has room for sixteen message groups, which are not
-  // given back but used again for orders of about the same size, and these are of a few sizes.
-  static constexpr size_t kMostKept = 4;
+  // Orders whose engine is kept at the agent, which has room for sixteen of a program: the others
+  // are for what is not a batch.
+  static constexpr size_t kMostKept = 8;
 
   // `host_may`: this process does what the agent does not; else that is an error.
   AgentLanes(std::shared_ptr<EngineSupplier> agent, bool host_may)

@@ -425,6 +425,10 @@ bool OpsService::Answer(Work* work) {
   if (shutting_down()) return true;  // nothing is written to the host's memory any more
   MessageGroup* const group = work->group;
   const uint64_t size = sizeof(work->answer) + work->answer.bytes;
+  if (group->closing()) {
+    group->Answer(work->request.id, KindOf(MessageKind::kChunk), 0, {});  // dropped
+    return true;
+  }
   if (!work->status.ok()) {
     Refuse(group, work->request.id, MessageKind::kChunk, work->status);
     return true;

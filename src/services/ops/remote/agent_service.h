@@ -89,6 +89,7 @@ class OpsService : public MessageService {
   bool OnRequest(MessageGroup* group, const RingMessage& message, uint64_t ticket) override;
   absl::StatusOr<uint64_t> OnAttach() override;
   void OnPolled() override { Flush(); }
+  void OnDetach(MessageGroup* group) override { under_way_.erase(group); }
 
   void HandlePrepare(MessageGroup* group, const RingMessage& message, uint64_t ticket);
   bool HandleChunk(MessageGroup* group, const RingMessage& message, uint64_t ticket);

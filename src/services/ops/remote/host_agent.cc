@@ -200,6 +200,16 @@ absl::StatusOr<std::unique_ptr<Line>> RemoteAgent::TakeLine(const EngineOrder& o
       return line;
     }
   }
+  auto line = Line::Open(channel_.get(), shape);
+  if (!absl::IsResourceExhausted(line.status())) return line;
+  // Those that are too small for this order take up the agent's room.
+  std::vector<std::unique_ptr<Line>> too_small;
+  {
+    const std::lock_guard lock(mu_);
+    too_small.swap(free_lines_);
+  }
+  if (too_small.empty()) return line;
+  too_small.clear();
   return Line::Open(channel_.get(), shape);
 }
 

@@ -41,7 +41,7 @@ class RemoteAgent : public EngineSupplier {
   const std::string& socket() const { return socket_; }
   // `status` with what can be done about a lost agent.
   absl::Status LostError(absl::string_view why) const;
-  // What an engine has used, for the next.
+  // What an engine has used, for the next. Where the agent has no room, these make it.
   void GiveBack(std::unique_ptr<Line> line);
 
  private:

@@ -33,7 +33,7 @@ class Line : private HostMessageGroup::Taker {
   // Attaches the group; `channel` outlives it.
   static absl::StatusOr<std::unique_ptr<Line>> Open(MessageChannel* channel,
                                                     const GroupShape& shape);
-  // After MessageChannel::Close. Nobody asks any more.
+  // Nobody asks any more. While the channel is open, the agent gets its group back.
   ~Line() override;
 
   const GroupShape& shape() const { return group_->shape(); }

@@ -14,7 +14,7 @@
 namespace pulse::ops::remote {
 
 inline constexpr uint32_t kServiceId = 2;
-inline constexpr uint32_t kServiceVersion = 1;
+inline constexpr uint32_t kServiceVersion = 2;
 
 enum class MessageKind : uint16_t { kPrepare = 1, kDrop = 2, kChunk = 3 };
 inline uint16_t KindOf(MessageKind kind) { return static_cast<uint16_t>(kind); }
