@@ -90,6 +90,9 @@ ROOMS = {
     "src/services/graph/exchange": ("base", "services/graph/model", "services/graph/load",
                                     # In tests.
                                     "services/graph/core"),
+    # Copies of a store's directory beside its writer.
+    "src/services/graph/backup": ("base", "services/graph/model", "services/graph/core",
+                                  "services/graph/exchange"),
     # The store and its sessions within a program: for C++, and for the Python package.
     "src/services/graph/library": ("base", "services/graph/model", "services/graph/syntax",
                                    "services/graph/cypher", "services/graph/session",
@@ -139,7 +142,7 @@ EXCEPTIONS = set()
 # ---------------------------------------------------------------------------------------------------
 
 # Limits, in lines of C++ outside tests.
-ALL_LINES = 165000
+ALL_LINES = 168000
 ROOM_LINES = 9000
 FILE_LINES = 600
 

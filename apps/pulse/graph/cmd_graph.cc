@@ -43,6 +43,7 @@ struct GraphArgs {
   int port = 7687;
   std::string cpus, password_file;
   cypher::CsvDirectory imports{.path = {}, .everywhere = true};  // serve: by --import
+  cypher::CsvDirectory exports{.path = {}, .everywhere = true};  // serve: by --export
 };
 
 struct OpenedGraph {
@@ -81,6 +82,7 @@ absl::StatusOr<cypher::ServiceOptions> ReadServiceOptions(const GraphArgs& args)
   options.query_memory_bytes = bytes;
   options.query_nanos = static_cast<int64_t>(args.timeout_seconds * 1e9);
   options.imports = args.imports;
+  options.exports = args.exports;
   return options;
 }
 
@@ -131,7 +133,7 @@ absl::Status RunShell(GraphArgs args) {
 }
 
 absl::Status RunServer(GraphArgs args) {
-  args.imports.everywhere = false;
+  args.imports.everywhere = args.exports.everywhere = false;
   PULSE_ASSIGN_OR_RETURN(const cypher::ServiceOptions options, ReadServiceOptions(args));
   PULSE_RETURN_IF_ERROR(ReadCpus("--cpus", args.cpus, &args.bolt.cpus));
   PULSE_RETURN_IF_ERROR(ReadPasswordFile(args.password_file, &args.bolt));
@@ -206,7 +208,11 @@ void AddServe(CLI::App* graph, const std::shared_ptr<GraphArgs>& args) {
       ->capture_default_str();
   cmd->add_option(
          "--import", args->imports.path,
-         "directory whose files LOAD CSV may read (default: none; clients read what it has)")
+         "directory whose files LOAD CSV and IMPORT DATABASE may read (default: none; clients\n"
+         "read what it has)")
+      ->check(CLI::ExistingDirectory);
+  cmd->add_option("--export", args->exports.path,
+                  "directory that EXPORT DATABASE may write to (default: none)")
       ->check(CLI::ExistingDirectory);
   cmd->add_option("--cpus", args->cpus, "CPUs of all these threads, as 0,2-3 (default: all)");
   cmd->callback([args] { Finish(RunServer(*args)); });
@@ -242,6 +248,8 @@ void AddGraphCommand(CLI::App& app) {
   AddServe(graph, args);
   AddGraphLoadCommand(graph);
   AddGraphCheckCommand(graph);
+  AddGraphExchangeCommands(graph);
+  AddGraphBackupCommand(graph);
 }
 
 }  // namespace pulse

@@ -107,7 +107,8 @@ absl::StatusOr<UniqueFd> OpenFileIn(int directory, const std::string& name,
 
 absl::StatusOr<std::unique_ptr<NewDirectory>> NewDirectory::Create(const AllowedDirectory& allowed,
                                                                    std::string_view where,
-                                                                   std::string_view option) {
+                                                                   std::string_view option,
+                                                                   bool in_place) {
   PULSE_RETURN_IF_ERROR(CheckText(where));
   while (where.size() > 1 && where.back() == '/') where.remove_suffix(1);
   std::unique_ptr<NewDirectory> made(new NewDirectory);
@@ -123,7 +124,7 @@ absl::StatusOr<std::unique_ptr<NewDirectory>> NewDirectory::Create(const Allowed
   PULSE_ASSIGN_OR_RETURN(made->parent_, OpenDirectory(allowed, parent, option));
   made->partial_ = Concat(".", made->name_, ".partial");
   const char* const partial = made->partial_.c_str();
-  if (!IsFree(made->parent_.get(), made->name_)) {
+  if (!in_place && !IsFree(made->parent_.get(), made->name_)) {
     return absl::AlreadyExistsError(Concat(where, ": there is already something of that name"));
   }
   if (mkdirat(made->parent_.get(), partial, 0777) != 0 && errno != EEXIST) {
@@ -184,6 +185,34 @@ absl::Status NewDirectory::Commit() {
     return ErrnoError(errno, "renaming", shown_);
   }
   committed_ = true;
+  return SyncParent();
+}
+
+absl::Status NewDirectory::CommitInPlace() {
+  PULSE_RETURN_IF_ERROR(SyncFd(directory_.get(), shown_));
+  if (syscall(SYS_renameat2, parent_.get(), partial_.c_str(), parent_.get(), name_.c_str(),
+              RENAME_EXCHANGE) != 0) {
+    return ErrnoError(errno, "exchanging", shown_);
+  }
+  committed_ = true;
+  PULSE_RETURN_IF_ERROR(SyncParent());
+  // The old one has the other name now.
+  directory_.reset(
+      openat(parent_.get(), partial_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!directory_.valid()) return ErrnoError(errno, "opening", shown_);
+  PULSE_RETURN_IF_ERROR(Clear());
+  if (unlinkat(parent_.get(), partial_.c_str(), AT_REMOVEDIR) != 0) {
+    return ErrnoError(errno, "removing", Concat("what was at ", shown_));
+  }
+  return absl::OkStatus();
+}
+
+std::string NewDirectory::partial_path() const {
+  const size_t slash = shown_.rfind('/');
+  return slash == std::string::npos ? partial_ : Concat(shown_.substr(0, slash + 1), partial_);
+}
+
+absl::Status NewDirectory::SyncParent() {
   const UniqueFd parent(openat(parent_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!parent.valid()) return ErrnoError(errno, "syncing", shown_);
   return SyncFd(parent.get(), shown_);

@@ -37,11 +37,12 @@ absl::StatusOr<UniqueFd> OpenFileIn(int directory, const std::string& name,
 // called ".NAME.partial", and the next one of that name removes it.
 class NewDirectory {
  public:
-  // AlreadyExists: there is something of that name that is no empty directory. FailedPrecondition:
-  // somebody else is making it.
+  // AlreadyExists: there is something of that name that is no empty directory, and it is not for
+  // CommitInPlace(). FailedPrecondition: somebody else is making it.
   static absl::StatusOr<std::unique_ptr<NewDirectory>> Create(const AllowedDirectory& allowed,
                                                               std::string_view where,
-                                                              std::string_view option);
+                                                              std::string_view option,
+                                                              bool in_place = false);
   // Without Commit(), nothing of it stays.
   ~NewDirectory();
 
@@ -49,12 +50,19 @@ class NewDirectory {
   absl::StatusOr<UniqueFd> CreateFile(const std::string& name);
   // Every file was synced by who wrote it. Afterwards nothing but the destructor is called.
   absl::Status Commit();
+  // The same in place of the directory of that name, whose files are removed afterwards: at every
+  // moment one of the two has the name.
+  absl::Status CommitInPlace();
+  int descriptor() const { return directory_.get(); }
+  // Where its files are until it has its name.
+  std::string partial_path() const;
   // As it was asked for.
   const std::string& shown() const { return shown_; }
 
  private:
   NewDirectory() = default;
   absl::Status Clear();
+  absl::Status SyncParent();
 
   UniqueFd parent_, directory_;
   std::string name_, partial_, shown_;
