@@ -14,6 +14,7 @@
 #include "apps/pulse/commands.h"
 #include "apps/pulse/graph/cmd_load.h"
 #include "apps/pulse/graph/engine_options.h"
+#include "apps/pulse/graph/page_server.h"
 #include "apps/pulse/graph/shell.h"
 #include "apps/pulse/util/option_values.h"
 #include "apps/pulse/util/server_options.h"
@@ -41,6 +42,7 @@ struct GraphArgs {
   EngineArgs engine;
   bolt::BoltOptions bolt;
   int port = 7687;
+  int http_port = -1;  // none
   std::string cpus, password_file;
   cypher::CsvDirectory imports{.path = {}, .everywhere = true};  // serve: by --import
   cypher::CsvDirectory exports{.path = {}, .everywhere = true};  // serve: by --export
@@ -147,11 +149,18 @@ absl::Status RunServer(GraphArgs args) {
   std::fprintf(stderr, "pulse graph: %s on bolt://%s:%d (process %d%s)\n", args.db.c_str(),
                args.bolt.bind.c_str(), server->port(), getpid(),
                args.bolt.tls_cert.empty() ? "" : ", TLS");
+  std::unique_ptr<PageServer> page;
+  if (args.http_port >= 0) {
+    PULSE_ASSIGN_OR_RETURN(
+        page, PageServer::Open(&service, args.bolt, static_cast<uint16_t>(args.http_port)));
+    std::fprintf(stderr, "pulse graph: the page: http://127.0.0.1:%d/\n", page->port());
+  }
   if (store.engines != nullptr) {
     std::fprintf(stderr, "pulse graph: copy engine %s\n", store.engines->Describe().c_str());
   }
   stop.Wait();
   std::fprintf(stderr, "pulse graph: stopping\n");
+  page.reset();
   server->Stop();
   if (args.read_only) return absl::OkStatus();
   const absl::Status closed = store->Close();
@@ -191,6 +200,10 @@ void AddServe(CLI::App* graph, const std::shared_ptr<GraphArgs>& args) {
   cmd->add_option("--bolt", args->port, "TCP port; 0: one that the kernel chooses")
       ->check(CLI::Range(0, 65535))
       ->capture_default_str();
+  cmd->add_option("--http", args->http_port,
+                  "also a page to query and see the graph, on 127.0.0.1 and this TCP port; 0: one\n"
+                  "that the kernel chooses (default: no page)")
+      ->check(CLI::Range(0, 65535));
   cmd->add_option("--bind", options.bind,
                   "address to listen on; beyond loopback only with a password or TLS")
       ->capture_default_str();
