@@ -78,7 +78,7 @@ check-in-tree: ## compile the plug-in inside the newest RocksDB, as its Release 
 bench-tiny: build ## every benchmark in its tiny size
 	@scripts/bench-tiny.sh build/release
 
-browser-test: build ## open the report of `pulse bench paper` in a browser (installs chromium)
+browser-test: build ## open the report of `pulse bench paper` and the page of graphs in a browser (installs chromium)
 	@scripts/setup-debian.sh --browser
 	ctest --preset release -L browser
 

@@ -23,6 +23,8 @@ pkg_check_modules(RE2 REQUIRED IMPORTED_TARGET re2)
 if(PULSE_BUILD_APP)
   # For the agent's --metrics; the plug-in does not link it.
   pkg_check_modules(PROMETHEUS REQUIRED IMPORTED_TARGET prometheus-cpp-pull prometheus-cpp-core)
+  # The HTTP server that it brings, for the page of graphs, too.
+  find_library(CIVETWEB_LIBRARY civetweb REQUIRED)
 endif()
 # Their headers alone: everything is inlined, so that nothing is linked.
 find_path(XXHASH_INCLUDE xxhash.h REQUIRED)

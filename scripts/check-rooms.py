@@ -71,7 +71,7 @@ ROOMS = {
     "src/services/graph/session": ("base", "services/graph/model", "services/graph/syntax",
                                    "services/graph/cypher", "services/graph/algorithms",
                                    # LOAD CSV takes records apart as `pulse graph load` does.
-                                   "services/graph/load"),
+                                   "services/graph/load", "services/graph/exchange"),
     "src/services/graph/bolt": ("base", "net", "services/graph/model", "services/graph/syntax",
                                 "services/graph/cypher", "services/graph/session"),
     # What lies in the store's layers: chunks, sorted runs, and the plans that turn one into the other.
@@ -86,6 +86,13 @@ ROOMS = {
                                 "services/graph/runs"),
     # CSV into any sink, as sorted runs where it takes them.
     "src/services/graph/load": ("base", "services/graph/model", "services/graph/runs"),
+    # A graph as CSV with a schema file, and back.
+    "src/services/graph/exchange": ("base", "services/graph/model", "services/graph/load",
+                                    # In tests.
+                                    "services/graph/core"),
+    # Copies of a store's directory beside its writer.
+    "src/services/graph/backup": ("base", "services/graph/model", "services/graph/core",
+                                  "services/graph/exchange"),
     # The store and its sessions within a program: for C++, and for the Python package.
     "src/services/graph/library": ("base", "services/graph/model", "services/graph/syntax",
                                    "services/graph/cypher", "services/graph/session",
@@ -135,7 +142,7 @@ EXCEPTIONS = set()
 # ---------------------------------------------------------------------------------------------------
 
 # Limits, in lines of C++ outside tests.
-ALL_LINES = 165000
+ALL_LINES = 168000
 ROOM_LINES = 9000
 FILE_LINES = 600
 

@@ -10,7 +10,7 @@ packages=(
   g++ cmake ninja-build pkg-config ccache make binutils
   librocksdb-dev rocksdb-tools liburing-dev
   libabsl-dev libcli11-dev libspdlog-dev libfmt-dev nlohmann-json3-dev libtomlplusplus-dev libxxhash-dev
-  prometheus-cpp-dev libssl-dev libcurl4-openssl-dev libedit-dev
+  prometheus-cpp-dev libcivetweb-dev libssl-dev libcurl4-openssl-dev libedit-dev
   libisal-dev libdeflate-dev zlib1g-dev liblz4-dev libzstd-dev libvectorscan-dev libre2-dev libhwy-dev
   libgtest-dev libgmock-dev libbenchmark-dev
   nbdkit nbdkit-plugin-dev libnbd-bin qemu-utils fio

@@ -206,6 +206,12 @@ void BindResult(nb::module_& module) {
           "All rows, as a pyarrow.Table. Needs pyarrow; libraries that take "
           "__arrow_c_stream__ take the result itself.")
       .def(
+          "to_parquet",
+          [](nb::handle self, nb::handle path) {
+            nb::module_::import_("pulsedb._frames").attr("to_parquet")(self, path);
+          },
+          nb::arg("path"), "Writes all rows to a Parquet file. Needs pyarrow.")
+      .def(
           "to_networkx", [](nb::handle self) { return CallFrames("to_networkx", self); },
           "The nodes and relationships in the rows, as a networkx.MultiDiGraph. Needs networkx.")
       .def("__arrow_c_stream__", &ArrowStreamOf, nb::arg("requested_schema") = nb::none(),

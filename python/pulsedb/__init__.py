@@ -223,8 +223,8 @@ class Graph(_native.Graph):
     def load_nodes(self, label, data, key=None):
         """Makes a node of each row, with its columns as properties; returns how many.
 
-        `data` is a dict of columns (lists, NumPy arrays), a DataFrame, a list of dicts, or anything
-        with __arrow_c_stream__. Nulls, and what pandas takes for missing, are left out. All of it is
+        `data` is a dict of columns (lists, NumPy arrays), a DataFrame, a list of dicts, anything
+        with __arrow_c_stream__, or the path of a Parquet file or of a directory of these. Nulls, and what pandas takes for missing, are left out. All of it is
         loaded, or nothing.
 
         `key` names the column by which nodes are found, by load_edges(), too: a value of it that is

@@ -1,6 +1,7 @@
 """What results become: summaries, NumPy arrays, DataFrames, Arrow tables, NetworkX graphs."""
 
 import dataclasses
+import importlib
 import typing
 
 from ._types import Node, Path, Relationship
@@ -60,11 +61,12 @@ def scalar(result):
     return row[0] if row else None
 
 
-def _need(name):
+def need(name):
+    package = name.partition(".")[0]
     try:
-        return __import__(name)
+        return importlib.import_module(name)
     except ImportError as error:
-        raise ImportError(f"this needs {name}: install it with pip install {name}") from error
+        raise ImportError(f"this needs {package}: install it with pip install {package}") from error
 
 
 _DTYPES = {
@@ -91,7 +93,7 @@ def _arrays(np, result):
 
 
 def to_numpy(result):
-    np = _need("numpy")
+    np = need("numpy")
     out = {}
     for name, _, _, array, mask in _arrays(np, result):
         out[name] = array if mask is None else np.ma.masked_array(array, mask)
@@ -117,8 +119,8 @@ def _series(pd, kind, zone, array, mask):
 
 
 def to_pandas(result):
-    pd = _need("pandas")
-    np = _need("numpy")
+    pd = need("pandas")
+    np = need("numpy")
     columns = result.columns
     series = [_series(pd, *rest) for _, *rest in _arrays(np, result)]
     frame = pd.concat(series, axis=1) if series else pd.DataFrame(index=range(len(result)))
@@ -127,12 +129,17 @@ def to_pandas(result):
 
 
 def to_arrow(result):
-    pa = _need("pyarrow")
+    pa = need("pyarrow")
     return pa.RecordBatchReader.from_stream(result).read_all()
 
 
+def to_parquet(result, path):
+    parquet = need("pyarrow.parquet")
+    parquet.write_table(to_arrow(result), path)
+
+
 def to_networkx(result):
-    nx = _need("networkx")
+    nx = need("networkx")
     graph = nx.MultiDiGraph()
     known = set()
 

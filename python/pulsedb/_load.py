@@ -1,6 +1,9 @@
 """Columns to load, out of what people keep data in."""
 
 import collections.abc
+import os
+
+from ._frames import need
 
 
 def _kind(array):
@@ -51,8 +54,16 @@ def _column(name, data):
     raise TypeError(f"column {name} is {type(data).__name__}, not a list or an array")
 
 
+def _of_parquet(path):
+    """A Parquet file, or a directory of them with one schema, a batch at a time."""
+    dataset = need("pyarrow.dataset")
+    return dataset.dataset(os.fspath(path), format="parquet").scanner().to_reader()
+
+
 def columns_of(data):
     """`data` as the native module takes it: an object with __arrow_c_stream__, or columns."""
+    if isinstance(data, os.PathLike) or (isinstance(data, str) and data.endswith(".parquet")):
+        return _of_parquet(data)
     module = type(data).__module__.partition(".")[0]
     if module == "pandas" and hasattr(data, "columns"):
         names = list(data.columns)
@@ -67,8 +78,8 @@ def columns_of(data):
         names = dict.fromkeys(key for row in data for key in row)
         return _checked([_column(name, [row.get(name) for row in data]) for name in names])
     raise TypeError(
-        "data to load is a dict of columns, a list of dicts, a DataFrame, or has"
-        f" __arrow_c_stream__; this is {type(data).__name__}"
+        "data to load is a dict of columns, a list of dicts, a DataFrame, the path of Parquet files,"
+        f" or has __arrow_c_stream__; this is {type(data).__name__}"
     )
 
 

@@ -176,6 +176,44 @@ def test_arrow_table_and_result_round_trip(graph):
         graph.load_nodes("N", pa.table({"x": pa.array([b"bytes"])}))
 
 
+def test_parquet_files_and_results_round_trip(graph, tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    rows = 70_000  # several row groups, and a bulk load
+    table = pa.table({"id": pa.array(range(rows)), "name": pa.array([None if i % 3 == 0 else f"n{i}" for i in range(rows)])})
+    parquet.write_table(table, tmp_path / "people.parquet", row_group_size=9_000)
+    assert graph.load_nodes("Person", str(tmp_path / "people.parquet"), key="id") == rows
+    many = tmp_path / "knows"
+    many.mkdir()
+    for part in range(3):
+        parquet.write_table(
+            pa.table({"source": pa.array(range(part, 3000, 3)), "target": pa.array(range(part + 1, 3001, 3)),
+                      "since": pa.array([datetime.date(2000, 1, 1 + part)] * 1000)}),
+            many / f"part-{part}.parquet")
+    ends = {"source": ("Person", "id"), "target": ("Person", "id")}
+    assert graph.load_edges("KNOWS", many, **ends) == 3000
+    graph.execute("MATCH (a)-[k:KNOWS]->(b) RETURN a.id AS source, b.id AS target, k.since AS since"
+                  " ORDER BY source").to_parquet(tmp_path / "out.parquet")
+    back = parquet.read_table(tmp_path / "out.parquet")
+    assert back.column("source").to_pylist() == list(range(3000))
+    assert back.column("since").to_pylist()[:3] == [datetime.date(2000, 1, 1 + part) for part in range(3)]
+    assert graph.load_edges("AGAIN", tmp_path / "out.parquet", **ends) == 3000
+    same = "MATCH (a)-[k:KNOWS]->(b) MATCH (a)-[c:AGAIN]->(b) WHERE c.since = k.since RETURN count(*)"
+    assert graph.execute(same).scalar() == 3000
+    names = graph.execute("MATCH (p:Person) RETURN p.id AS id, p.name AS name ORDER BY id").to_arrow()
+    assert names.column("name").to_pylist() == table.column("name").to_pylist()
+
+
+def test_parquet_file_that_is_none_loads_nothing(graph, tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    with pytest.raises(FileNotFoundError):
+        graph.load_nodes("N", str(tmp_path / "none.parquet"))
+    (tmp_path / "bad.parquet").write_bytes(b"PAR1 is not enough")
+    with pytest.raises(pa.ArrowInvalid):
+        graph.load_nodes("N", tmp_path / "bad.parquet")
+    assert graph.execute("MATCH (n) RETURN count(n)").scalar() == 0
+
+
 @pytest.mark.parametrize(
     "data, error",
     [

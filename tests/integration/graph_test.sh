@@ -53,6 +53,33 @@ query '{"name":"people","properties":["name"]}' --json 'SHOW INDEXES YIELD name,
 "$PULSE" graph query db --json 'EXPLAIN MATCH (n) RETURN n' | grep -q '^{"plan":"Scan all nodes' || fail "a plan in JSON"
 printf 'RETURN 1 + 1 AS two' | "$PULSE" graph query db --json - | grep -qx '{"two":2}' || fail "standard input"
 
+note "export and import"
+"$PULSE" graph export db files >export.out 2>&1 || fail "export" export.out
+grep -q '^2 nodes, 1 relationships, 1 indexes, 0 constraints in 3 files' export.out || fail "what export says" export.out
+grep -qx "{index: 'people', label: 'Person', keys: \['name'\], kind: 'index'}" files/graph.schema || fail "schema" files/graph.schema
+"$PULSE" graph import copy files >import.out 2>&1 || fail "import" import.out
+everything='MATCH (a)-[k]->(b) RETURN labels(a) AS a, properties(a) AS pa, type(k) AS k, properties(b) AS pb'
+[[ $("$PULSE" graph query copy --json "$everything") == "$("$PULSE" graph query db --json "$everything")" ]] ||
+  fail "what was imported"
+"$PULSE" graph query copy "EXPLAIN MATCH (p:Person {name: 'Ann'}) RETURN p" | grep -q 'by index on name' || fail "no index"
+refused "there is already something" import copy files
+refused "there is already something" export db files
+refused "is no export of a graph" import other .
+"$PULSE" graph query copy "EXPORT DATABASE 'by-statement'" || fail "EXPORT DATABASE"
+cmp files/graph.schema by-statement/graph.schema || fail "the command and the statement differ"
+rm files/nodes-*.csv
+refused "nodes-1-Person.csv" import other files
+[[ ! -e other && ! -e other.importing ]] || fail "half an import"
+
+note "backup"
+"$PULSE" graph backup db backup >backup.out 2>&1 || fail "backup" backup.out
+grep -q 'sound$' backup.out || fail "what backup says" backup.out
+[[ $("$PULSE" graph query backup --json "$everything") == "$("$PULSE" graph query db --json "$everything")" ]] ||
+  fail "what was backed up"
+"$PULSE" graph backup db backup >backup.out 2>&1 || fail "second backup" backup.out
+refused "is the database itself" backup db db
+refused "it is no backup" backup db files
+
 note "CSV files, and reading all of a database"
 printf 'id,name,age\n1,Ann,41\n2,"Bob, junior",\n3,Eve,30\n' >people.csv
 printf 'from,to,since\n1,2,2001\n2,3,2002\n1,3,2003\n' >knows.csv

@@ -64,7 +64,7 @@ absl::Status ReadAll(const cypher::GraphView& view, uint64_t* nodes, uint64_t* e
 
 class Check {
  public:
-  explicit Check(std::string db) : db_(std::move(db)) {}
+  Check(std::string db, bool quiet) : db_(std::move(db)), quiet_(quiet) {}
 
   absl::Status Run() {
     // All before any is read: a writer may remove files meanwhile.
@@ -128,6 +128,7 @@ class Check {
     // What a run holds was named above.
     if (!read.ok() && !runs_damaged_) Name(read);
     if (damages_ == 0) {
+      if (quiet_) return absl::OkStatus();
       std::printf("%s: sound: %" PRIu64 " nodes, %" PRIu64 " relationships, commit %" PRIu64 "\n",
                   db_.c_str(), nodes, edges, (*store)->sequence());
       return absl::OkStatus();
@@ -162,6 +163,7 @@ class Check {
   }
 
   const std::string db_;
+  const bool quiet_;
   std::vector<std::string> named_;
   size_t damages_ = 0;
   bool runs_missing_ = false;  // or of no use at all
@@ -170,6 +172,8 @@ class Check {
 
 }  // namespace
 
+absl::Status CheckGraph(const std::string& db, bool quiet) { return Check(db, quiet).Run(); }
+
 void AddGraphCheckCommand(CLI::App* graph) {
   auto db = std::make_shared<std::string>();
   CLI::App* cmd = graph->add_subcommand(
@@ -177,7 +181,7 @@ void AddGraphCheckCommand(CLI::App* graph) {
       "Read all of a graph database: log, checkpoint and runs, with their checksums. Exit status\n"
       "1 where something is damaged, with each file and place, and with what can be done.");
   cmd->add_option("DB", *db, "directory of the database")->required();
-  cmd->callback([db] { Finish(Check(*db).Run()); });
+  cmd->callback([db] { Finish(CheckGraph(*db, false)); });
 }
 
 }  // namespace pulse

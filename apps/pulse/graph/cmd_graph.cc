@@ -14,6 +14,7 @@
 #include "apps/pulse/commands.h"
 #include "apps/pulse/graph/cmd_load.h"
 #include "apps/pulse/graph/engine_options.h"
+#include "apps/pulse/graph/page_server.h"
 #include "apps/pulse/graph/shell.h"
 #include "apps/pulse/util/option_values.h"
 #include "apps/pulse/util/server_options.h"
@@ -41,8 +42,10 @@ struct GraphArgs {
   EngineArgs engine;
   bolt::BoltOptions bolt;
   int port = 7687;
+  int http_port = -1;  // none
   std::string cpus, password_file;
   cypher::CsvDirectory imports{.path = {}, .everywhere = true};  // serve: by --import
+  cypher::CsvDirectory exports{.path = {}, .everywhere = true};  // serve: by --export
 };
 
 struct OpenedGraph {
@@ -81,6 +84,7 @@ absl::StatusOr<cypher::ServiceOptions> ReadServiceOptions(const GraphArgs& args)
   options.query_memory_bytes = bytes;
   options.query_nanos = static_cast<int64_t>(args.timeout_seconds * 1e9);
   options.imports = args.imports;
+  options.exports = args.exports;
   return options;
 }
 
@@ -131,7 +135,7 @@ absl::Status RunShell(GraphArgs args) {
 }
 
 absl::Status RunServer(GraphArgs args) {
-  args.imports.everywhere = false;
+  args.imports.everywhere = args.exports.everywhere = false;
   PULSE_ASSIGN_OR_RETURN(const cypher::ServiceOptions options, ReadServiceOptions(args));
   PULSE_RETURN_IF_ERROR(ReadCpus("--cpus", args.cpus, &args.bolt.cpus));
   PULSE_RETURN_IF_ERROR(ReadPasswordFile(args.password_file, &args.bolt));
@@ -145,11 +149,18 @@ absl::Status RunServer(GraphArgs args) {
   std::fprintf(stderr, "pulse graph: %s on bolt://%s:%d (process %d%s)\n", args.db.c_str(),
                args.bolt.bind.c_str(), server->port(), getpid(),
                args.bolt.tls_cert.empty() ? "" : ", TLS");
+  std::unique_ptr<PageServer> page;
+  if (args.http_port >= 0) {
+    PULSE_ASSIGN_OR_RETURN(
+        page, PageServer::Open(&service, args.bolt, static_cast<uint16_t>(args.http_port)));
+    std::fprintf(stderr, "pulse graph: the page: http://127.0.0.1:%d/\n", page->port());
+  }
   if (store.engines != nullptr) {
     std::fprintf(stderr, "pulse graph: copy engine %s\n", store.engines->Describe().c_str());
   }
   stop.Wait();
   std::fprintf(stderr, "pulse graph: stopping\n");
+  page.reset();
   server->Stop();
   if (args.read_only) return absl::OkStatus();
   const absl::Status closed = store->Close();
@@ -189,6 +200,10 @@ void AddServe(CLI::App* graph, const std::shared_ptr<GraphArgs>& args) {
   cmd->add_option("--bolt", args->port, "TCP port; 0: one that the kernel chooses")
       ->check(CLI::Range(0, 65535))
       ->capture_default_str();
+  cmd->add_option("--http", args->http_port,
+                  "also a page to query and see the graph, on 127.0.0.1 and this TCP port; 0: one\n"
+                  "that the kernel chooses (default: no page)")
+      ->check(CLI::Range(0, 65535));
   cmd->add_option("--bind", options.bind,
                   "address to listen on; beyond loopback only with a password or TLS")
       ->capture_default_str();
@@ -206,7 +221,11 @@ void AddServe(CLI::App* graph, const std::shared_ptr<GraphArgs>& args) {
       ->capture_default_str();
   cmd->add_option(
          "--import", args->imports.path,
-         "directory whose files LOAD CSV may read (default: none; clients read what it has)")
+         "directory whose files LOAD CSV and IMPORT DATABASE may read (default: none; clients\n"
+         "read what it has)")
+      ->check(CLI::ExistingDirectory);
+  cmd->add_option("--export", args->exports.path,
+                  "directory that EXPORT DATABASE may write to (default: none)")
       ->check(CLI::ExistingDirectory);
   cmd->add_option("--cpus", args->cpus, "CPUs of all these threads, as 0,2-3 (default: all)");
   cmd->callback([args] { Finish(RunServer(*args)); });
@@ -242,6 +261,8 @@ void AddGraphCommand(CLI::App& app) {
   AddServe(graph, args);
   AddGraphLoadCommand(graph);
   AddGraphCheckCommand(graph);
+  AddGraphExchangeCommands(graph);
+  AddGraphBackupCommand(graph);
 }
 
 }  // namespace pulse

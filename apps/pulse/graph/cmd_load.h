@@ -1,11 +1,20 @@
-// `pulse graph load` and `pulse graph check`.
+// `pulse graph load`, `check`, `export`, `import` and `backup`.
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <string>
+
+#include "absl/status/status.h"
 
 namespace pulse {
 
 void AddGraphLoadCommand(CLI::App* graph);
 void AddGraphCheckCommand(CLI::App* graph);
+void AddGraphExchangeCommands(CLI::App* graph);
+void AddGraphBackupCommand(CLI::App* graph);
+
+// Reads all of a database. DataLoss names what is damaged; what is sound is printed, unless
+// `quiet`.
+absl::Status CheckGraph(const std::string& db, bool quiet);
 
 }  // namespace pulse

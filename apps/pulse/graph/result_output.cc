@@ -25,8 +25,6 @@ constexpr size_t kTableRows = 1000;
 // What is kept before anything is printed, so that a transaction can be run again.
 constexpr size_t kKeptBytes = size_t{1} << 20;
 
-ordered_json ToJson(const Value& value, const GraphView& view);
-
 ordered_json PropertiesOf(const cypher::Properties& properties, const GraphView& view) {
   ordered_json map = ordered_json::object();
   for (const auto& [key, value] : properties) map[view.KeyName(key)] = ToJson(value, view);
@@ -58,6 +56,12 @@ ordered_json EdgeJson(const EdgeRef& edge, const GraphView& view) {
   if (readable) out["properties"] = PropertiesOf(properties, view);
   return out;
 }
+
+std::string Dump(const ordered_json& json) {
+  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+}  // namespace
 
 ordered_json ToJson(const Value& value, const GraphView& view) {
   switch (value.type()) {
@@ -97,10 +101,6 @@ ordered_json ToJson(const Value& value, const GraphView& view) {
   }
 }
 
-std::string Dump(const ordered_json& json) {
-  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
-}
-
 std::string ChangesText(const cypher::Outcome& outcome) {
   const cypher::Counters& c = outcome.counters;
   const std::pair<uint64_t, const char*> counts[] = {
@@ -121,8 +121,6 @@ std::string ChangesText(const cypher::Outcome& outcome) {
   }
   return text;
 }
-
-}  // namespace
 
 std::string JsonText(const Value& value, const GraphView& view) {
   return Dump(ToJson(value, view));

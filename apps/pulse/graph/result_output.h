@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -33,8 +34,12 @@ class ResultOutput : public cypher::RowSink {
   bool printed_ = false;
 };
 
+// What was changed, for people: "2 nodes created". Empty: nothing.
+std::string ChangesText(const cypher::Outcome& outcome);
+
 // A value as JSON: nodes, relationships and paths as objects, dates and durations as ISO 8601 text,
 // numbers that JSON has not as text.
+nlohmann::ordered_json ToJson(const cypher::Value& value, const cypher::GraphView& view);
 std::string JsonText(const cypher::Value& value, const cypher::GraphView& view);
 
 }  // namespace pulse

@@ -33,7 +33,7 @@ namespace pulse::graph {
 
 struct EmbeddedOptions {
   // LOAD CSV reads what the process may read.
-  EmbeddedOptions() { service.imports.everywhere = true; }
+  EmbeddedOptions() { service.imports.everywhere = service.exports.everywhere = true; }
   StoreOptions store;
   cypher::ServiceOptions service;
 };

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "services/graph/model/literal.h"
 #include "services/graph/model/temporal.h"
 #include "services/graph/model/text.h"
 
@@ -36,6 +37,7 @@ constexpr TypeName kTypes[] = {
     {"localdatetime", FieldType::kLocalDateTime},
     {"datetime", FieldType::kDateTime},
     {"duration", FieldType::kDuration},
+    {"any", FieldType::kAny},
 };
 
 std::string Lower(absl::string_view text) {
@@ -92,6 +94,13 @@ bool ParseValue(FieldType type, absl::string_view text, Value* value) {
     case FieldType::kString:
       *value = Value::String(StdView(text));
       return true;
+    case FieldType::kAny: {
+      std::string error;
+      auto parsed = cypher::ParseLiteral(StdView(text), &error);
+      if (!parsed || !IsPropertyValue(*parsed)) return false;
+      *value = *std::move(parsed);
+      return true;
+    }
     default: {
       std::string error;
       auto parsed = cypher::ParseTemporal(TemporalType(type), StdView(text), &error);
@@ -345,6 +354,8 @@ absl::string_view FieldTypeText(const FileColumn& column) {
       return "a date-time";
     case FieldType::kDuration:
       return "a duration";
+    case FieldType::kAny:
+      return "a literal of Cypher";
     default:
       return "a text";
   }

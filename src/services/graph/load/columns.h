@@ -27,6 +27,7 @@ enum class FieldType : uint8_t {
   kLocalDateTime,
   kDateTime,
   kDuration,
+  kAny,  // a literal of Cypher (model/literal.h): any value, each of its own type
 };
 
 // "int", "long", "double", "string", "date" and so on; InvalidArgument lists those there are.

@@ -71,8 +71,8 @@ class Loader {
   // All headers, before anything takes time.
   absl::Status OpenAll() {
     for (const NodeFile& file : options_.nodes) {
-      nodes_.push_back(
-          std::make_unique<ParsedFile>(file.path, true, !file.label.empty(), options_));
+      nodes_.push_back(std::make_unique<ParsedFile>(file.path, file.descriptor, true,
+                                                    !file.label.empty(), options_));
       PULSE_RETURN_IF_ERROR(nodes_.back()->Open());
       if (file.label.empty() && nodes_.back()->ColumnWith(ColumnRole::kLabels) == nullptr) {
         return absl::InvalidArgumentError(
@@ -82,8 +82,8 @@ class Loader {
       }
     }
     for (const EdgeFile& file : options_.edges) {
-      edges_.push_back(
-          std::make_unique<ParsedFile>(file.path, false, !file.type.empty(), options_));
+      edges_.push_back(std::make_unique<ParsedFile>(file.path, file.descriptor, false,
+                                                    !file.type.empty(), options_));
       PULSE_RETURN_IF_ERROR(edges_.back()->Open());
       if (file.type.empty() && edges_.back()->ColumnWith(ColumnRole::kType) == nullptr) {
         return absl::InvalidArgumentError(
@@ -405,7 +405,10 @@ absl::StatusOr<NodeFile> ParseNodeFile(absl::string_view text) {
     return absl::InvalidArgumentError(
         Concat("nodes are given as LABEL=FILE, not as ", StdView(text)));
   }
-  return NodeFile{std::string(text.substr(0, equals)), std::string(text.substr(equals + 1))};
+  NodeFile file;
+  file.label = std::string(text.substr(0, equals));
+  file.path = std::string(text.substr(equals + 1));
+  return file;
 }
 
 absl::StatusOr<EdgeFile> ParseEdgeFile(absl::string_view text) {

@@ -26,6 +26,9 @@ namespace pulse::graph {
 struct NodeFile {
   std::string label;  // may be empty where the file has :LABEL
   std::string path;
+  // Open for reading: what is read in place of `path`, which is then for messages only. Into
+  // memory, as who else may write to it is not known. -1: none.
+  int descriptor = -1;
 };
 
 struct EdgeFile {
@@ -34,6 +37,7 @@ struct EdgeFile {
   // The labels, or ID spaces, that the keys of sources and targets are of. Empty: what the header
   // says, else whichever has the key.
   std::string source = {}, target = {};
+  int descriptor = -1;  // as of a NodeFile
 };
 
 // "LABEL=FILE"; "TYPE=FILE", or "TYPE(SOURCE,TARGET)=FILE".

@@ -1,9 +1,12 @@
 #include "services/graph/load/parsed_file.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "base/errors.h"
+#include "base/file_calls.h"
 #include "services/graph/load/load_columns.h"
 #include "services/graph/model/text.h"
 
@@ -31,8 +34,19 @@ std::string Short(absl::string_view text) {
 
 }  // namespace
 
+absl::StatusOr<RunBytes> ParsedFile::ReadBytes() const {
+  if (descriptor_ < 0) return MapRun(path_);
+  struct stat info;
+  if (fstat(descriptor_, &info) != 0) return ErrnoError(errno, "looking at", path_);
+  std::string bytes(static_cast<size_t>(info.st_size), '\0');
+  PULSE_ASSIGN_OR_RETURN(const size_t n,
+                         ReadAt(descriptor_, bytes.data(), bytes.size(), 0, "reading", path_));
+  bytes.resize(n);
+  return OwnRun(std::move(bytes), path_);
+}
+
 absl::Status ParsedFile::Open() {
-  PULSE_ASSIGN_OR_RETURN(bytes_, MapRun(path_));
+  PULSE_ASSIGN_OR_RETURN(bytes_, ReadBytes());
   auto header = ReadHeader(text(), of_nodes_, options_.dialect, options_.types);
   if (!header.ok()) {
     return absl::InvalidArgumentError(

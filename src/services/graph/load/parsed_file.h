@@ -64,10 +64,15 @@ class ParsedFile {
       std::function<absl::Status(size_t n, const std::function<absl::Status(size_t)>& f)>;
 
   // `named`: a label or type is given beside the file, so that a row needs none.
-  ParsedFile(std::string path, bool of_nodes, bool named, const LoadOptions& options)
-      : path_(std::move(path)), of_nodes_(of_nodes), named_(named), options_(options) {}
+  ParsedFile(std::string path, int descriptor, bool of_nodes, bool named,
+             const LoadOptions& options)
+      : path_(std::move(path)),
+        descriptor_(descriptor),
+        of_nodes_(of_nodes),
+        named_(named),
+        options_(options) {}
 
-  // Maps the file and reads its header.
+  // Maps the file, or reads its descriptor, and reads its header.
   absl::Status Open();
   // Sets the types of columns that neither header nor options gave: by all values, or by those of
   // the first megabyte.
@@ -107,7 +112,10 @@ class ParsedFile {
   void StartPart(FilePart* part) const;
   static void CutPart(FilePart* part);
 
+  absl::StatusOr<RunBytes> ReadBytes() const;
+
   const std::string path_;
+  const int descriptor_;
   const bool of_nodes_;
   const bool named_;
   const LoadOptions& options_;

@@ -71,4 +71,27 @@ bool IsPlainName(std::string_view text) {
   return true;
 }
 
+std::string NameText(std::string_view name) {
+  if (IsPlainName(name)) return std::string(name);
+  std::string quoted = "`";
+  for (const char c : name) quoted += c == '`' ? std::string("``") : std::string(1, c);
+  return quoted + "`";
+}
+
+std::string QuotedText(std::string_view text) {
+  std::string out = "'";
+  for (const char c : text) {
+    if (c == '\'' || c == '\\') out += '\\';
+    if (c == '\n')
+      out += "\\n";
+    else if (c == '\r')
+      out += "\\r";
+    else if (c == '\t')
+      out += "\\t";
+    else
+      out += c;
+  }
+  return out + "'";
+}
+
 }  // namespace pulse::cypher

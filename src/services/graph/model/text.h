@@ -34,6 +34,10 @@ bool IsNamePart(int32_t code);
 // Whether `text` can be written as a name without quotes.
 bool IsPlainName(std::string_view text);
 
+// As Cypher writes a string, and a name: in quotes where it needs them.
+std::string QuotedText(std::string_view text);
+std::string NameText(std::string_view name);
+
 inline absl::string_view Absl(std::string_view text) { return {text.data(), text.size()}; }
 
 }  // namespace pulse::cypher

@@ -8,29 +8,6 @@
 namespace pulse::cypher {
 namespace {
 
-std::string NameText(std::string_view name) {
-  if (IsPlainName(name)) return std::string(name);
-  std::string quoted = "`";
-  for (const char c : name) quoted += c == '`' ? std::string("``") : std::string(1, c);
-  return quoted + "`";
-}
-
-std::string Quoted(std::string_view text) {
-  std::string out = "'";
-  for (const char c : text) {
-    if (c == '\'' || c == '\\') out += '\\';
-    if (c == '\n')
-      out += "\\n";
-    else if (c == '\r')
-      out += "\\r";
-    else if (c == '\t')
-      out += "\\t";
-    else
-      out += c;
-  }
-  return out + "'";
-}
-
 class Writer {
  public:
   explicit Writer(const GraphView& graph) : graph_(graph) {}
@@ -46,7 +23,7 @@ class Writer {
       case Type::kFloat:
         return FloatText(v.as_float());
       case Type::kString:
-        return Quoted(v.as_string());
+        return QuotedText(v.as_string());
       case Type::kList: {
         std::string out = "[";
         for (const Value& item : v.as_list()) out += (out.size() > 1 ? ", " : "") + Text(item);
@@ -74,7 +51,7 @@ class Writer {
         return out + ">";
       }
       default:
-        return Quoted(TemporalText(v));
+        return QuotedText(TemporalText(v));
     }
   }
 

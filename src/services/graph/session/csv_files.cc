@@ -1,9 +1,7 @@
 #include "services/graph/session/csv_files.h"
 
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -110,16 +108,6 @@ class FileRecords : public CsvRecords {
   std::vector<graph::CsvField> raw_;
 };
 
-UniqueFd OpenBelow(const std::string& directory, const std::string& path) {
-  const UniqueFd base(open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (!base.valid()) return UniqueFd();
-  open_how how{};
-  how.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
-  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
-  return UniqueFd(
-      static_cast<int>(syscall(SYS_openat2, base.get(), path.c_str(), &how, sizeof(how))));
-}
-
 int HexDigit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   c = static_cast<char>(c | 0x20);
@@ -172,7 +160,11 @@ absl::StatusOr<std::unique_ptr<CsvRecords>> OpenCsvFile(const CsvDirectory& dire
     fd.reset(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   } else {
     const size_t begin = path.find_first_not_of('/');
-    fd = OpenBelow(directory.path, begin == std::string::npos ? "." : path.substr(begin));
+    const UniqueFd base = OpenFile(directory.path, O_PATH | O_DIRECTORY);
+    if (base.valid()) {
+      fd = graph::OpenBelow(base.get(), begin == std::string::npos ? "." : path.substr(begin),
+                            O_RDONLY | O_NONBLOCK);
+    }
     if (!fd.valid() && (errno == EXDEV || errno == ELOOP)) {
       return absl::PermissionDeniedError(Concat(where, ": outside the directory of --import"));
     }

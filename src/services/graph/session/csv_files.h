@@ -15,14 +15,12 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "services/graph/exchange/directory.h"
 #include "services/graph/model/csv_source.h"
 
 namespace pulse::cypher {
 
-struct CsvDirectory {
-  std::string path;         // empty and not everywhere: nothing may be read
-  bool everywhere = false;  // then `path` does not count
-};
+using CsvDirectory = graph::AllowedDirectory;
 
 inline constexpr size_t kMostRecordBytes = size_t{64} << 20;
 

@@ -26,7 +26,9 @@ struct Statement {
   std::optional<SchemaCommand> schema;
   std::optional<uint64_t> snapshot;
 
-  bool writes() const { return schema || plan->writes; }
+  bool writes() const { return schema ? !is_export() : plan->writes; }
+  bool is_export() const { return schema && schema->exchange == SchemaCommand::Exchange::kExport; }
+  bool is_exchange() const { return schema && schema->exchange != SchemaCommand::Exchange::kNone; }
   bool explain() const { return plan != nullptr && plan->explain; }
   const std::vector<std::string>& columns() const;
   // "r", "w", "rw" or "s", as drivers are told.

@@ -8,6 +8,8 @@
 
 #include "base/clock.h"
 #include "base/errors.h"
+#include "services/graph/exchange/export.h"
+#include "services/graph/exchange/import.h"
 #include "services/graph/model/text.h"
 #include "services/graph/session/plan_tree.h"
 #include "services/graph/syntax/error.h"
@@ -100,10 +102,15 @@ int64_t GraphService::TimeoutOf(const RunOptions& options) const {
 
 absl::Status GraphService::CheckAccess(const Statement& statement, const Caller& caller) const {
   if (statement.explain()) return absl::OkStatus();
-  const bool reads = !statement.schema && (statement.plan->reads || !statement.plan->writes);
+  const bool reads =
+      statement.schema ? statement.is_export() : statement.plan->reads || !statement.plan->writes;
   if ((reads && !caller.may_read) || (statement.writes() && !caller.may_write)) {
     return absl::PermissionDeniedError(Concat("the user ", caller.user, " may not ",
                                               reads && !caller.may_read ? "read" : "write"));
+  }
+  if (statement.is_exchange() && !caller.may_admin) {
+    return absl::PermissionDeniedError(
+        Concat("the user ", caller.user, " is no administrator: files of the server are theirs"));
   }
   return absl::OkStatus();
 }
@@ -174,7 +181,10 @@ absl::Status GraphService::Run(const Statement& statement, const Caller& caller,
   if (options.on_begin) options.on_begin(entry.get());
   entry->BeginQuery(statement.text);
   absl::Status status;
-  if (statement.schema) {
+  if (statement.is_exchange()) {
+    *outcome = Outcome();
+    status = RunExchange(*statement.schema, *entry, options, outcome);
+  } else if (statement.schema) {
     *outcome = Outcome();
     bool change = false;
     status = CheckSchema(*statement.schema, database_->Indexes(), &change, outcome);
@@ -190,6 +200,39 @@ absl::Status GraphService::Run(const Statement& statement, const Caller& caller,
   }
   if (status.ok()) outcome->sequence = database_->sequence();
   return status;
+}
+
+absl::Status GraphService::RunExchange(const SchemaCommand& command, const RunningEntry& entry,
+                                       const RunOptions& options, Outcome* outcome) {
+  const std::function<bool()> stopped = [&] {
+    return entry.is_terminated() || (entry.deadline() != 0 && NowNanos() >= entry.deadline()) ||
+           (options.interrupted != nullptr && (*options.interrupted)());
+  };
+  const auto named = [&](const absl::Status& status) {
+    // Whoever stopped it is told as of a query.
+    return absl::IsCancelled(status) ? Terminated(entry) : status;
+  };
+  if (command.exchange == SchemaCommand::Exchange::kExport) {
+    PULSE_ASSIGN_OR_RETURN(const auto to, graph::NewDirectory::Create(
+                                              options_.exports, command.directory, "--export"));
+    graph::ExportOptions exporting;
+    exporting.stopped = stopped;
+    return named(graph::ExportDatabase(database_, exporting, to.get()).status());
+  }
+  PULSE_ASSIGN_OR_RETURN(const auto from,
+                         graph::OpenExport(options_.imports, command.directory, "--import"));
+  graph::ImportOptions importing;
+  // Read, they take several times as much.
+  importing.most_bytes = options_.query_memory_bytes / 4;
+  importing.stopped = stopped;
+  const auto imported = graph::ImportDatabase(from, importing, database_);
+  plans_.Clear();
+  if (!imported.ok()) return named(imported.status());
+  outcome->counters.nodes_created = imported->nodes;
+  outcome->counters.edges_created = imported->edges;
+  outcome->indexes_added = imported->indexes;
+  outcome->constraints_added = imported->constraints;
+  return absl::OkStatus();
 }
 
 absl::Status GraphService::CheckSchema(const SchemaCommand& command,
@@ -276,6 +319,9 @@ absl::Status Transaction::Run(const Statement& statement, const ValueMap* parame
   entry_->BeginQuery(statement.text);
   const bool writes = statement.writes() && !statement.explain();
   if (!status.ok()) {
+  } else if (statement.is_exchange()) {
+    status = absl::InvalidArgumentError(
+        "EXPORT and IMPORT DATABASE are statements in a transaction of their own");
   } else if (statement.snapshot) {
     status = absl::InvalidArgumentError(
         "AT SNAPSHOT is for queries in a transaction of their own: this one has its snapshot");

@@ -39,7 +39,8 @@ struct ServiceOptions {
   size_t cached_plans = 1000;
   size_t cached_text_bytes = size_t{4} << 20;
   size_t max_text_bytes = size_t{4} << 20;
-  CsvDirectory imports;  // the files of LOAD CSV; as it is: none
+  CsvDirectory imports;  // the files of LOAD CSV and IMPORT DATABASE; as it is: none
+  CsvDirectory exports;  // where EXPORT DATABASE may write; as it is: nowhere
 };
 
 struct RunOptions {
@@ -130,6 +131,9 @@ class GraphService {
   int64_t TimeoutOf(const RunOptions& options) const;
   absl::Status CheckAccess(const Statement& statement, const Caller& caller) const;
   absl::Status ApplySchema(const SchemaCommand& command, Outcome* outcome);
+  // EXPORT and IMPORT DATABASE.
+  absl::Status RunExchange(const SchemaCommand& command, const RunningEntry& entry,
+                           const RunOptions& options, Outcome* outcome);
   // What CREATE or DROP would meet: OK with `change` false where there is nothing to do.
   absl::Status CheckSchema(const SchemaCommand& command,
                            const std::vector<IndexDefinition>& indexes, bool* change,

@@ -69,6 +69,11 @@ class StatementParser {
       }
       return statement;
     }
+    if ((IsWord("EXPORT") || IsWord("IMPORT")) && IsWord("DATABASE", 1)) {
+      if (statement.snapshot) return Fail("AT SNAPSHOT is for queries that read");
+      if (auto st = Exchange(&statement.schema.emplace()); !st.ok()) return st;
+      return statement;
+    }
     if (IsWord("SHOW") && next == 0) {
       if (auto st = Show(&statement.query); !st.ok()) return st;
     } else if (IsWord("TERMINATE") && next == 0) {
@@ -210,6 +215,16 @@ class StatementParser {
     return Expect("UNIQUE");
   }
 
+  absl::Status Exchange(SchemaCommand* command) {
+    command->exchange =
+        IsWord("EXPORT") ? SchemaCommand::Exchange::kExport : SchemaCommand::Exchange::kImport;
+    at_ += 2;
+    if (Peek().kind != Kind::kString) return Unexpected("the name of a directory, in quotes");
+    command->directory = Peek().text;
+    ++at_;
+    return End();
+  }
+
   absl::Status Drop(SchemaCommand* command) {
     ++at_;
     command->drop = true;
@@ -318,8 +333,8 @@ bool MayBeStatement(std::string_view text) {
     const char c = text[at++];
     word += c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
   }
-  static constexpr std::array<std::string_view, 7> kFirst = {
-      "AT", "CREATE", "DROP", "SHOW", "TERMINATE", "EXPLAIN", "PROFILE"};
+  static constexpr std::array<std::string_view, 9> kFirst = {
+      "AT", "CREATE", "DROP", "SHOW", "TERMINATE", "EXPLAIN", "PROFILE", "EXPORT", "IMPORT"};
   return std::find(kFirst.begin(), kFirst.end(), word) != kFirst.end() ||
          (!word.empty() && static_cast<unsigned char>(word[0]) >= 0x80);
 }
@@ -338,7 +353,7 @@ bool Writes(const Query& query) {
 bool StatementWrites(std::string_view text) {
   const auto parsed = ParseStatement(text);
   if (!parsed.ok()) return false;
-  if (parsed->schema) return true;
+  if (parsed->schema) return parsed->schema->exchange != SchemaCommand::Exchange::kExport;
   const auto query = Parse(parsed->query);
   return query.ok() && Writes(**query);
 }

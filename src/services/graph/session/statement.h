@@ -1,6 +1,6 @@
-// Statements that are no queries: indexes and constraints, SHOW and TERMINATE, AT SNAPSHOT. The
-// forms are those of Neo4j 5. What SHOW and TERMINATE say becomes a query that calls a procedure.
-// No state; any thread; nothing blocks.
+// Statements that are no queries: indexes and constraints, SHOW and TERMINATE, AT SNAPSHOT, EXPORT
+// and IMPORT DATABASE. The forms are those of Neo4j 5, and of the last two Kuzu's. What SHOW and
+// TERMINATE say becomes a query that calls a procedure. No state; any thread; nothing blocks.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,10 @@
 namespace pulse::cypher {
 
 struct SchemaCommand {
+  // Of all: an export or import of the whole database, as files below `directory`.
+  enum class Exchange : uint8_t { kNone, kExport, kImport };
+  Exchange exchange = Exchange::kNone;
+  std::string directory;
   bool drop = false;
   bool constraint = false;  // of a drop: DROP CONSTRAINT
   bool lenient = false;     // IF NOT EXISTS, IF EXISTS

@@ -1,0 +1,133 @@
+// `pulse graph export` and `import`: a database as CSV files, and back.
+#include <cinttypes>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "apps/pulse/commands.h"
+#include "apps/pulse/graph/cmd_load.h"
+#include "apps/pulse/util/disk.h"
+#include "apps/pulse/util/progress.h"
+#include "base/errors.h"
+#include "base/file_calls.h"
+#include "services/graph/core/bulk_load.h"
+#include "services/graph/core/store.h"
+#include "services/graph/exchange/export.h"
+#include "services/graph/exchange/import.h"
+
+namespace pulse {
+namespace {
+
+struct ExchangeArgs {
+  std::string db, directory;
+};
+
+constexpr graph::AllowedDirectory Anywhere() { return {.path = {}, .everywhere = true}; }
+
+void PrintReport(const graph::ExchangeReport& report, const char* where, double seconds) {
+  std::printf("%" PRIu64 " nodes, %" PRIu64 " relationships, %" PRIu64 " indexes, %" PRIu64
+              " constraints %s %" PRIu64 " files (%s) in %.2f s\n",
+              report.nodes, report.edges, report.indexes, report.constraints, where, report.files,
+              FormatBytes(report.bytes).c_str(), seconds);
+}
+
+absl::Status RunExport(const ExchangeArgs& args) {
+  graph::StoreOptions options;
+  options.read_only = true;
+  const auto store = graph::GraphStore::Open(args.db, options);
+  if (absl::IsNotFound(store.status())) {
+    return absl::NotFoundError(absl::StrCat(args.db, ": there is no graph database"));
+  }
+  PULSE_RETURN_IF_ERROR(store.status());
+  PULSE_ASSIGN_OR_RETURN(const auto to,
+                         graph::NewDirectory::Create(Anywhere(), args.directory, ""));
+  Progress progress(0);
+  graph::ExportOptions exporting;
+  exporting.progress = [&progress](uint64_t done, uint64_t total) {
+    progress.Items("exporting", done, total);
+  };
+  PULSE_ASSIGN_OR_RETURN(const auto report,
+                         graph::ExportDatabase(store->get(), exporting, to.get()));
+  PrintReport(report, "in", progress.Elapsed());
+  return absl::OkStatus();
+}
+
+// Into a database that gets its name at the end, so that a kill leaves none.
+absl::Status RunImport(const ExchangeArgs& args) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  std::string db = args.db;
+  while (db.size() > 1 && db.back() == '/') db.pop_back();
+  if (fs::exists(fs::symlink_status(db, error)) && !fs::is_empty(db, error)) {
+    return absl::AlreadyExistsError(
+        absl::StrCat(db, ": there is already something; an import makes a new database"));
+  }
+  PULSE_ASSIGN_OR_RETURN(auto from, graph::OpenExport(Anywhere(), args.directory, ""));
+  // Maps them: whoever runs the command owns the files.
+  for (auto& file : from.load.nodes) file.descriptor = -1;
+  for (auto& file : from.load.edges) file.descriptor = -1;
+  const std::string partial = db + ".importing";
+  fs::remove_all(partial, error);
+  if (error) return ErrnoError(error.value(), "removing", partial);
+  Progress progress(0);
+  from.load.progress = [&progress](const graph::LoadProgress& now) {
+    if (absl::StartsWith(now.what, "reading ")) {
+      progress.Bytes(now.what.c_str(), now.done, now.total);
+    } else {
+      progress.Items(now.what.c_str(), now.done, now.total);
+    }
+  };
+  graph::ExchangeReport report;
+  const auto import = [&]() -> absl::Status {
+    PULSE_ASSIGN_OR_RETURN(const auto store, graph::GraphStore::Open(partial));
+    PULSE_ASSIGN_OR_RETURN(const graph::LoadReport loaded,
+                           graph::LoadCsvInto(store.get(), from.load));
+    PULSE_RETURN_IF_ERROR(from.CheckCounts(loaded));
+    for (const auto& index : from.indexes) {
+      PULSE_RETURN_IF_ERROR(store->CreateIndex(index));
+      ++(index.constraint ? report.constraints : report.indexes);
+    }
+    report.nodes = loaded.nodes;
+    report.edges = loaded.edges;
+    report.bytes = loaded.bytes;
+    report.files = from.files.size();
+    PULSE_RETURN_IF_ERROR(store->Close());
+    if (std::rename(partial.c_str(), db.c_str()) != 0) {
+      return ErrnoError(errno, "renaming", partial);
+    }
+    const fs::path parent = fs::path(db).parent_path();
+    return SyncDirectory(parent.empty() ? "." : parent.string());
+  };
+  if (absl::Status status = import(); !status.ok()) {
+    fs::remove_all(partial, error);
+    return status;
+  }
+  PrintReport(report, "from", progress.Elapsed());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddGraphExchangeCommands(CLI::App* graph) {
+  auto args = std::make_shared<ExchangeArgs>();
+  CLI::App* out = graph->add_subcommand(
+      "export",
+      "Write a database as CSV files with a schema file, all of it or nothing; beside a process\n"
+      "that writes, the state of this moment.\n"
+      "  pulse graph export my-graph my-files");
+  out->add_option("DB", args->db, "directory of the database")->required();
+  out->add_option("DIR", args->directory, "new directory of the files")->required();
+  out->callback([args] { Finish(RunExport(*args)); });
+  CLI::App* in = graph->add_subcommand(
+      "import",
+      "Make a database of what `pulse graph export` wrote, all of it or nothing.\n"
+      "  pulse graph import my-copy my-files");
+  in->add_option("DB", args->db, "directory of the new database")->required();
+  in->add_option("DIR", args->directory, "directory of the files")->required();
+  in->callback([args] { Finish(RunImport(*args)); });
+}
+
+}  // namespace pulse
