@@ -117,6 +117,16 @@ with open("torn/00000001.wal", "r+b") as f:
     bytes[at + 24] ^= 1; f.seek(0); f.write(bytes)'
 refused "the log is damaged: torn/00000001.wal at byte" check torn
 refused "commits up to 1 (1 nodes, 0 relationships), which come before the damage, can be read" check torn
+"$PULSE" graph salvage torn --out rescued >salvage.out 2>&1 || fail "salvage" salvage.out
+grep -q 'the log is damaged: torn/00000001.wal, bytes' salvage.out && grep -q '^1 commits of the log lost' salvage.out &&
+  grep -q '^rescued: 2 nodes, 0 relationships' salvage.out || fail "what salvage says" salvage.out
+"$PULSE" graph check rescued >check.out 2>&1 || fail "check of what was salvaged" check.out
+refused "rescued is not empty" salvage torn --out rescued
+refused "there is nothing of a graph database" salvage nowhere --out rescued2
+# Without a run of one direction, that of the other one has the relationships.
+"$PULSE" graph salvage loaded --out rescued3 >salvage.out 2>&1 || fail "salvage of loaded" salvage.out
+grep -q "$(basename "$run") is missing" salvage.out && grep -q '^rescued3: 6 nodes, 6 relationships' salvage.out ||
+  fail "what salvage says of loaded" salvage.out
 refused "the log is damaged" query torn 'MATCH (n:N) RETURN n.i'
 said=$("$PULSE" graph query torn --damaged --json 'MATCH (n:N) RETURN n.i AS i' 2>damaged.err)
 [[ "$said" == '{"i":1}' ]] || fail "--damaged says $said" damaged.err

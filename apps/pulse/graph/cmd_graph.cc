@@ -242,6 +242,7 @@ void AddGraphCommand(CLI::App& app) {
   AddServe(graph, args);
   AddGraphLoadCommand(graph);
   AddGraphCheckCommand(graph);
+  AddGraphSalvageCommand(graph);
 }
 
 }  // namespace pulse

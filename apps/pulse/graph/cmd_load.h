@@ -1,4 +1,4 @@
-// `pulse graph load` and `pulse graph check`.
+// `pulse graph load`, `check`, `salvage` and `changes`.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -7,5 +7,6 @@ namespace pulse {
 
 void AddGraphLoadCommand(CLI::App* graph);
 void AddGraphCheckCommand(CLI::App* graph);
+void AddGraphSalvageCommand(CLI::App* graph);
 
 }  // namespace pulse

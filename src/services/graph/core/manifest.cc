@@ -93,6 +93,15 @@ absl::StatusOr<Manifest> Manifest::Decode(std::string_view bytes, const std::str
     return absl::FailedPreconditionError(
         cypher::Concat(path, " has format ", words[0], ", this version reads ", kStoreFormat));
   }
+  return DecodeBody(bytes, path);
+}
+
+absl::StatusOr<Manifest> Manifest::DecodeBody(std::string_view bytes, const std::string& path) {
+  if (bytes.size() < kHeader) {
+    return absl::DataLossError(cypher::Concat(path, " is no manifest of a graph database"));
+  }
+  uint32_t words[2];
+  std::memcpy(words, bytes.data() + kMagic.size(), sizeof(words));
   const std::string_view body = bytes.substr(kHeader);
   Manifest manifest;
   if (words[1] != Crc32c(body.data(), body.size()) || !ReadBody(body, &manifest)) {

@@ -10,8 +10,7 @@
 //
 // Opening reads everything that is there. A torn tail, also in the middle of an entry, is a clean
 // end and is cut off. A damaged record of which a later one says that it had been durable is
-// DataLoss, as is a segment that is missing; `allow_damage` ends there instead, for salvage and for
-// reading only.
+// DataLoss, as is a segment that is missing; `allow_damage` ends there instead, for reading only.
 //
 // Threads: one at a time. Calls block on I/O. Section III-A of the DSA paper ("a WAL log entry").
 #pragma once
@@ -28,12 +27,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "services/graph/core/files.h"
+#include "services/graph/core/wal_records.h"
 
 namespace pulse::graph {
-
-inline constexpr size_t kMaxWalRecord = size_t{16} << 20;
-inline constexpr size_t kWalRecordHeader = 24;
-inline constexpr size_t kWalSegmentHeader = 32;
 
 struct WalOptions {
   // A segment that is longer is followed by a new one.
@@ -107,9 +103,5 @@ class Wal {
   std::string buffer_;
   std::atomic<uint64_t> bytes_{0};
 };
-
-// Appends the records of one entry. For Wal, and for what tests of logs need.
-void AppendWalRecords(uint64_t sequence, uint64_t durable, std::string_view payload,
-                      std::string* out);
 
 }  // namespace pulse::graph
