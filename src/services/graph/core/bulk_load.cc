@@ -202,6 +202,12 @@ absl::Status StoreImpl::AddLoaded(const LoadedGraph& graph, Layers* next, Manife
 // The manifest has it. commit_mu_ is held, and nobody leads.
 void StoreImpl::ShowLoaded(const LoadedGraph& graph, std::shared_ptr<const Layers> layers) {
   const uint64_t sequence = ++last_sequence_;
+  if (!serializable_.empty()) {
+    Footprint all;
+    all.sequence = sequence;
+    all.everything = true;
+    KeepFootprint(std::move(all));
+  }
   for (const std::string& frame : graph.frames) {
     if (apply_failure_.ok()) apply_failure_ = Apply(sequence, frame);
   }

@@ -85,6 +85,8 @@ class GraphStore : public cypher::Database {
   uint64_t sequence() const override;
   uint64_t NodeCount() override;
   absl::StatusOr<std::unique_ptr<cypher::DatabaseTransaction>> Begin() override;
+  // Waits for the commits that are on their way. Beside it, each commit remembers what it changed.
+  absl::StatusOr<std::unique_ptr<cypher::DatabaseTransaction>> BeginSerializable() override;
   absl::Status CreateIndex(const cypher::IndexDefinition& definition) override;
   absl::Status DropIndex(const std::string& name) override;
   std::vector<cypher::IndexDefinition> Indexes() const override;

@@ -148,7 +148,8 @@ void StoreImpl::ForgetClaims() {
   forget_claims_at_ = std::max<size_t>(4096, 2 * claims_.size());
 }
 
-absl::Status StoreImpl::CommitWrites(const View& base, const WriteSet& writes) {
+absl::Status StoreImpl::CommitWrites(const View& base, const WriteSet& writes,
+                                     const ReadSet* reads) {
   Pending pending;
   pending.payload = writes.Encode(tables_.names);
   if (pending.payload.empty()) return absl::OkStatus();
@@ -169,11 +170,13 @@ absl::Status StoreImpl::CommitWrites(const View& base, const WriteSet& writes) {
   if (closed_) return absl::FailedPreconditionError("the database is closed");
   PULSE_RETURN_IF_ERROR(apply_failure_);
   PULSE_RETURN_IF_ERROR(Validate(base, writes, pending.endpoints));
+  if (reads != nullptr) PULSE_RETURN_IF_ERROR(ValidateReads(base.sequence(), *reads));
   std::vector<uint64_t> more;
   PULSE_RETURN_IF_ERROR(ValidateConstraints(writes, &more));
   pending.entry.sequence = ++last_sequence_;
   pending.entry.payload = pending.payload;
   Claim(writes, more, pending.entry.sequence);
+  if (!serializable_.empty()) KeepFootprint(Footprint::Of(writes, pending.entry.sequence));
   queue_.push_back(&pending);
   while (!pending.done && leading_) commit_cv_.wait(lock);
   if (!pending.done) Lead(&lock);

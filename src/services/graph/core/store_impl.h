@@ -29,6 +29,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "services/graph/core/bulk_load.h"
 #include "services/graph/core/manifest.h"
+#include "services/graph/core/read_set.h"
 #include "services/graph/core/store.h"
 #include "services/graph/core/transaction.h"
 #include "services/graph/core/view.h"
@@ -47,6 +48,7 @@ class StoreImpl : public TransactionHost {
   absl::StatusOr<std::shared_ptr<const View>> Snapshot(std::optional<uint64_t> sequence);
   uint64_t sequence() const;
   absl::StatusOr<std::unique_ptr<cypher::DatabaseTransaction>> Begin();
+  absl::StatusOr<std::unique_ptr<cypher::DatabaseTransaction>> BeginSerializable();
   absl::Status CreateIndex(const IndexDefinition& definition);
   absl::Status DropIndex(const std::string& name);
   absl::Status Flush();
@@ -64,7 +66,8 @@ class StoreImpl : public TransactionHost {
   absl::StatusOr<EdgeId> ReserveEdgeIds(uint64_t count);
   absl::StatusOr<std::unique_ptr<File>> CreateLoadFile(std::string* name);
 
-  absl::Status CommitWrites(const View& base, const WriteSet& writes) override;
+  absl::Status CommitWrites(const View& base, const WriteSet& writes,
+                            const ReadSet* reads) override;
   absl::StatusOr<NodeId> NewNodeId() override;
   absl::StatusOr<EdgeId> NewEdgeId() override;
   Token AddName(NameKind kind, std::string_view name, bool* durable) override {
@@ -101,6 +104,10 @@ class StoreImpl : public TransactionHost {
     const auto it = claims_.find(key);
     return it != claims_.end() && it->second > since;
   }
+  absl::Status ValidateReads(uint64_t since, const ReadSet& reads) const;
+  // Keeps what a commit changes for the serializable transactions that there are.
+  void KeepFootprint(Footprint footprint);
+  void EndSerializable(uint64_t since);
   void Claim(const WriteSet& writes, const std::vector<uint64_t>& more, uint64_t sequence);
   void ForgetClaims();
   // Writes what is queued, applies it, and makes it visible.
@@ -195,6 +202,11 @@ class StoreImpl : public TransactionHost {
   // What recent commits changed, by hash: the sequence of the newest one.
   absl::flat_hash_map<uint64_t, uint64_t> claims_;
   size_t forget_claims_at_ = 4096;
+  // Snapshots of the serializable transactions that live, and what was committed since the oldest.
+  std::multiset<uint64_t> serializable_;
+  std::deque<Footprint> footprints_;
+  size_t footprint_bytes_ = 0;
+  uint64_t footprints_from_ = 0;  // those of later commits are there
   absl::Status apply_failure_;
 
   mutable std::mutex view_mu_;

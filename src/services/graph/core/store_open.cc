@@ -265,6 +265,9 @@ uint64_t GraphStore::NodeCount() {
 absl::StatusOr<std::unique_ptr<cypher::DatabaseTransaction>> GraphStore::Begin() {
   return impl_->Begin();
 }
+absl::StatusOr<std::unique_ptr<cypher::DatabaseTransaction>> GraphStore::BeginSerializable() {
+  return impl_->BeginSerializable();
+}
 absl::Status GraphStore::CreateIndex(const cypher::IndexDefinition& definition) {
   return impl_->CreateIndex(definition);
 }
