@@ -135,6 +135,35 @@ refused "for reading" query torn --damaged 'CREATE (:N)'
 printf 'x' | dd of=torn/MANIFEST bs=1 seek=2 conv=notrunc status=none
 refused "nobody knows which files count" check torn
 
+note "changes, beside a server and after kills"
+"$PULSE" graph query followed "CREATE (:Person {name: 'Ann'})-[:KNOWS {since: 3}]->(:Person)" >/dev/null || fail "a graph to follow"
+refused "does not reach back to commit 0; the oldest position that it has is 1" changes followed --from 0
+refused "there is no commit 9 yet; the newest is 1" changes followed --from 9
+refused "expected the number of a commit" changes followed --from ann
+refused "there is no graph database" changes nowhere
+"$PULSE" graph changes followed --from now --follow --json >followed.out 2>followed.err &
+follower=$!
+"$PULSE" graph query followed --keep-log 1M 'MATCH (p:Person) WHERE p.name IS NULL SET p.x = 1.5, p:Dog' >/dev/null ||
+  fail "a commit to follow"
+"$PULSE" graph query followed --keep-log 1M "MATCH (p:Person {name: 'Ann'}) DETACH DELETE p" >/dev/null || fail "one more"
+for _ in $(seq 200); do
+  [[ $(wc -l <followed.out) == 2 ]] && break
+  sleep 0.05 # sleep: until another process has seen both commits
+done
+kill "$follower"
+wait "$follower" || fail "the follower's end" followed.err
+python3 - followed.out <<'PYTHON' || fail "what the follower has seen" followed.out
+import json, sys
+first, second = [json.loads(line) for line in open(sys.argv[1], encoding="utf-8")]
+assert (first["commit"], second["commit"]) == (2, 3), (first, second)
+ops = {c["op"]: c for c in first["changes"]}
+assert ops["set_node"]["properties"] == {"x": 1.5} and ops["add_label"]["label"] == "Dog", first
+assert [c["op"] for c in second["changes"]] == ["delete_relationship", "delete_node"], second
+assert second["changes"][0]["type"] == "KNOWS", second
+PYTHON
+[[ $("$PULSE" graph changes followed --from 1 --json) == "$(cat followed.out)" ]] || fail "the same from the kept log"
+"$PULSE" graph changes followed --from 2 | grep -q '^commit 3' || fail "changes for people"
+
 note "bad input"
 refused "line 1, column 10" query db 'MATCH (n RETURN n'
 refused "divided by 0" query db 'RETURN 1 / 0'

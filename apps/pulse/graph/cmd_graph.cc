@@ -36,6 +36,7 @@ struct GraphArgs {
   bool damaged = false;
   std::vector<std::string> parameters;
   std::string memory = "256M";
+  std::string keep_log;  // empty: none
   std::string query_memory = "1G";
   double timeout_seconds = 0;
   EngineArgs engine;
@@ -61,6 +62,9 @@ absl::StatusOr<OpenedGraph> OpenStore(const GraphArgs& args, bool read_only) {
   options.read_only = read_only;
   options.allow_damage = args.damaged;
   PULSE_RETURN_IF_ERROR(ReadSize("--memory", args.memory, "256M", &options.memory_limit));
+  if (!args.keep_log.empty()) {
+    PULSE_RETURN_IF_ERROR(ReadSize("--keep-log", args.keep_log, "256M", &options.keep_log_bytes));
+  }
   auto store = graph::GraphStore::Open(args.db, options);
   if (store.ok() && !(*store)->stats().damage.empty()) {
     std::fprintf(stderr, "pulse graph: %s; what comes before is shown\n",
@@ -167,6 +171,9 @@ void AddStoreOptions(CLI::App* cmd, GraphArgs* args) {
   cmd->add_option("--memory", args->memory,
                   "memory for relationships that are not flushed yet; less than 9M counts as 9M")
       ->capture_default_str();
+  cmd->add_option("--keep-log", args->keep_log,
+                  "bytes of the log that are kept behind a checkpoint, for `pulse graph changes`\n"
+                  "(default: none)");
   cmd->add_option("--query-memory", args->query_memory, "the most that one query may take, about")
       ->capture_default_str();
   cmd->add_option("--timeout", args->timeout_seconds,
@@ -243,6 +250,7 @@ void AddGraphCommand(CLI::App& app) {
   AddGraphLoadCommand(graph);
   AddGraphCheckCommand(graph);
   AddGraphSalvageCommand(graph);
+  AddGraphChangesCommand(graph);
 }
 
 }  // namespace pulse

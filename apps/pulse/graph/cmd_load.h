@@ -7,6 +7,7 @@ namespace pulse {
 
 void AddGraphLoadCommand(CLI::App* graph);
 void AddGraphCheckCommand(CLI::App* graph);
+void AddGraphChangesCommand(CLI::App* graph);
 void AddGraphSalvageCommand(CLI::App* graph);
 
 }  // namespace pulse

@@ -36,5 +36,7 @@ class ResultOutput : public cypher::RowSink {
 // A value as JSON: nodes, relationships and paths as objects, dates and durations as ISO 8601 text,
 // numbers that JSON has not as text.
 std::string JsonText(const cypher::Value& value, const cypher::GraphView& view);
+// The same of a value that a property may have: no node is in it.
+std::string StoredJsonText(const cypher::Value& value);
 
 }  // namespace pulse

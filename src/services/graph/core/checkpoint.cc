@@ -164,4 +164,24 @@ bool ReadDamagedCheckpoint(std::string_view bytes,
   }
 }
 
+absl::Status ReadCheckpointNames(Files* files, const std::string& path,
+                                 const std::function<absl::Status(std::string_view)>& apply) {
+  const auto damaged = [&path](uint64_t at) {
+    return absl::DataLossError(cypher::Concat("the checkpoint ", path, " is damaged at byte ", at));
+  };
+  Frame frame;
+  for (uint64_t at = kHeader;; at += sizeof(frame) + frame.length) {
+    PULSE_ASSIGN_OR_RETURN(std::string bytes, files->ReadPart(path, at, sizeof(frame) + 1));
+    if (bytes.size() <= sizeof(frame)) return damaged(at);
+    std::memcpy(&frame, bytes.data(), sizeof(frame));
+    if (frame.length == 0) return absl::OkStatus();
+    if (bytes[sizeof(frame)] != static_cast<char>(Operation::Kind::kName)) continue;
+    PULSE_ASSIGN_OR_RETURN(bytes, files->ReadPart(path, at + sizeof(frame), frame.length));
+    if (bytes.size() != frame.length || Crc32c(bytes.data(), bytes.size()) != frame.crc) {
+      return damaged(at);
+    }
+    PULSE_RETURN_IF_ERROR(apply(bytes));
+  }
+}
+
 }  // namespace pulse::graph

@@ -41,6 +41,9 @@ struct StoreOptions {
   // A log longer than this, and than the last checkpoint, begins a new one.
   uint64_t checkpoint_bytes = uint64_t{64} << 20;
   uint64_t log_segment_bytes = uint64_t{64} << 20;
+  // Of the log that a checkpoint has left behind, so many bytes are kept, in whole segments, for
+  // change feeds that are behind (change_feed.h).
+  uint64_t keep_log_bytes = 0;
   // Runs of one level that are merged into the next.
   uint32_t level_runs = 4;
   // Flushes, checkpoints and compactions on a thread of its own; otherwise only when called for.

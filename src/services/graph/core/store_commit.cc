@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/errors.h"
+#include "base/log.h"
 #include "services/graph/core/claims.h"
 #include "services/graph/core/store_impl.h"
 #include "services/graph/model/text.h"
@@ -202,6 +203,7 @@ void StoreImpl::Lead(std::unique_lock<std::mutex>* lock) {
     pending->done = true;
   }
   Publish(applied_);
+  WriteCommitted(applied_);
   in_flight_.clear();
   leading_ = false;
   commit_cv_.notify_all();
@@ -222,6 +224,17 @@ void StoreImpl::Publish(uint64_t sequence) {
   std::lock_guard lock(view_mu_);
   visible_ = sequence;
   UpdateOldest();
+}
+
+void StoreImpl::WriteCommitted(uint64_t sequence) {
+  if (committed_ == nullptr) return;
+  const absl::Status written = committed_->Write(sequence);
+  // Followers wait then; what is committed stays so.
+  if (!written.ok() && !committed_failed_) {
+    Log(LogLevel::kWarn,
+        Concat("graph: change feeds of ", path_, " lag behind: ", std::string(written.message())));
+  }
+  committed_failed_ = !written.ok();
 }
 
 absl::Status StoreImpl::Apply(uint64_t sequence, std::string_view payload) {

@@ -28,6 +28,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "services/graph/core/bulk_load.h"
+#include "services/graph/core/committed.h"
 #include "services/graph/core/manifest.h"
 #include "services/graph/core/read_set.h"
 #include "services/graph/core/store.h"
@@ -133,6 +134,8 @@ class StoreImpl : public TransactionHost {
   absl::Status CommitSchema(std::unique_lock<std::mutex>* lock, const std::string& payload);
   // All that was applied up to `sequence` can be seen.
   void Publish(uint64_t sequence);
+  // Tells other processes.
+  void WriteCommitted(uint64_t sequence);
 
   // --- Maintenance; maintenance_mu_ is held ---
   // With a load, what it brings becomes part of the database, too.
@@ -189,6 +192,8 @@ class StoreImpl : public TransactionHost {
   mutable std::mutex commit_mu_;
   std::condition_variable commit_cv_;
   std::unique_ptr<Wal> wal_;
+  std::unique_ptr<CommittedWriter> committed_;
+  bool committed_failed_ = false;
   bool leading_ = false;
   bool closed_ = false;
   bool schema_changing_ = false;

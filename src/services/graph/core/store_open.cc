@@ -131,6 +131,7 @@ absl::Status StoreImpl::ReadLog() {
   wal.segment_bytes = options_.log_segment_bytes;
   wal.sync = options_.sync;
   wal.read_only = options_.read_only;
+  wal.keep_bytes = options_.keep_log_bytes;
   wal.allow_damage = options_.allow_damage;
   applied_ = std::max(manifest_.checkpoint_sequence, manifest_.flushed);
   PULSE_ASSIGN_OR_RETURN(wal_, Wal::Open(files_, path_, manifest_.first_segment, wal,
@@ -174,6 +175,11 @@ absl::Status StoreImpl::Open() {
   PULSE_RETURN_IF_ERROR(OpenRuns());
   PULSE_RETURN_IF_ERROR(LoadCheckpoint());
   PULSE_RETURN_IF_ERROR(ReadLog());
+  if (!options_.read_only) {
+    // What was read is durable now.
+    PULSE_ASSIGN_OR_RETURN(committed_, CommittedWriter::Open(files_, path_));
+    WriteCommitted(applied_);
+  }
   if (options_.background && !options_.read_only) {
     thread_ = std::thread([this] { Maintain(); });
     // There may be runs to merge.

@@ -31,9 +31,12 @@ absl::Status Wal::Load(uint64_t first_segment, const Replay& replay) {
     if (number >= first_segment) {
       numbers.push_back(number);
     } else if (!options_.read_only) {
-      PULSE_RETURN_IF_ERROR(files_->Remove(PathOf(number)));
+      PULSE_ASSIGN_OR_RETURN(const uint64_t bytes, files_->Size(PathOf(number)));
+      kept_.push_back({number, bytes});
+      kept_bytes_ += bytes;
     }
   }
+  PULSE_RETURN_IF_ERROR(TrimKept());
   uint64_t expected = first_segment;
   for (size_t i = 0; i < numbers.size(); ++i, ++expected) {
     if (numbers[i] != expected) {
@@ -125,9 +128,20 @@ absl::StatusOr<uint64_t> Wal::Roll() {
 
 absl::Status Wal::RemoveBefore(uint64_t segment) {
   while (segments_.size() > 1 && segments_.front().number < segment) {
-    PULSE_RETURN_IF_ERROR(files_->Remove(PathOf(segments_.front().number)));
+    kept_.push_back(segments_.front());
+    kept_bytes_ += kept_.back().bytes;
     bytes_.fetch_sub(segments_.front().bytes, std::memory_order_relaxed);
     segments_.erase(segments_.begin());
+  }
+  return TrimKept();
+}
+
+absl::Status Wal::TrimKept() {
+  while (!kept_.empty() && (kept_bytes_ > options_.keep_bytes || options_.keep_bytes == 0)) {
+    const absl::Status removed = files_->Remove(PathOf(kept_.front().number));
+    if (!removed.ok() && !absl::IsNotFound(removed)) return removed;
+    kept_bytes_ -= kept_.front().bytes;
+    kept_.pop_front();
   }
   return absl::OkStatus();
 }
