@@ -210,6 +210,21 @@ for _ in $(seq 600); do
 done
 refused "has the database open for writing" query db "CREATE (:Person {name: 'Eve'})"
 query '{"n":3}' --json 'MATCH (p:Person) RETURN count(p) AS n'
+# A shell that was opened before a commit sees it.
+mkfifo following
+"$PULSE" graph shell followed --read-only --json <following >follow.out 2>&1 &
+reader=$!
+exec 8>following
+printf 'MATCH (p:Person) RETURN count(p) AS n;\n' >&8
+for _ in $(seq 200); do
+  grep -q '"n":1' follow.out && break
+  sleep 0.05 # sleep: until another process has answered
+done
+"$PULSE" graph query followed 'CREATE (:Person), (:Person)' >/dev/null || fail "a commit beside a reader"
+printf 'MATCH (p:Person) RETURN count(p) AS n;\n' >&8
+exec 8>&-
+wait "$reader" || fail "a shell that follows" follow.out
+[[ $(cat follow.out) == $'{"n":1}\n{"n":3}' ]] || fail "what a shell that follows has seen" follow.out
 kill -9 "$server"
 wait "$server" 2>/dev/null
 query $'1 nodes created, 1 properties set, 1 labels added' "CREATE (:Person {name: 'Eve'})"

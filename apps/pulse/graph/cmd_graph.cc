@@ -52,7 +52,8 @@ struct OpenedGraph {
   graph::GraphStore* operator->() const { return store.get(); }
 };
 
-absl::StatusOr<OpenedGraph> OpenStore(const GraphArgs& args, bool read_only) {
+// `follow`: reading only, each statement sees what another process has committed until then.
+absl::StatusOr<OpenedGraph> OpenStore(const GraphArgs& args, bool read_only, bool follow = false) {
   OpenedGraph opened;
   graph::StoreOptions options;
   if (!read_only) {
@@ -60,6 +61,7 @@ absl::StatusOr<OpenedGraph> OpenStore(const GraphArgs& args, bool read_only) {
     options.engines = opened.engines.get();
   }
   options.read_only = read_only;
+  options.follow = read_only && follow;
   options.allow_damage = args.damaged;
   PULSE_RETURN_IF_ERROR(ReadSize("--memory", args.memory, "256M", &options.memory_limit));
   if (!args.keep_log.empty()) {
@@ -128,7 +130,8 @@ absl::Status RunShell(GraphArgs args) {
   args.read_only |= args.damaged;
   TakeInterrupts();
   PULSE_ASSIGN_OR_RETURN(const cypher::ServiceOptions options, ReadServiceOptions(args));
-  PULSE_ASSIGN_OR_RETURN(const OpenedGraph store, OpenStore(args, args.read_only));
+  // A damaged database has nobody who writes.
+  PULSE_ASSIGN_OR_RETURN(const OpenedGraph store, OpenStore(args, args.read_only, !args.damaged));
   cypher::GraphService service(store.store.get(), options);
   PULSE_RETURN_IF_ERROR(RunGraphShell(&service, args.json));
   return args.read_only ? absl::OkStatus() : store->Close();
@@ -143,7 +146,7 @@ absl::Status RunServer(GraphArgs args) {
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
   const StopSignal stop;  // before any thread starts
-  PULSE_ASSIGN_OR_RETURN(const OpenedGraph store, OpenStore(args, args.read_only));
+  PULSE_ASSIGN_OR_RETURN(const OpenedGraph store, OpenStore(args, args.read_only, true));
   cypher::GraphService service(store.store.get(), options);
   PULSE_ASSIGN_OR_RETURN(const auto server, bolt::BoltServer::Open(&service, args.bolt));
   std::fprintf(stderr, "pulse graph: %s on bolt://%s:%d (process %d%s)\n", args.db.c_str(),
@@ -165,8 +168,9 @@ absl::Status RunServer(GraphArgs args) {
 
 void AddStoreOptions(CLI::App* cmd, GraphArgs* args) {
   cmd->add_option("DB", args->db, "directory of the database")->required();
-  cmd->add_flag("--read-only", args->read_only,
-                "the state of this moment, beside a process that writes");
+  cmd->add_flag(
+      "--read-only", args->read_only,
+      "for reading, beside a process that writes: each statement sees what it has committed");
   AddEngineOptions(cmd, &args->engine);
   cmd->add_option("--memory", args->memory,
                   "memory for relationships that are not flushed yet; less than 9M counts as 9M")

@@ -40,7 +40,7 @@ absl::Status ChangeFeed::Start(const ChangeFeedOptions& options) {
   }
   PULSE_RETURN_IF_ERROR(bytes.status());
   PULSE_ASSIGN_OR_RETURN(const Manifest manifest, Manifest::Decode(*bytes, manifest_path));
-  if (!manifest.checkpoint.empty()) {
+  if (!manifest.checkpoint.empty() && !options.payloads_only) {
     PULSE_RETURN_IF_ERROR(ReadNames(Concat(path_, "/", manifest.checkpoint)));
   }
   // Up to the checkpoint all is durable.
@@ -67,7 +67,7 @@ absl::Status ChangeFeed::Start(const ChangeFeedOptions& options) {
   // Names are in the checkpoint, or come after it.
   size_t first = 0;
   while (first + 1 < starts.size() && starts[first + 1].second <= position_ &&
-         starts[first + 1].first <= manifest.first_segment) {
+         (options.payloads_only || starts[first + 1].first <= manifest.first_segment)) {
     ++first;
   }
   OpenSegment(starts[first].first, starts[first].second);
@@ -163,6 +163,30 @@ absl::StatusOr<bool> ChangeFeed::MoveOn() {
 }
 
 absl::StatusOr<bool> ChangeFeed::Next(CommitChanges* out) {
+  uint64_t sequence = 0;
+  std::string payload;
+  while (true) {
+    PULSE_ASSIGN_OR_RETURN(const bool more, ReadCommit(&sequence, &payload));
+    if (!more) return false;
+    // Names of commits that are not asked for are needed all the same.
+    PULSE_RETURN_IF_ERROR(Decode(sequence, payload, out));
+    if (sequence <= position_) continue;
+    position_ = sequence;
+    return true;
+  }
+}
+
+absl::StatusOr<bool> ChangeFeed::NextPayload(uint64_t* sequence, std::string* payload) {
+  while (true) {
+    PULSE_ASSIGN_OR_RETURN(const bool more, ReadCommit(sequence, payload));
+    if (!more) return false;
+    if (*sequence <= position_) continue;
+    position_ = *sequence;
+    return true;
+  }
+}
+
+absl::StatusOr<bool> ChangeFeed::ReadCommit(uint64_t* sequence, std::string* payload) {
   WalRecord record;
   while (true) {
     auto whole = ReadRecord(&record);
@@ -192,12 +216,8 @@ absl::StatusOr<bool> ChangeFeed::Next(CommitChanges* out) {
     at_ = record.end;
     parts_ += record.payload;
     if (record.continues) continue;
-    const std::string payload = std::exchange(parts_, {});
-    last_seen_ = record.sequence;
-    // Names of commits that are not asked for are needed all the same.
-    PULSE_RETURN_IF_ERROR(Decode(record.sequence, payload, out));
-    if (record.sequence <= position_) continue;
-    position_ = record.sequence;
+    *payload = std::exchange(parts_, {});
+    *sequence = last_seen_ = record.sequence;
     return true;
   }
 }

@@ -65,6 +65,8 @@ struct ChangeFeedOptions {
   std::optional<uint64_t> after;
   // Only what is committed from now on; `after` does not count.
   bool from_now = false;
+  // For NextPayload() alone: names are not needed.
+  bool payloads_only = false;
   Files* files = nullptr;  // null: the operating system's
 };
 
@@ -78,6 +80,8 @@ class ChangeFeed {
   // False: nothing more was committed yet. OutOfRange: it fell so far behind that the log went.
   // DataLoss: the log is damaged.
   absl::StatusOr<bool> Next(CommitChanges* out);
+  // The same as the bytes of its operations (operations.h).
+  absl::StatusOr<bool> NextPayload(uint64_t* sequence, std::string* payload);
   // The last commit that was given, or where it began.
   uint64_t position() const { return position_; }
 
@@ -95,6 +99,8 @@ class ChangeFeed {
   // Raises the limit. False: it stays.
   absl::StatusOr<bool> RaiseLimit();
   absl::StatusOr<bool> FindDurable();
+  // The next commit of the log, also one up to position_.
+  absl::StatusOr<bool> ReadCommit(uint64_t* sequence, std::string* payload);
   absl::Status Decode(uint64_t sequence, std::string_view payload, CommitChanges* out);
   absl::Status TooOld(uint64_t oldest) const;
   std::string NameOf(NameKind kind, Token token) const;

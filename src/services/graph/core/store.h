@@ -7,8 +7,10 @@
 // moment. Sections III and III-A of the DSA paper.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "absl/status/status.h"
@@ -23,6 +25,10 @@ struct StoreOptions {
   bool read_only = false;
   // Where there is no database yet.
   bool create = true;
+  // Read-only: each Snapshot() shows what another process has committed until then. What that one
+  // has in memory before a flush, this one has, too; past memory_limit, after a bulk load, and
+  // where a checkpoint took the log before it was read, the snapshot takes as long as an opening.
+  bool follow = false;
   // Read-only: what comes before a damage of the log is shown.
   bool allow_damage = false;
   // Without: a commit survives the end of the process, not that of the system.
@@ -67,6 +73,7 @@ struct StoreStats {
   uint64_t bytes_flushed = 0, bytes_merged = 0;
   uint64_t merge_bytes_copied = 0, merge_bytes_encoded = 0;
   uint64_t merges_elsewhere = 0;    // by a Merger: the agent
+  uint64_t reopened = 0;            // to follow a writer
   uint64_t merges_fallen_back = 0;  // that it could not do, or not to the end: done here
   std::string damage;               // of the log, where it was read in spite of it
   absl::Status maintenance;         // the last error of a flush, checkpoint or compaction
@@ -107,8 +114,22 @@ class GraphStore : public cypher::Database {
 
  private:
   friend class BulkLoad;
-  explicit GraphStore(std::unique_ptr<StoreImpl> impl);
-  std::unique_ptr<StoreImpl> impl_;
+  GraphStore(std::string path, const StoreOptions& options, std::shared_ptr<StoreImpl> impl);
+  static absl::StatusOr<std::shared_ptr<StoreImpl>> OpenImpl(const std::string& path,
+                                                             const StoreOptions& options);
+  // With `follow`, what was committed until now.
+  absl::StatusOr<std::shared_ptr<StoreImpl>> Newest();
+  std::shared_ptr<StoreImpl> impl() const {
+    std::lock_guard lock(impl_mu_);
+    return impl_;
+  }
+
+  const std::string path_;
+  const StoreOptions options_;
+  std::mutex follow_mu_;  // one that follows at a time
+  std::atomic<uint64_t> reopened_{0};
+  mutable std::mutex impl_mu_;
+  std::shared_ptr<StoreImpl> impl_;  // replaced only where it follows
 };
 
 }  // namespace pulse::graph

@@ -28,6 +28,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "services/graph/core/bulk_load.h"
+#include "services/graph/core/change_feed.h"
 #include "services/graph/core/committed.h"
 #include "services/graph/core/manifest.h"
 #include "services/graph/core/read_set.h"
@@ -48,6 +49,8 @@ class StoreImpl : public TransactionHost {
 
   absl::StatusOr<std::shared_ptr<const View>> Snapshot(std::optional<uint64_t> sequence);
   uint64_t sequence() const;
+  // Read-only: applies what was committed since. False: that has to be read by opening anew.
+  absl::StatusOr<bool> Follow();
   absl::StatusOr<std::unique_ptr<cypher::DatabaseTransaction>> Begin();
   absl::StatusOr<std::unique_ptr<cypher::DatabaseTransaction>> BeginSerializable();
   absl::Status CreateIndex(const IndexDefinition& definition);
@@ -192,6 +195,7 @@ class StoreImpl : public TransactionHost {
   mutable std::mutex commit_mu_;
   std::condition_variable commit_cv_;
   std::unique_ptr<Wal> wal_;
+  std::unique_ptr<ChangeFeed> feed_;  // read-only; maintenance_mu_
   std::unique_ptr<CommittedWriter> committed_;
   bool committed_failed_ = false;
   bool leading_ = false;
