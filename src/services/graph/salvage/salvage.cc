@@ -113,8 +113,8 @@ class Salvage {
         // A newer format, or this one with its number damaged, which no checksum covers.
         const absl::Status newer = manifest.status();
         manifest = Manifest::DecodeBody(*bytes, path);
-        if (!manifest.ok()) return newer;
-        notes_.Name(Concat(path, " is damaged: the number of its format"));
+        if (!manifest.ok() && Manifest::ChecksumFits(*bytes)) return newer;
+        if (manifest.ok()) notes_.Name(Concat(path, " is damaged: the number of its format"));
       }
       status = manifest.status();
       if (manifest.ok()) manifest_ = *std::move(manifest);
@@ -237,9 +237,10 @@ class Salvage {
   absl::Status WriteNames() {
     for (const NameKind kind : {NameKind::kLabel, NameKind::kType, NameKind::kKey}) {
       for (const auto& [token, name] : graph_.names(kind)) {
+        // Two with one name are none that a database has made.
+        if (!names_[static_cast<size_t>(kind)].insert(name).second) continue;
         writer_->operations().Name(kind, token, name);
         used_[static_cast<size_t>(kind)].insert(token);
-        names_[static_cast<size_t>(kind)].insert(name);
       }
     }
     return absl::OkStatus();
@@ -267,7 +268,8 @@ class Salvage {
 
   absl::Status WriteIndexes() {
     for (const auto& [name, index] : graph_.indexes()) {
-      bool known = names_[static_cast<size_t>(NameKind::kLabel)].contains(index.label);
+      bool known = !name.empty() && !index.keys.empty() &&
+                   names_[static_cast<size_t>(NameKind::kLabel)].contains(index.label);
       for (const std::string& key : index.keys) {
         known = known && names_[static_cast<size_t>(NameKind::kKey)].contains(key);
       }

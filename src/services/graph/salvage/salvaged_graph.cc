@@ -17,6 +17,34 @@ void AddChanges(std::string_view more, std::string* changes) {
   *changes = EncodeProperties(both, true);
 }
 
+// No database has so many labels, types or keys: a greater number comes from damage.
+constexpr Token kMostNames = Token{1} << 20;
+
+// Properties that can be read; what cannot is none.
+std::string Readable(std::string_view bytes) {
+  Properties properties;
+  return DecodeProperties(bytes, &properties) ? EncodeProperties(properties) : std::string();
+}
+
+bool HasGoodTokens(const Operation& op) {
+  using Kind = Operation::Kind;
+  const bool of_edge = op.kind == Kind::kCreateEdge || op.kind == Kind::kSetEdge;
+  if (of_edge && op.edge.type >= kMostNames) return false;
+  const bool has_token =
+      op.kind == Kind::kName || op.kind == Kind::kAddLabel || op.kind == Kind::kRemoveLabel;
+  if (has_token && op.token >= kMostNames) return false;
+  if (op.kind == Kind::kCreateNode) {
+    for (const Token label : op.labels) {
+      if (label >= kMostNames) return false;
+    }
+  }
+  const bool has_properties = of_edge || op.kind == Kind::kCreateNode || op.kind == Kind::kSetNode;
+  Properties properties;
+  if (!has_properties || !DecodeProperties(op.properties, &properties)) return true;
+  return std::all_of(properties.begin(), properties.end(),
+                     [](const auto& property) { return property.first < kMostNames; });
+}
+
 void Change(std::string_view changes, std::string* properties) {
   std::string changed;
   if (ChangeProperties(*properties, changes, &changed)) *properties = std::move(changed);
@@ -32,6 +60,7 @@ absl::Status SalvagedGraph::Apply(uint64_t sequence, std::string_view payload) {
   while (true) {
     PULSE_ASSIGN_OR_RETURN(const bool more, reader.Next(&op));
     if (!more) return absl::OkStatus();
+    if (!HasGoodTokens(op)) return absl::DataLossError("the number of a name");
     using Kind = Operation::Kind;
     switch (op.kind) {
       case Kind::kName:
@@ -77,7 +106,7 @@ void SalvagedGraph::ApplyNode(const Operation& op) {
       last_made_ = op.node;
       node.deleted = false;
       node.labels = op.labels;
-      node.properties = op.properties;
+      node.properties = Readable(op.properties);
       break;
     case Kind::kSetNode:
       Change(op.properties, &node.properties);
@@ -108,7 +137,7 @@ void SalvagedGraph::ApplyEdge(uint64_t sequence, const Operation& op) {
     return;
   }
   if (op.kind == Kind::kCreateEdge) {
-    edge.known = op.properties;
+    edge.known = Readable(op.properties);
     return;
   }
   Change(op.properties, &edge.known);

@@ -5,12 +5,15 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "base/errors.h"
+#include "services/graph/core/node_table.h"
 #include "services/graph/model/text.h"
 
 namespace pulse::graph {
 namespace {
 
 using cypher::Concat;
+
+constexpr Token kMostTypes = Token{1} << 20;
 
 }  // namespace
 
@@ -100,6 +103,11 @@ void SalvagedRuns::ReadNode(Side side, NodeId node, std::vector<Edge>* out) cons
     ListView list;
     while (lists.Next(&list)) {
       resolve |= !list.plain();
+      // No database has such a type, nor such nodes below.
+      if (list.type() >= kMostTypes) {
+        position += list.count();
+        continue;
+      }
       for (uint64_t piece = 0; piece < list.pieces(); ++piece) {
         list.Others(piece, others);
         list.Edges(piece, others, edges);
@@ -108,6 +116,7 @@ void SalvagedRuns::ReadNode(Side side, NodeId node, std::vector<Edge>* out) cons
           Edge edge;
           edge.ref = side == Side::kOut ? EdgeRef{edges[i], node, others[i], list.type()}
                                         : EdgeRef{edges[i], others[i], node, list.type()};
+          if (others[i] >= NodeTable::kCapacity) continue;
           edge.run = r;
           edge.position = position;
           edge.flags = list.plain() ? 0 : stamps[i] & (kTombstone | kUpdate);
