@@ -275,7 +275,8 @@ bool HasCycle(const std::vector<Done>& history) {
 
 class Histories : public SerializableTest {
  protected:
-  static constexpr int kLists = 3, kHubs = 2, kLabelObject = 5, kSeekObject = 6, kObjects = 7;
+  // The last one is read by an index.
+  static constexpr int kLists = 3, kHubs = 2, kLabelObject = 5, kObjects = 7;
   struct Open {
     Tx tx;
     Done done;
