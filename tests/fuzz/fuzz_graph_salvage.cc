@@ -13,8 +13,12 @@
 
 namespace {
 
-using namespace pulse;
-using namespace pulse::graph;
+namespace cypher = pulse::cypher;
+using cypher::NodeId;
+using cypher::Token;
+using pulse::graph::GraphStore;
+using pulse::graph::SimFiles;
+using pulse::graph::StoreOptions;
 
 // A database of two checkpoints, four runs and a log, made once.
 const SimFiles& GoodDatabase() {
@@ -67,7 +71,7 @@ void ReadAll(const GraphStore& store, const cypher::GraphView& view) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  fuzz::Input input(data, size);
+  pulse::fuzz::Input input(data, size);
   const auto files = GoodDatabase().AfterKill();
   std::vector<std::string> names;
   for (const auto& [name, node] : files->names()) {
@@ -93,13 +97,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         std::string payload(1 + input.Below(60), '\0');
         input.Bytes(payload.data(), payload.size());
         sequence += input.Below(3);
-        AppendWalRecords(sequence, sequence - 1, payload, &content);
+        pulse::graph::AppendWalRecords(sequence, sequence - 1, payload, &content);
       }
     }
   }
-  SalvageOptions options;
+  pulse::graph::SalvageOptions options;
   options.files = files.get();
-  const auto report = SalvageGraph("db", "new", options);
+  const auto report = pulse::graph::SalvageGraph("db", "new", options);
   if (!report.ok()) {
     // Nothing is left, or the manifest says that it is newer.
     FUZZ_CHECK(absl::IsNotFound(report.status()) || absl::IsFailedPrecondition(report.status()));
