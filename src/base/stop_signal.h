@@ -2,6 +2,7 @@
 // inherit that the signals are blocked. Main thread only; Wait blocks.
 #pragma once
 
+#include <poll.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -26,6 +27,11 @@ class StopSignal {
     signalfd_siginfo info;
     while (read(fd_.get(), &info, sizeof(info)) < 0 && errno == EINTR) {
     }
+  }
+  // False: none came within so many milliseconds.
+  bool WaitFor(int milliseconds) const {
+    pollfd ready{fd_.get(), POLLIN, 0};
+    return poll(&ready, 1, milliseconds) > 0;
   }
 
  private:

@@ -144,6 +144,16 @@ with open("torn/00000001.wal", "r+b") as f:
     bytes[at + 24] ^= 1; f.seek(0); f.write(bytes)'
 refused "the log is damaged: torn/00000001.wal at byte" check torn
 refused "commits up to 1 (1 nodes, 0 relationships), which come before the damage, can be read" check torn
+"$PULSE" graph salvage torn --out rescued >salvage.out 2>&1 || fail "salvage" salvage.out
+grep -q 'the log is damaged: torn/00000001.wal, bytes' salvage.out && grep -q '^1 commits of the log lost' salvage.out &&
+  grep -q '^rescued: 2 nodes, 0 relationships' salvage.out || fail "what salvage says" salvage.out
+"$PULSE" graph check rescued >check.out 2>&1 || fail "check of what was salvaged" check.out
+refused "rescued is not empty" salvage torn --out rescued
+refused "there is nothing of a graph database" salvage nowhere --out rescued2
+# Without a run of one direction, that of the other one has the relationships.
+"$PULSE" graph salvage loaded --out rescued3 >salvage.out 2>&1 || fail "salvage of loaded" salvage.out
+grep -q "$(basename "$run") is missing" salvage.out && grep -q '^rescued3: 6 nodes, 6 relationships' salvage.out ||
+  fail "what salvage says of loaded" salvage.out
 refused "the log is damaged" query torn 'MATCH (n:N) RETURN n.i'
 said=$("$PULSE" graph query torn --damaged --json 'MATCH (n:N) RETURN n.i AS i' 2>damaged.err)
 [[ "$said" == '{"i":1}' ]] || fail "--damaged says $said" damaged.err
@@ -151,6 +161,35 @@ grep -q "what comes before is shown" damaged.err || fail "--damaged does not tel
 refused "for reading" query torn --damaged 'CREATE (:N)'
 printf 'x' | dd of=torn/MANIFEST bs=1 seek=2 conv=notrunc status=none
 refused "nobody knows which files count" check torn
+
+note "changes, beside a server and after kills"
+"$PULSE" graph query followed "CREATE (:Person {name: 'Ann'})-[:KNOWS {since: 3}]->(:Person)" >/dev/null || fail "a graph to follow"
+refused "does not reach back to commit 0; the oldest position that it has is 1" changes followed --from 0
+refused "there is no commit 9 yet; the newest is 1" changes followed --from 9
+refused "expected the number of a commit" changes followed --from ann
+refused "there is no graph database" changes nowhere
+"$PULSE" graph changes followed --from now --follow --json >followed.out 2>followed.err &
+follower=$!
+"$PULSE" graph query followed --keep-log 1M 'MATCH (p:Person) WHERE p.name IS NULL SET p.x = 1.5, p:Dog' >/dev/null ||
+  fail "a commit to follow"
+"$PULSE" graph query followed --keep-log 1M "MATCH (p:Person {name: 'Ann'}) DETACH DELETE p" >/dev/null || fail "one more"
+for _ in $(seq 200); do
+  [[ $(wc -l <followed.out) == 2 ]] && break
+  sleep 0.05 # sleep: until another process has seen both commits
+done
+kill "$follower"
+wait "$follower" || fail "the follower's end" followed.err
+python3 - followed.out <<'PYTHON' || fail "what the follower has seen" followed.out
+import json, sys
+first, second = [json.loads(line) for line in open(sys.argv[1], encoding="utf-8")]
+assert (first["commit"], second["commit"]) == (2, 3), (first, second)
+ops = {c["op"]: c for c in first["changes"]}
+assert ops["set_node"]["properties"] == {"x": 1.5} and ops["add_label"]["label"] == "Dog", first
+assert [c["op"] for c in second["changes"]] == ["delete_relationship", "delete_node"], second
+assert second["changes"][0]["type"] == "KNOWS", second
+PYTHON
+[[ $("$PULSE" graph changes followed --from 1 --json) == "$(cat followed.out)" ]] || fail "the same from the kept log"
+"$PULSE" graph changes followed --from 2 | grep -q '^commit 3' || fail "changes for people"
 
 note "bad input"
 refused "line 1, column 10" query db 'MATCH (n RETURN n'
@@ -198,6 +237,21 @@ for _ in $(seq 600); do
 done
 refused "has the database open for writing" query db "CREATE (:Person {name: 'Eve'})"
 query '{"n":3}' --json 'MATCH (p:Person) RETURN count(p) AS n'
+# A shell that was opened before a commit sees it.
+mkfifo following
+"$PULSE" graph shell followed --read-only --json <following >follow.out 2>&1 &
+reader=$!
+exec 8>following
+printf 'MATCH (p:Person) RETURN count(p) AS n;\n' >&8
+for _ in $(seq 200); do
+  grep -q '"n":1' follow.out && break
+  sleep 0.05 # sleep: until another process has answered
+done
+"$PULSE" graph query followed 'CREATE (:Person), (:Person)' >/dev/null || fail "a commit beside a reader"
+printf 'MATCH (p:Person) RETURN count(p) AS n;\n' >&8
+exec 8>&-
+wait "$reader" || fail "a shell that follows" follow.out
+[[ $(cat follow.out) == $'{"n":1}\n{"n":3}' ]] || fail "what a shell that follows has seen" follow.out
 kill -9 "$server"
 wait "$server" 2>/dev/null
 query $'1 nodes created, 1 properties set, 1 labels added' "CREATE (:Person {name: 'Eve'})"

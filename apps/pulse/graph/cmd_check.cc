@@ -158,7 +158,8 @@ class Check {
     }
     absl::StrAppend(&text,
                     "\nRemedy: put a copy of the directory back that is older than the damage. ",
-                    "Without one: ", rest, ".");
+                    "Without one: `pulse graph salvage ", db_,
+                    " --out NEW` makes a database of what can be read; ", rest, ".");
     return absl::DataLossError(text);
   }
 

@@ -37,6 +37,7 @@ struct GraphArgs {
   bool damaged = false;
   std::vector<std::string> parameters;
   std::string memory = "256M";
+  std::string keep_log;  // empty: none
   std::string query_memory = "1G";
   double timeout_seconds = 0;
   EngineArgs engine;
@@ -54,7 +55,8 @@ struct OpenedGraph {
   graph::GraphStore* operator->() const { return store.get(); }
 };
 
-absl::StatusOr<OpenedGraph> OpenStore(const GraphArgs& args, bool read_only) {
+// `follow`: reading only, each statement sees what another process has committed until then.
+absl::StatusOr<OpenedGraph> OpenStore(const GraphArgs& args, bool read_only, bool follow = false) {
   OpenedGraph opened;
   graph::StoreOptions options;
   if (!read_only) {
@@ -62,8 +64,12 @@ absl::StatusOr<OpenedGraph> OpenStore(const GraphArgs& args, bool read_only) {
     options.engines = opened.engines.get();
   }
   options.read_only = read_only;
+  options.follow = read_only && follow;
   options.allow_damage = args.damaged;
   PULSE_RETURN_IF_ERROR(ReadSize("--memory", args.memory, "256M", &options.memory_limit));
+  if (!args.keep_log.empty()) {
+    PULSE_RETURN_IF_ERROR(ReadSize("--keep-log", args.keep_log, "256M", &options.keep_log_bytes));
+  }
   auto store = graph::GraphStore::Open(args.db, options);
   if (store.ok() && !(*store)->stats().damage.empty()) {
     std::fprintf(stderr, "pulse graph: %s; what comes before is shown\n",
@@ -128,7 +134,8 @@ absl::Status RunShell(GraphArgs args) {
   args.read_only |= args.damaged;
   TakeInterrupts();
   PULSE_ASSIGN_OR_RETURN(const cypher::ServiceOptions options, ReadServiceOptions(args));
-  PULSE_ASSIGN_OR_RETURN(const OpenedGraph store, OpenStore(args, args.read_only));
+  // A damaged database has nobody who writes.
+  PULSE_ASSIGN_OR_RETURN(const OpenedGraph store, OpenStore(args, args.read_only, !args.damaged));
   cypher::GraphService service(store.store.get(), options);
   PULSE_RETURN_IF_ERROR(RunGraphShell(&service, args.json));
   return args.read_only ? absl::OkStatus() : store->Close();
@@ -143,7 +150,7 @@ absl::Status RunServer(GraphArgs args) {
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
   const StopSignal stop;  // before any thread starts
-  PULSE_ASSIGN_OR_RETURN(const OpenedGraph store, OpenStore(args, args.read_only));
+  PULSE_ASSIGN_OR_RETURN(const OpenedGraph store, OpenStore(args, args.read_only, true));
   cypher::GraphService service(store.store.get(), options);
   PULSE_ASSIGN_OR_RETURN(const auto server, bolt::BoltServer::Open(&service, args.bolt));
   std::fprintf(stderr, "pulse graph: %s on bolt://%s:%d (process %d%s)\n", args.db.c_str(),
@@ -172,12 +179,16 @@ absl::Status RunServer(GraphArgs args) {
 
 void AddStoreOptions(CLI::App* cmd, GraphArgs* args) {
   cmd->add_option("DB", args->db, "directory of the database")->required();
-  cmd->add_flag("--read-only", args->read_only,
-                "the state of this moment, beside a process that writes");
+  cmd->add_flag(
+      "--read-only", args->read_only,
+      "for reading, beside a process that writes: each statement sees what it has committed");
   AddEngineOptions(cmd, &args->engine);
   cmd->add_option("--memory", args->memory,
                   "memory for relationships that are not flushed yet; less than 9M counts as 9M")
       ->capture_default_str();
+  cmd->add_option("--keep-log", args->keep_log,
+                  "bytes of the log that are kept behind a checkpoint, for `pulse graph changes`\n"
+                  "(default: none)");
   cmd->add_option("--query-memory", args->query_memory, "the most that one query may take, about")
       ->capture_default_str();
   cmd->add_option("--timeout", args->timeout_seconds,
@@ -263,6 +274,8 @@ void AddGraphCommand(CLI::App& app) {
   AddGraphCheckCommand(graph);
   AddGraphExchangeCommands(graph);
   AddGraphBackupCommand(graph);
+  AddGraphSalvageCommand(graph);
+  AddGraphChangesCommand(graph);
 }
 
 }  // namespace pulse

@@ -1,4 +1,4 @@
-// `pulse graph load`, `check`, `export`, `import` and `backup`.
+// `pulse graph load`, `check`, `export`, `import`, `backup`, `salvage` and `changes`.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -12,6 +12,8 @@ void AddGraphLoadCommand(CLI::App* graph);
 void AddGraphCheckCommand(CLI::App* graph);
 void AddGraphExchangeCommands(CLI::App* graph);
 void AddGraphBackupCommand(CLI::App* graph);
+void AddGraphChangesCommand(CLI::App* graph);
+void AddGraphSalvageCommand(CLI::App* graph);
 
 // Reads all of a database. DataLoss names what is damaged; what is sound is printed, unless
 // `quiet`.

@@ -25,9 +25,11 @@ constexpr size_t kTableRows = 1000;
 // What is kept before anything is printed, so that a transaction can be run again.
 constexpr size_t kKeptBytes = size_t{1} << 20;
 
+ordered_json ToJson(const Value& value, const GraphView* view);
+
 ordered_json PropertiesOf(const cypher::Properties& properties, const GraphView& view) {
   ordered_json map = ordered_json::object();
-  for (const auto& [key, value] : properties) map[view.KeyName(key)] = ToJson(value, view);
+  for (const auto& [key, value] : properties) map[view.KeyName(key)] = ToJson(value, &view);
   return map;
 }
 
@@ -61,9 +63,8 @@ std::string Dump(const ordered_json& json) {
   return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
-}  // namespace
-
-ordered_json ToJson(const Value& value, const GraphView& view) {
+// `view` null: of a value that no node or relationship is in.
+ordered_json ToJson(const Value& value, const GraphView* view) {
   switch (value.type()) {
     case Type::kNull:
       return nullptr;
@@ -87,19 +88,21 @@ ordered_json ToJson(const Value& value, const GraphView& view) {
       return map;
     }
     case Type::kNode:
-      return NodeJson(value.as_node(), view);
+      return NodeJson(value.as_node(), *view);
     case Type::kEdge:
-      return EdgeJson(value.as_edge(), view);
+      return EdgeJson(value.as_edge(), *view);
     case Type::kPath: {
       ordered_json nodes = ordered_json::array(), edges = ordered_json::array();
-      for (const NodeId node : value.as_path().nodes) nodes.push_back(NodeJson(node, view));
-      for (const EdgeRef& edge : value.as_path().edges) edges.push_back(EdgeJson(edge, view));
+      for (const NodeId node : value.as_path().nodes) nodes.push_back(NodeJson(node, *view));
+      for (const EdgeRef& edge : value.as_path().edges) edges.push_back(EdgeJson(edge, *view));
       return {{"nodes", nodes}, {"relationships", edges}};
     }
     default:
       return cypher::TemporalText(value);
   }
 }
+
+}  // namespace
 
 std::string ChangesText(const cypher::Outcome& outcome) {
   const cypher::Counters& c = outcome.counters;
@@ -122,9 +125,13 @@ std::string ChangesText(const cypher::Outcome& outcome) {
   return text;
 }
 
+ordered_json ToJson(const Value& value, const GraphView& view) { return ToJson(value, &view); }
+
 std::string JsonText(const Value& value, const GraphView& view) {
-  return Dump(ToJson(value, view));
+  return Dump(ToJson(value, &view));
 }
+
+std::string StoredJsonText(const Value& value) { return Dump(ToJson(value, nullptr)); }
 
 bool ResultOutput::OnRows(const GraphView& view, const Value* rows, size_t stride, size_t count,
                           std::span<const cypher::Slot> columns) {
@@ -133,7 +140,7 @@ bool ResultOutput::OnRows(const GraphView& view, const Value* rows, size_t strid
     if (json_) {
       ordered_json object = ordered_json::object();
       for (size_t c = 0; c < columns.size(); ++c) {
-        object[columns_[c]] = ToJson(row[columns[c]], view);
+        object[columns_[c]] = ToJson(row[columns[c]], &view);
       }
       lines_ += Dump(object) + "\n";
       if (lines_.size() < kKeptBytes) continue;

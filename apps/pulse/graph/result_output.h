@@ -41,5 +41,7 @@ std::string ChangesText(const cypher::Outcome& outcome);
 // numbers that JSON has not as text.
 nlohmann::ordered_json ToJson(const cypher::Value& value, const cypher::GraphView& view);
 std::string JsonText(const cypher::Value& value, const cypher::GraphView& view);
+// The same of a value that a property may have: no node is in it.
+std::string StoredJsonText(const cypher::Value& value);
 
 }  // namespace pulse

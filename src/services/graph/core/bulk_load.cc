@@ -202,6 +202,12 @@ absl::Status StoreImpl::AddLoaded(const LoadedGraph& graph, Layers* next, Manife
 // The manifest has it. commit_mu_ is held, and nobody leads.
 void StoreImpl::ShowLoaded(const LoadedGraph& graph, std::shared_ptr<const Layers> layers) {
   const uint64_t sequence = ++last_sequence_;
+  if (!serializable_.empty()) {
+    Footprint all;
+    all.sequence = sequence;
+    all.everything = true;
+    KeepFootprint(std::move(all));
+  }
   for (const std::string& frame : graph.frames) {
     if (apply_failure_.ok()) apply_failure_ = Apply(sequence, frame);
   }
@@ -211,6 +217,16 @@ void StoreImpl::ShowLoaded(const LoadedGraph& graph, std::shared_ptr<const Layer
       tables_.edge_count += static_cast<int64_t>(count);
     }
   }
+  // For change feeds, a commit without contents. The manifest has the load already: where this
+  // fails, they do not hear of it.
+  OperationWriter mark;
+  mark.Counters(next_node_, next_edge_);
+  WalEntry entry;
+  entry.sequence = sequence;
+  entry.payload = mark.bytes();
+  WalEntry* entries[] = {&entry};
+  wal_->Write(entries);
+  WriteCommitted(sequence);
   applied_ = sequence;
   // At once: a snapshot that has its relationships has its nodes.
   std::lock_guard lock(view_mu_);

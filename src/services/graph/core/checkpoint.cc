@@ -1,5 +1,6 @@
 #include "services/graph/core/checkpoint.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/crc32c.h"
@@ -95,6 +96,91 @@ absl::Status ReadCheckpoint(std::string_view bytes, const std::string& path,
     PULSE_RETURN_IF_ERROR(apply(rest.substr(0, length)));
     ++frames;
     at += sizeof(frame) + length;
+  }
+}
+
+namespace {
+
+// The frame at a place; false: there is none that is whole. length 0: the end.
+bool FrameAt(std::string_view bytes, size_t at, Frame* frame, std::string_view* payload) {
+  if (at > bytes.size() || bytes.size() - at < sizeof(*frame)) return false;
+  std::memcpy(frame, bytes.data() + at, sizeof(*frame));
+  const size_t length = frame->length == 0 ? sizeof(uint64_t) : frame->length;
+  const std::string_view rest = bytes.substr(at + sizeof(*frame));
+  if (rest.size() < length) return false;
+  // Of an operation; what is searched for frames byte by byte has few such places.
+  constexpr char kLastKind = static_cast<char>(Operation::Kind::kCounters);
+  if (frame->length != 0 && (rest[0] < 1 || rest[0] > kLastKind)) return false;
+  if (Crc32c(rest.data(), length) != frame->crc) return false;
+  *payload = rest.substr(0, length);
+  return true;
+}
+
+// Where the first whole frame behind a damaged one at `at` begins, or the end of the bytes.
+size_t NextFrame(std::string_view bytes, size_t at) {
+  Frame frame;
+  std::string_view payload;
+  if (bytes.size() - at >= sizeof(frame)) {
+    // Its length is mostly good.
+    std::memcpy(&frame, bytes.data() + at, sizeof(frame));
+    const size_t next = at + sizeof(frame) + frame.length;
+    if (frame.length != 0 && FrameAt(bytes, next, &frame, &payload)) return next;
+  }
+  for (++at; at < bytes.size(); ++at) {
+    if (FrameAt(bytes, at, &frame, &payload)) return at;
+  }
+  return bytes.size();
+}
+
+}  // namespace
+
+bool ReadDamagedCheckpoint(std::string_view bytes,
+                           const std::function<void(std::string_view)>& apply,
+                           const std::function<void(size_t, size_t)>& damaged) {
+  bool whole = bytes.size() >= kHeader && bytes.starts_with(kMagic);
+  if (!whole) damaged(0, std::min(bytes.size(), kHeader));
+  Frame frame;
+  std::string_view payload;
+  for (size_t at = kHeader;;) {
+    if (at >= bytes.size()) {
+      // The end is missing, too.
+      damaged(bytes.size(), bytes.size());
+      return false;
+    }
+    if (FrameAt(bytes, at, &frame, &payload)) {
+      at += sizeof(frame) + payload.size();
+      if (frame.length != 0) {
+        apply(payload);
+        continue;
+      }
+      if (at != bytes.size()) damaged(at, bytes.size());
+      return whole && at == bytes.size();
+    }
+    const size_t next = NextFrame(bytes, at);
+    damaged(at, next);
+    if (next == bytes.size()) return false;
+    whole = false;
+    at = next;
+  }
+}
+
+absl::Status ReadCheckpointNames(Files* files, const std::string& path,
+                                 const std::function<absl::Status(std::string_view)>& apply) {
+  const auto damaged = [&path](uint64_t at) {
+    return absl::DataLossError(cypher::Concat("the checkpoint ", path, " is damaged at byte ", at));
+  };
+  Frame frame;
+  for (uint64_t at = kHeader;; at += sizeof(frame) + frame.length) {
+    PULSE_ASSIGN_OR_RETURN(std::string bytes, files->ReadPart(path, at, sizeof(frame) + 1));
+    if (bytes.size() <= sizeof(frame)) return damaged(at);
+    std::memcpy(&frame, bytes.data(), sizeof(frame));
+    if (frame.length == 0) return absl::OkStatus();
+    if (bytes[sizeof(frame)] != static_cast<char>(Operation::Kind::kName)) continue;
+    PULSE_ASSIGN_OR_RETURN(bytes, files->ReadPart(path, at + sizeof(frame), frame.length));
+    if (bytes.size() != frame.length || Crc32c(bytes.data(), bytes.size()) != frame.crc) {
+      return damaged(at);
+    }
+    PULSE_RETURN_IF_ERROR(apply(bytes));
   }
 }
 

@@ -41,4 +41,15 @@ class CheckpointWriter {
 absl::Status ReadCheckpoint(std::string_view bytes, const std::string& path,
                             const std::function<absl::Status(std::string_view)>& apply);
 
+// Calls `apply` with the frames that begin with a name: all names are in such ones. The others are
+// not read, so that damage in them is not found.
+absl::Status ReadCheckpointNames(Files* files, const std::string& path,
+                                 const std::function<absl::Status(std::string_view)>& apply);
+// ReadCheckpoint() of a damaged one, for salvage: each frame whose checksum fits; `damaged` is told
+// of stretches between them, with their bytes [begin, end), in order with `apply`. True: nothing is
+// damaged.
+bool ReadDamagedCheckpoint(std::string_view bytes,
+                           const std::function<void(std::string_view)>& apply,
+                           const std::function<void(size_t begin, size_t end)>& damaged);
+
 }  // namespace pulse::graph

@@ -118,6 +118,11 @@ class OperatingSystem : public Files {
     bytes.resize(n);
     return bytes;
   }
+  absl::StatusOr<uint64_t> Size(const std::string& path) override {
+    struct stat st;
+    if (stat(path.c_str(), &st) != 0) return ErrnoError(errno, "looking at", path);
+    return static_cast<uint64_t>(st.st_size);
+  }
   absl::StatusOr<RunBytes> Map(const std::string& path) override {
     PULSE_ASSIGN_OR_RETURN(RunBytes bytes, MapRun(path));
     return MappedFiles().Add(std::move(bytes));

@@ -40,6 +40,7 @@ class Files {
   // Bytes from `offset` on: `size` of them, or fewer where the file ends.
   virtual absl::StatusOr<std::string> ReadPart(const std::string& path, uint64_t offset,
                                                size_t size) = 0;
+  virtual absl::StatusOr<uint64_t> Size(const std::string& path) = 0;
   // A run's bytes: mapped, where that is possible. What was read of them is in the process's memory
   // only until runs and checkpoints of some size were written: compactions read more than memory
   // may hold.

@@ -93,9 +93,22 @@ absl::StatusOr<Manifest> Manifest::Decode(std::string_view bytes, const std::str
     return absl::FailedPreconditionError(
         cypher::Concat(path, " has format ", words[0], ", this version reads ", kStoreFormat));
   }
-  const std::string_view body = bytes.substr(kHeader);
+  return DecodeBody(bytes, path);
+}
+
+bool Manifest::ChecksumFits(std::string_view bytes) {
+  if (bytes.size() < kHeader) return false;
+  uint32_t words[2];
+  std::memcpy(words, bytes.data() + kMagic.size(), sizeof(words));
+  return words[1] == Crc32c(bytes.data() + kHeader, bytes.size() - kHeader);
+}
+
+absl::StatusOr<Manifest> Manifest::DecodeBody(std::string_view bytes, const std::string& path) {
+  if (bytes.size() < kHeader) {
+    return absl::DataLossError(cypher::Concat(path, " is no manifest of a graph database"));
+  }
   Manifest manifest;
-  if (words[1] != Crc32c(body.data(), body.size()) || !ReadBody(body, &manifest)) {
+  if (!ChecksumFits(bytes) || !ReadBody(bytes.substr(kHeader), &manifest)) {
     return absl::DataLossError(cypher::Concat(path, " is damaged"));
   }
   return manifest;

@@ -39,6 +39,10 @@ struct Manifest {
 
   std::string Encode() const;
   static absl::StatusOr<Manifest> Decode(std::string_view bytes, const std::string& path);
+  // The same whatever the format says that it is, for salvage.
+  static absl::StatusOr<Manifest> DecodeBody(std::string_view bytes, const std::string& path);
+  // Of all formats.
+  static bool ChecksumFits(std::string_view bytes);
 };
 
 }  // namespace pulse::graph

@@ -4,8 +4,6 @@
 
 namespace pulse::graph {
 
-using Kind = Operation::Kind;
-
 void OperationWriter::Text(std::string_view text) {
   Number(text.size());
   bytes_ += text;
@@ -24,7 +22,7 @@ void OperationWriter::Edge(const EdgeRef& edge) {
 }
 
 void OperationWriter::Name(NameKind kind, Token token, std::string_view name) {
-  Begin(Kind::kName);
+  Begin(Operation::Kind::kName);
   bytes_.push_back(static_cast<char>(kind));
   Number(token);
   Text(name);
@@ -32,7 +30,7 @@ void OperationWriter::Name(NameKind kind, Token token, std::string_view name) {
 
 void OperationWriter::CreateNode(NodeId node, std::span<const Token> labels,
                                  std::string_view properties) {
-  Begin(Kind::kCreateNode);
+  Begin(Operation::Kind::kCreateNode);
   Id(node, &last_node_);
   Number(labels.size());
   for (const Token label : labels) Number(label);
@@ -40,47 +38,47 @@ void OperationWriter::CreateNode(NodeId node, std::span<const Token> labels,
 }
 
 void OperationWriter::CreateEdge(const EdgeRef& edge, std::string_view properties) {
-  Begin(Kind::kCreateEdge);
+  Begin(Operation::Kind::kCreateEdge);
   Edge(edge);
   Text(properties);
 }
 
 void OperationWriter::SetNode(NodeId node, std::string_view changes) {
-  Begin(Kind::kSetNode);
+  Begin(Operation::Kind::kSetNode);
   Id(node, &last_node_);
   Text(changes);
 }
 
 void OperationWriter::SetEdge(const EdgeRef& edge, std::string_view changes) {
-  Begin(Kind::kSetEdge);
+  Begin(Operation::Kind::kSetEdge);
   Edge(edge);
   Text(changes);
 }
 
 void OperationWriter::AddLabel(NodeId node, Token label) {
-  Begin(Kind::kAddLabel);
+  Begin(Operation::Kind::kAddLabel);
   Id(node, &last_node_);
   Number(label);
 }
 
 void OperationWriter::RemoveLabel(NodeId node, Token label) {
-  Begin(Kind::kRemoveLabel);
+  Begin(Operation::Kind::kRemoveLabel);
   Id(node, &last_node_);
   Number(label);
 }
 
 void OperationWriter::DeleteNode(NodeId node) {
-  Begin(Kind::kDeleteNode);
+  Begin(Operation::Kind::kDeleteNode);
   Id(node, &last_node_);
 }
 
 void OperationWriter::DeleteEdge(const EdgeRef& edge) {
-  Begin(Kind::kDeleteEdge);
+  Begin(Operation::Kind::kDeleteEdge);
   Edge(edge);
 }
 
 void OperationWriter::CreateIndex(const IndexDefinition& index) {
-  Begin(Kind::kCreateIndex);
+  Begin(Operation::Kind::kCreateIndex);
   Text(index.name);
   Text(index.label);
   Number(index.keys.size());
@@ -90,12 +88,12 @@ void OperationWriter::CreateIndex(const IndexDefinition& index) {
 }
 
 void OperationWriter::DropIndex(std::string_view name) {
-  Begin(Kind::kDropIndex);
+  Begin(Operation::Kind::kDropIndex);
   Text(name);
 }
 
 void OperationWriter::Counters(NodeId next_node, EdgeId next_edge) {
-  Begin(Kind::kCounters);
+  Begin(Operation::Kind::kCounters);
   Number(next_node);
   Number(next_edge);
 }
@@ -162,15 +160,15 @@ bool OperationReader::Index(IndexDefinition* index) {
 bool OperationReader::Read(Operation* op) {
   const auto kind = static_cast<uint8_t>(left_.front());
   left_.remove_prefix(1);
-  op->kind = static_cast<Kind>(kind);
+  op->kind = static_cast<Operation::Kind>(kind);
   switch (op->kind) {
-    case Kind::kName: {
+    case Operation::Kind::kName: {
       if (left_.empty() || static_cast<uint8_t>(left_.front()) > 2) return false;
       op->name_kind = static_cast<NameKind>(left_.front());
       left_.remove_prefix(1);
       return ReadToken(&op->token) && Text(&op->text);
     }
-    case Kind::kCreateNode: {
+    case Operation::Kind::kCreateNode: {
       uint64_t labels;
       if (!Id(&op->node, &last_node_) || !Number(&labels) || labels > left_.size()) return false;
       op->labels.resize(labels);
@@ -179,23 +177,23 @@ bool OperationReader::Read(Operation* op) {
       }
       return Text(&op->properties);
     }
-    case Kind::kCreateEdge:
-    case Kind::kSetEdge:
+    case Operation::Kind::kCreateEdge:
+    case Operation::Kind::kSetEdge:
       return Edge(&op->edge) && Text(&op->properties);
-    case Kind::kSetNode:
+    case Operation::Kind::kSetNode:
       return Id(&op->node, &last_node_) && Text(&op->properties);
-    case Kind::kAddLabel:
-    case Kind::kRemoveLabel:
+    case Operation::Kind::kAddLabel:
+    case Operation::Kind::kRemoveLabel:
       return Id(&op->node, &last_node_) && ReadToken(&op->token);
-    case Kind::kDeleteNode:
+    case Operation::Kind::kDeleteNode:
       return Id(&op->node, &last_node_);
-    case Kind::kDeleteEdge:
+    case Operation::Kind::kDeleteEdge:
       return Edge(&op->edge);
-    case Kind::kCreateIndex:
+    case Operation::Kind::kCreateIndex:
       return Index(&op->index);
-    case Kind::kDropIndex:
+    case Operation::Kind::kDropIndex:
       return Text(&op->text);
-    case Kind::kCounters:
+    case Operation::Kind::kCounters:
       return Number(&op->node) && Number(&op->edge.id);
   }
   return false;

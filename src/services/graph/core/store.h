@@ -7,8 +7,10 @@
 // moment. Sections III and III-A of the DSA paper.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "absl/status/status.h"
@@ -23,6 +25,10 @@ struct StoreOptions {
   bool read_only = false;
   // Where there is no database yet.
   bool create = true;
+  // Read-only: each Snapshot() shows what another process has committed until then. What that one
+  // has in memory before a flush, this one has, too; past memory_limit, after a bulk load, and
+  // where a checkpoint took the log before it was read, the snapshot takes as long as an opening.
+  bool follow = false;
   // Read-only: what comes before a damage of the log is shown.
   bool allow_damage = false;
   // Without: a commit survives the end of the process, not that of the system.
@@ -41,6 +47,9 @@ struct StoreOptions {
   // A log longer than this, and than the last checkpoint, begins a new one.
   uint64_t checkpoint_bytes = uint64_t{64} << 20;
   uint64_t log_segment_bytes = uint64_t{64} << 20;
+  // Of the log that a checkpoint has left behind, so many bytes are kept, in whole segments, for
+  // change feeds that are behind (change_feed.h).
+  uint64_t keep_log_bytes = 0;
   // Runs of one level that are merged into the next.
   uint32_t level_runs = 4;
   // Flushes, checkpoints and compactions on a thread of its own; otherwise only when called for.
@@ -64,6 +73,7 @@ struct StoreStats {
   uint64_t bytes_flushed = 0, bytes_merged = 0;
   uint64_t merge_bytes_copied = 0, merge_bytes_encoded = 0;
   uint64_t merges_elsewhere = 0;    // by a Merger: the agent
+  uint64_t reopened = 0;            // to follow a writer
   uint64_t merges_fallen_back = 0;  // that it could not do, or not to the end: done here
   std::string damage;               // of the log, where it was read in spite of it
   absl::Status maintenance;         // the last error of a flush, checkpoint or compaction
@@ -85,6 +95,8 @@ class GraphStore : public cypher::Database {
   uint64_t sequence() const override;
   uint64_t NodeCount() override;
   absl::StatusOr<std::unique_ptr<cypher::DatabaseTransaction>> Begin() override;
+  // Waits for the commits that are on their way. Beside it, each commit remembers what it changed.
+  absl::StatusOr<std::unique_ptr<cypher::DatabaseTransaction>> BeginSerializable() override;
   absl::Status CreateIndex(const cypher::IndexDefinition& definition) override;
   absl::Status DropIndex(const std::string& name) override;
   std::vector<cypher::IndexDefinition> Indexes() const override;
@@ -102,8 +114,22 @@ class GraphStore : public cypher::Database {
 
  private:
   friend class BulkLoad;
-  explicit GraphStore(std::unique_ptr<StoreImpl> impl);
-  std::unique_ptr<StoreImpl> impl_;
+  GraphStore(std::string path, const StoreOptions& options, std::shared_ptr<StoreImpl> impl);
+  static absl::StatusOr<std::shared_ptr<StoreImpl>> OpenImpl(const std::string& path,
+                                                             const StoreOptions& options);
+  // With `follow`, what was committed until now.
+  absl::StatusOr<std::shared_ptr<StoreImpl>> Newest();
+  std::shared_ptr<StoreImpl> impl() const {
+    std::lock_guard lock(impl_mu_);
+    return impl_;
+  }
+
+  const std::string path_;
+  const StoreOptions options_;
+  std::mutex follow_mu_;  // one that follows at a time
+  std::atomic<uint64_t> reopened_{0};
+  mutable std::mutex impl_mu_;
+  std::shared_ptr<StoreImpl> impl_;  // replaced only where it follows
 };
 
 }  // namespace pulse::graph

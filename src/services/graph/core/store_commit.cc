@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/errors.h"
+#include "base/log.h"
 #include "services/graph/core/claims.h"
 #include "services/graph/core/store_impl.h"
 #include "services/graph/model/text.h"
@@ -148,7 +149,8 @@ void StoreImpl::ForgetClaims() {
   forget_claims_at_ = std::max<size_t>(4096, 2 * claims_.size());
 }
 
-absl::Status StoreImpl::CommitWrites(const View& base, const WriteSet& writes) {
+absl::Status StoreImpl::CommitWrites(const View& base, const WriteSet& writes,
+                                     const ReadSet* reads) {
   Pending pending;
   pending.payload = writes.Encode(tables_.names);
   if (pending.payload.empty()) return absl::OkStatus();
@@ -169,11 +171,13 @@ absl::Status StoreImpl::CommitWrites(const View& base, const WriteSet& writes) {
   if (closed_) return absl::FailedPreconditionError("the database is closed");
   PULSE_RETURN_IF_ERROR(apply_failure_);
   PULSE_RETURN_IF_ERROR(Validate(base, writes, pending.endpoints));
+  if (reads != nullptr) PULSE_RETURN_IF_ERROR(ValidateReads(base.sequence(), *reads));
   std::vector<uint64_t> more;
   PULSE_RETURN_IF_ERROR(ValidateConstraints(writes, &more));
   pending.entry.sequence = ++last_sequence_;
   pending.entry.payload = pending.payload;
   Claim(writes, more, pending.entry.sequence);
+  if (!serializable_.empty()) KeepFootprint(Footprint::Of(writes, pending.entry.sequence));
   queue_.push_back(&pending);
   while (!pending.done && leading_) commit_cv_.wait(lock);
   if (!pending.done) Lead(&lock);
@@ -199,6 +203,7 @@ void StoreImpl::Lead(std::unique_lock<std::mutex>* lock) {
     pending->done = true;
   }
   Publish(applied_);
+  WriteCommitted(applied_);
   in_flight_.clear();
   leading_ = false;
   commit_cv_.notify_all();
@@ -219,6 +224,17 @@ void StoreImpl::Publish(uint64_t sequence) {
   std::lock_guard lock(view_mu_);
   visible_ = sequence;
   UpdateOldest();
+}
+
+void StoreImpl::WriteCommitted(uint64_t sequence) {
+  if (committed_ == nullptr) return;
+  const absl::Status written = committed_->Write(sequence);
+  // Followers wait then; what is committed stays so.
+  if (!written.ok() && !committed_failed_) {
+    Log(LogLevel::kWarn,
+        Concat("graph: change feeds of ", path_, " lag behind: ", std::string(written.message())));
+  }
+  committed_failed_ = !written.ok();
 }
 
 absl::Status StoreImpl::Apply(uint64_t sequence, std::string_view payload) {

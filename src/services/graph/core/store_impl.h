@@ -28,7 +28,10 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "services/graph/core/bulk_load.h"
+#include "services/graph/core/change_feed.h"
+#include "services/graph/core/committed.h"
 #include "services/graph/core/manifest.h"
+#include "services/graph/core/read_set.h"
 #include "services/graph/core/store.h"
 #include "services/graph/core/transaction.h"
 #include "services/graph/core/view.h"
@@ -46,7 +49,10 @@ class StoreImpl : public TransactionHost {
 
   absl::StatusOr<std::shared_ptr<const View>> Snapshot(std::optional<uint64_t> sequence);
   uint64_t sequence() const;
+  // Read-only: applies what was committed since. False: that has to be read by opening anew.
+  absl::StatusOr<bool> Follow();
   absl::StatusOr<std::unique_ptr<cypher::DatabaseTransaction>> Begin();
+  absl::StatusOr<std::unique_ptr<cypher::DatabaseTransaction>> BeginSerializable();
   absl::Status CreateIndex(const IndexDefinition& definition);
   absl::Status DropIndex(const std::string& name);
   absl::Status Flush();
@@ -64,7 +70,8 @@ class StoreImpl : public TransactionHost {
   absl::StatusOr<EdgeId> ReserveEdgeIds(uint64_t count);
   absl::StatusOr<std::unique_ptr<File>> CreateLoadFile(std::string* name);
 
-  absl::Status CommitWrites(const View& base, const WriteSet& writes) override;
+  absl::Status CommitWrites(const View& base, const WriteSet& writes,
+                            const ReadSet* reads) override;
   absl::StatusOr<NodeId> NewNodeId() override;
   absl::StatusOr<EdgeId> NewEdgeId() override;
   Token AddName(NameKind kind, std::string_view name, bool* durable) override {
@@ -101,6 +108,10 @@ class StoreImpl : public TransactionHost {
     const auto it = claims_.find(key);
     return it != claims_.end() && it->second > since;
   }
+  absl::Status ValidateReads(uint64_t since, const ReadSet& reads) const;
+  // Keeps what a commit changes for the serializable transactions that there are.
+  void KeepFootprint(Footprint footprint);
+  void EndSerializable(uint64_t since);
   void Claim(const WriteSet& writes, const std::vector<uint64_t>& more, uint64_t sequence);
   void ForgetClaims();
   // Writes what is queued, applies it, and makes it visible.
@@ -126,6 +137,8 @@ class StoreImpl : public TransactionHost {
   absl::Status CommitSchema(std::unique_lock<std::mutex>* lock, const std::string& payload);
   // All that was applied up to `sequence` can be seen.
   void Publish(uint64_t sequence);
+  // Tells other processes.
+  void WriteCommitted(uint64_t sequence);
 
   // --- Maintenance; maintenance_mu_ is held ---
   // With a load, what it brings becomes part of the database, too.
@@ -182,6 +195,9 @@ class StoreImpl : public TransactionHost {
   mutable std::mutex commit_mu_;
   std::condition_variable commit_cv_;
   std::unique_ptr<Wal> wal_;
+  std::unique_ptr<ChangeFeed> feed_;  // read-only; maintenance_mu_
+  std::unique_ptr<CommittedWriter> committed_;
+  bool committed_failed_ = false;
   bool leading_ = false;
   bool closed_ = false;
   bool schema_changing_ = false;
@@ -195,6 +211,11 @@ class StoreImpl : public TransactionHost {
   // What recent commits changed, by hash: the sequence of the newest one.
   absl::flat_hash_map<uint64_t, uint64_t> claims_;
   size_t forget_claims_at_ = 4096;
+  // Snapshots of the serializable transactions that live, and what was committed since the oldest.
+  std::multiset<uint64_t> serializable_;
+  std::deque<Footprint> footprints_;
+  size_t footprint_bytes_ = 0;
+  uint64_t footprints_from_ = 0;  // those of later commits are there
   absl::Status apply_failure_;
 
   mutable std::mutex view_mu_;

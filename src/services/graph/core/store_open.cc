@@ -131,6 +131,7 @@ absl::Status StoreImpl::ReadLog() {
   wal.segment_bytes = options_.log_segment_bytes;
   wal.sync = options_.sync;
   wal.read_only = options_.read_only;
+  wal.keep_bytes = options_.keep_log_bytes;
   wal.allow_damage = options_.allow_damage;
   applied_ = std::max(manifest_.checkpoint_sequence, manifest_.flushed);
   PULSE_ASSIGN_OR_RETURN(wal_, Wal::Open(files_, path_, manifest_.first_segment, wal,
@@ -174,6 +175,11 @@ absl::Status StoreImpl::Open() {
   PULSE_RETURN_IF_ERROR(OpenRuns());
   PULSE_RETURN_IF_ERROR(LoadCheckpoint());
   PULSE_RETURN_IF_ERROR(ReadLog());
+  if (!options_.read_only) {
+    // What was read is durable now.
+    PULSE_ASSIGN_OR_RETURN(committed_, CommittedWriter::Open(files_, path_));
+    WriteCommitted(applied_);
+  }
   if (options_.background && !options_.read_only) {
     thread_ = std::thread([this] { Maintain(); });
     // There may be runs to merge.
@@ -239,53 +245,70 @@ absl::StatusOr<std::unique_ptr<GraphStore>> GraphStore::Open(const std::string& 
   if (options.allow_damage && !options.read_only) {
     return absl::InvalidArgumentError("a damaged database is opened for reading only");
   }
+  if (options.follow && !options.read_only) {
+    return absl::InvalidArgumentError(
+        "a database that follows another process is for reading only");
+  }
   if (options.level_runs < 2) return absl::InvalidArgumentError("level_runs is 2 or more");
+  PULSE_ASSIGN_OR_RETURN(auto impl, OpenImpl(path, options));
+  return std::unique_ptr<GraphStore>(new GraphStore(path, options, std::move(impl)));
+}
+
+absl::StatusOr<std::shared_ptr<StoreImpl>> GraphStore::OpenImpl(const std::string& path,
+                                                                const StoreOptions& options) {
   for (int attempt = 0;; ++attempt) {
-    auto impl = std::make_unique<StoreImpl>(path, options);
+    auto impl = std::make_shared<StoreImpl>(path, options);
     const absl::Status status = impl->Open();
-    if (status.ok()) return std::unique_ptr<GraphStore>(new GraphStore(std::move(impl)));
+    if (status.ok()) return impl;
     // A writer may have replaced, and removed, what the manifest named.
     const bool gone = absl::IsNotFound(status) || absl::IsDataLoss(status);
     if (!options.read_only || !gone || attempt >= 3) return status;
   }
 }
 
-GraphStore::GraphStore(std::unique_ptr<StoreImpl> impl) : impl_(std::move(impl)) {}
+GraphStore::GraphStore(std::string path, const StoreOptions& options,
+                       std::shared_ptr<StoreImpl> impl)
+    : path_(std::move(path)), options_(options), impl_(std::move(impl)) {}
 GraphStore::~GraphStore() = default;
 
-absl::StatusOr<std::shared_ptr<const cypher::GraphView>> GraphStore::Snapshot(
-    std::optional<uint64_t> sequence) {
-  return impl_->Snapshot(sequence);
-}
-uint64_t GraphStore::sequence() const { return impl_->sequence(); }
+uint64_t GraphStore::sequence() const { return impl()->sequence(); }
 uint64_t GraphStore::NodeCount() {
-  const int64_t count = impl_->tables().node_count.load(std::memory_order_relaxed);
+  const int64_t count = impl()->tables().node_count.load(std::memory_order_relaxed);
   return static_cast<uint64_t>(std::max<int64_t>(count, 0));
 }
 absl::StatusOr<std::unique_ptr<cypher::DatabaseTransaction>> GraphStore::Begin() {
-  return impl_->Begin();
+  return impl()->Begin();
+}
+absl::StatusOr<std::unique_ptr<cypher::DatabaseTransaction>> GraphStore::BeginSerializable() {
+  return impl()->BeginSerializable();
 }
 absl::Status GraphStore::CreateIndex(const cypher::IndexDefinition& definition) {
-  return impl_->CreateIndex(definition);
+  return impl()->CreateIndex(definition);
 }
-absl::Status GraphStore::DropIndex(const std::string& name) { return impl_->DropIndex(name); }
+absl::Status GraphStore::DropIndex(const std::string& name) { return impl()->DropIndex(name); }
 std::vector<cypher::IndexDefinition> GraphStore::Indexes() const {
   std::vector<cypher::IndexDefinition> out;
-  for (const auto& index : *impl_->tables().indexes.list()) out.push_back(index->definition());
+  const auto impl = this->impl();
+  for (const auto& index : *impl->tables().indexes.list()) out.push_back(index->definition());
   return out;
 }
 cypher::DatabaseNames GraphStore::Names() const {
   cypher::DatabaseNames out;
-  const NameTable& names = impl_->tables().names;
+  const auto impl = this->impl();
+  const NameTable& names = impl->tables().names;
   for (auto& [token, name] : names.Durable(NameKind::kLabel)) out.labels.push_back(name);
   for (auto& [token, name] : names.Durable(NameKind::kType)) out.types.push_back(name);
   for (auto& [token, name] : names.Durable(NameKind::kKey)) out.keys.push_back(name);
   return out;
 }
-absl::Status GraphStore::Flush() { return impl_->Flush(); }
-absl::Status GraphStore::Checkpoint() { return impl_->Checkpoint(); }
-absl::Status GraphStore::Compact() { return impl_->Compact(); }
-absl::Status GraphStore::Close() { return impl_->Close(); }
-StoreStats GraphStore::stats() const { return impl_->stats(); }
+absl::Status GraphStore::Flush() { return impl()->Flush(); }
+absl::Status GraphStore::Checkpoint() { return impl()->Checkpoint(); }
+absl::Status GraphStore::Compact() { return impl()->Compact(); }
+absl::Status GraphStore::Close() { return impl()->Close(); }
+StoreStats GraphStore::stats() const {
+  StoreStats stats = impl()->stats();
+  stats.reopened = reopened_;
+  return stats;
+}
 
 }  // namespace pulse::graph

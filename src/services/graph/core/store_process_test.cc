@@ -127,13 +127,12 @@ int RunAlone(const std::function<int()>& body) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-TEST(StoreFiles, LongLogAfterAKill_IsReadWithinTheMemoryLimit) {
-  if (testing_util::kAddressSanitizer || testing_util::kThreadSanitizer) {
-    GTEST_SKIP() << "sanitizers take memory of their own";
-  }
+// Values of so many bytes.
+void CheckMemory(size_t value_bytes) {
   const ScratchDir path("graph-store-memory");
   constexpr uint64_t kLimit = uint64_t{64} << 20;
-  constexpr int kCommits = 100, kEdges = 1000;
+  constexpr int kCommits = 100;
+  const int kEdges = static_cast<int>(2'000'000 / value_bytes);
   StoreOptions options;
   options.sync = false;
   options.memory_limit = kLimit;
@@ -144,7 +143,7 @@ TEST(StoreFiles, LongLogAfterAKill_IsReadWithinTheMemoryLimit) {
     auto store = GraphStore::Open(path.get(), unlimited);
     if (!store.ok()) return 1;
     std::mt19937_64 random(1);
-    std::string text(2000, 'x');
+    std::string text(value_bytes, 'x');
     for (int commit = 0; commit < kCommits; ++commit) {
       auto tx = (*store)->Begin();
       const Token type = *(*tx)->AddTypeName("T"), key = *(*tx)->AddKeyName("text");
@@ -174,7 +173,7 @@ TEST(StoreFiles, LongLogAfterAKill_IsReadWithinTheMemoryLimit) {
       std::vector<EdgeRef> batch(1000);
       count = *(*view)->ScanEdges({}, &position, batch);
     }
-    if (edges != uint64_t{kCommits} * kEdges) return 3;
+    if (edges != static_cast<uint64_t>(kCommits * kEdges)) return 3;
     // All runs into one, of three times the limit.
     if (!(*store)->Compact().ok()) return 4;
     const uint64_t most = ProcessMemory("VmHWM") - before;
@@ -188,6 +187,16 @@ TEST(StoreFiles, LongLogAfterAKill_IsReadWithinTheMemoryLimit) {
     return most <= kLimit * 3 / 2 ? 0 : 6;
   });
   EXPECT_EQ(read, 0);
+}
+
+TEST(StoreFiles, LongLogAfterAKill_IsReadWithinTheMemoryLimit) {
+  if (testing_util::kAddressSanitizer || testing_util::kThreadSanitizer) {
+    GTEST_SKIP() << "sanitizers take memory of their own";
+  }
+  for (const size_t value_bytes : {2000, 16'000}) {
+    SCOPED_TRACE(value_bytes);
+    CheckMemory(value_bytes);
+  }
 }
 
 // The chunks that are being filled are there after a flush, too: alone they must not begin the

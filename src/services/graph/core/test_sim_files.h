@@ -105,6 +105,13 @@ class SimFiles : public Files {
     const std::string& bytes = it->second->written;
     return offset < bytes.size() ? bytes.substr(offset, size) : std::string();
   }
+  absl::StatusOr<uint64_t> Size(const std::string& path) override {
+    std::lock_guard lock(mu_);
+    if (Fails(false)) return Injected("looking at", path);
+    const auto it = names_.find(path);
+    if (it == names_.end()) return absl::NotFoundError(path);
+    return it->second->written.size();
+  }
   absl::StatusOr<RunBytes> Map(const std::string& path) override {
     auto bytes = Read(path);
     if (!bytes.ok()) return bytes.status();

@@ -44,7 +44,8 @@ absl::Status SetProperty(Token key, const Value& value, std::string* properties)
 absl::Status Transaction::Commit() {
   if (finished_) return absl::FailedPreconditionError("the transaction is over");
   finished_ = true;
-  absl::Status status = writes_.empty() ? absl::OkStatus() : host_->CommitWrites(*base_, writes_);
+  absl::Status status =
+      writes_.empty() ? absl::OkStatus() : host_->CommitWrites(*base_, writes_, reads());
   base_.reset();
   return status;
 }

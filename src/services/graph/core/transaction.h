@@ -55,11 +55,15 @@ struct WriteSet {
   std::string Encode(const NameTable& names) const;
 };
 
+class ReadSet;
+
 // What a transaction needs of its store.
 class TransactionHost {
  public:
   virtual ~TransactionHost() = default;
-  virtual absl::Status CommitWrites(const View& base, const WriteSet& writes) = 0;
+  // `reads` null: snapshot isolation is enough.
+  virtual absl::Status CommitWrites(const View& base, const WriteSet& writes,
+                                    const ReadSet* reads) = 0;
   virtual absl::StatusOr<NodeId> NewNodeId() = 0;
   virtual absl::StatusOr<EdgeId> NewEdgeId() = 0;
   virtual Token AddName(NameKind kind, std::string_view name, bool* durable) = 0;
@@ -147,6 +151,10 @@ class Transaction : public cypher::DatabaseTransaction {
   absl::Status RemoveLabel(NodeId node, Token label) override;
   absl::Status DeleteNode(NodeId node) override;
   absl::Status DeleteEdge(const EdgeRef& edge) override;
+
+ protected:
+  // What Commit() has to validate; null: nothing.
+  virtual const ReadSet* reads() const { return nullptr; }
 
  private:
   // A node as this transaction sees it; false where it is not there.

@@ -1,12 +1,9 @@
 #include "services/graph/core/wal.h"
 
 #include <algorithm>
-#include <charconv>
-#include <cstring>
 #include <utility>
 
 #include "base/check.h"
-#include "base/crc32c.h"
 #include "base/errors.h"
 #include "services/graph/model/text.h"
 
@@ -15,138 +12,9 @@ namespace {
 
 using cypher::Concat;
 
-constexpr char kMagic[8] = {'P', 'U', 'L', 'S', 'E', 'W', 'A', 'L'};
-constexpr uint32_t kVersion = 1;
-
-struct SegmentHeader {
-  char magic[8];
-  uint32_t version;
-  uint32_t crc;  // of the rest
-  uint64_t number;
-  uint64_t after;  // sequences of the segment are above
-};
-static_assert(sizeof(SegmentHeader) == kWalSegmentHeader);
-
-// The top bit of `length`: the entry goes on with the next record.
-constexpr uint32_t kContinues = uint32_t{1} << 31;
-
-struct RecordHeader {
-  uint32_t length;
-  uint32_t crc;  // of what stands after it, payload included, and then of `length`
-  uint64_t sequence;
-  uint64_t durable;
-};
-static_assert(sizeof(RecordHeader) == kWalRecordHeader);
-
-uint32_t CrcOf(const RecordHeader& header, const char* payload, size_t length) {
-  uint32_t crc = Crc32c(&header.sequence, sizeof(header) - offsetof(RecordHeader, sequence));
-  crc = ExtendCrc32c(crc, payload, length);
-  return ExtendCrc32c(crc, &header.length, sizeof(header.length));
-}
-
-uint32_t CrcOf(const SegmentHeader& header) {
-  const uint32_t crc = Crc32c(&header, offsetof(SegmentHeader, crc));
-  return ExtendCrc32c(crc, &header.number, sizeof(header) - offsetof(SegmentHeader, number));
-}
-
-// A segment as it is read: a window of it is in memory, and moves on.
-class SegmentReader {
- public:
-  SegmentReader(Files* files, std::string path) : files_(files), path_(std::move(path)) {}
-
-  // Bytes from `at` on: `want` or more of them, or fewer where the segment ends. They live until
-  // the next call.
-  absl::StatusOr<std::string_view> View(uint64_t at, size_t want) {
-    if (at < begin_ || at + want > begin_ + window_.size()) {
-      begin_ = at;
-      window_.clear();
-      PULSE_ASSIGN_OR_RETURN(window_, files_->ReadPart(path_, at, std::max(want, kWindow)));
-    }
-    return std::string_view(window_).substr(at - begin_);
-  }
-
- private:
-  static constexpr size_t kWindow = size_t{1} << 20;
-  Files* const files_;
-  const std::string path_;
-  uint64_t begin_ = 0;
-  std::string window_;
-};
-
-struct Parsed {
-  RecordHeader header;
-  std::string_view payload;  // in the reader's window
-  uint64_t end = 0;
-};
-
-// False: there is no whole record.
-absl::StatusOr<bool> Parse(SegmentReader* segment, uint64_t at, Parsed* out) {
-  PULSE_ASSIGN_OR_RETURN(std::string_view bytes, segment->View(at, sizeof(RecordHeader)));
-  if (bytes.size() < sizeof(RecordHeader)) return false;
-  std::memcpy(&out->header, bytes.data(), sizeof(RecordHeader));
-  const size_t length = out->header.length & ~kContinues;
-  if (length == 0 || length > kMaxWalRecord) return false;
-  PULSE_ASSIGN_OR_RETURN(bytes, segment->View(at, sizeof(RecordHeader) + length));
-  if (bytes.size() < sizeof(RecordHeader) + length) return false;
-  out->payload = bytes.substr(sizeof(RecordHeader), length);
-  out->end = at + sizeof(RecordHeader) + length;
-  return out->header.crc == CrcOf(out->header, out->payload.data(), length);
-}
-
-// Whether a record behind a bad one says that the bad one, whose sequence is above `last`, had been
-// durable. Sequences are nearly dense, so that hardly a place is looked at more closely by chance.
-absl::StatusOr<bool> WasDurable(SegmentReader* segment, uint64_t bad, uint64_t last) {
-  constexpr uint64_t kSequences = uint64_t{1} << 32;
-  Parsed record;
-  for (uint64_t at = bad + 1;;) {
-    PULSE_ASSIGN_OR_RETURN(const std::string_view bytes,
-                           segment->View(at, sizeof(RecordHeader) + 1));
-    if (bytes.size() <= sizeof(RecordHeader)) return false;
-    const size_t places = bytes.size() - sizeof(RecordHeader);
-    size_t place = 0;
-    for (; place < places; ++place) {
-      RecordHeader h;
-      std::memcpy(&h, bytes.data() + place, sizeof(RecordHeader));
-      if (h.sequence <= last || h.sequence > last + kSequences || h.durable >= h.sequence) continue;
-      if (h.durable > last) break;
-    }
-    at += place;
-    if (place == places) continue;
-    PULSE_ASSIGN_OR_RETURN(const bool whole, Parse(segment, at, &record));
-    if (whole) return true;
-    ++at;
-  }
-}
-
-bool ParseName(std::string_view name, uint64_t* number) {
-  constexpr std::string_view kSuffix = ".wal";
-  if (name.size() <= kSuffix.size() || !name.ends_with(kSuffix)) return false;
-  const char* end = name.data() + name.size() - kSuffix.size();
-  const auto result = std::from_chars(name.data(), end, *number);
-  return result.ec == std::errc() && result.ptr == end;
-}
-
 }  // namespace
 
-void AppendWalRecords(uint64_t sequence, uint64_t durable, std::string_view payload,
-                      std::string* out) {
-  PULSE_CHECK(!payload.empty());
-  while (!payload.empty()) {
-    const std::string_view part = payload.substr(0, kMaxWalRecord);
-    payload.remove_prefix(part.size());
-    RecordHeader header{static_cast<uint32_t>(part.size()), 0, sequence, durable};
-    if (!payload.empty()) header.length |= kContinues;
-    header.crc = CrcOf(header, part.data(), part.size());
-    out->append(reinterpret_cast<const char*>(&header), sizeof(header));
-    *out += part;
-  }
-}
-
-std::string Wal::PathOf(uint64_t number) const {
-  std::string digits = std::to_string(number);
-  digits.insert(0, digits.size() < 8 ? 8 - digits.size() : 0, '0');
-  return Concat(directory_, "/", digits, ".wal");
-}
+std::string Wal::PathOf(uint64_t number) const { return WalPath(directory_, number); }
 
 absl::StatusOr<std::unique_ptr<Wal>> Wal::Open(Files* files, const std::string& directory,
                                                uint64_t first_segment, const WalOptions& options,
@@ -157,18 +25,18 @@ absl::StatusOr<std::unique_ptr<Wal>> Wal::Open(Files* files, const std::string& 
 }
 
 absl::Status Wal::Load(uint64_t first_segment, const Replay& replay) {
-  PULSE_ASSIGN_OR_RETURN(const auto names, files_->List(directory_));
+  PULSE_ASSIGN_OR_RETURN(const auto all, ListWalSegments(files_, directory_));
   std::vector<uint64_t> numbers;
-  for (const std::string& name : names) {
-    uint64_t number;
-    if (!ParseName(name, &number)) continue;
+  for (const uint64_t number : all) {
     if (number >= first_segment) {
       numbers.push_back(number);
     } else if (!options_.read_only) {
-      PULSE_RETURN_IF_ERROR(files_->Remove(PathOf(number)));
+      PULSE_ASSIGN_OR_RETURN(const uint64_t bytes, files_->Size(PathOf(number)));
+      kept_.push_back({number, bytes});
+      kept_bytes_ += bytes;
     }
   }
-  std::sort(numbers.begin(), numbers.end());
+  PULSE_RETURN_IF_ERROR(TrimKept());
   uint64_t expected = first_segment;
   for (size_t i = 0; i < numbers.size(); ++i, ++expected) {
     if (numbers[i] != expected) {
@@ -194,54 +62,46 @@ absl::Status Wal::Load(uint64_t first_segment, const Replay& replay) {
 }
 
 absl::Status Wal::ReadSegment(uint64_t number, bool last, const Replay& replay) {
-  SegmentReader segment(files_, PathOf(number));
+  WalSegmentReader segment(files_, directory_, number);
   const auto damaged = [&](uint64_t at) {
     const std::string what = Concat("the log is damaged: ", PathOf(number), " at byte ", at);
     if (!options_.allow_damage) return absl::DataLossError(what);
     damage_ = what;
     return absl::OkStatus();
   };
-  SegmentHeader header{};
-  PULSE_ASSIGN_OR_RETURN(const std::string_view begin, segment.View(0, sizeof(header) + 1));
-  const bool has_records = begin.size() > sizeof(header);
-  std::memcpy(&header, begin.data(), std::min(begin.size(), sizeof(header)));
-  if (begin.size() < sizeof(header) || std::memcmp(header.magic, kMagic, sizeof(kMagic)) != 0 ||
-      header.crc != CrcOf(header) || header.number != number) {
+  PULSE_ASSIGN_OR_RETURN(const WalSegmentReader::Head head, segment.ReadHead());
+  if (!head.valid) {
     // Only a power cut while the segment was made leaves this, and nothing in it.
-    if (!last || has_records) return damaged(0);
+    if (!last || head.has_more) return damaged(0);
     return options_.read_only ? absl::OkStatus() : OpenSegment(number);
   }
-  if (header.version != kVersion) {
-    return absl::FailedPreconditionError(
-        Concat(PathOf(number), " has format ", header.version, ", which this version cannot read"));
-  }
-  if (header.after < last_sequence_) {
+  if (head.after < last_sequence_) {
     // A segment whose making failed: the one before was written to, instead.
-    if (last && !has_records) {
+    if (last && !head.has_more) {
       return options_.read_only ? absl::OkStatus() : OpenSegment(number);
     }
     return damaged(0);
   }
-  uint64_t at = sizeof(header);
+  uint64_t at = kWalSegmentHeader;
   uint64_t end = at;  // of the last whole entry
   std::string parts;
-  Parsed record;
+  WalRecord record;
   for (;; at = record.end) {
-    PULSE_ASSIGN_OR_RETURN(const std::string_view rest, segment.View(at, 1));
-    if (rest.empty()) break;
-    const uint64_t after = std::max(last_sequence_, header.after);
-    PULSE_ASSIGN_OR_RETURN(const bool whole, Parse(&segment, at, &record));
-    if (!whole || record.header.sequence <= after) {
+    bool at_end;
+    PULSE_ASSIGN_OR_RETURN(const bool whole, segment.ReadAt(at, &record, &at_end));
+    if (at_end) break;
+    const uint64_t after = std::max(last_sequence_, head.after);
+    if (!whole || record.sequence <= after) {
       if (!last) return damaged(at);
-      PULSE_ASSIGN_OR_RETURN(const bool was_durable, WasDurable(&segment, at, after));
+      PULSE_ASSIGN_OR_RETURN(const bool was_durable, segment.Find(at + 1, after, true, &record));
       if (was_durable) return damaged(at);
       break;
     }
     parts += record.payload;
-    if ((record.header.length & kContinues) != 0) continue;
-    PULSE_RETURN_IF_ERROR(replay(record.header.sequence, parts));
+    if (record.continues) continue;
+    PULSE_RETURN_IF_ERROR(replay(record.sequence, parts));
     parts.clear();
-    last_sequence_ = record.header.sequence;
+    last_sequence_ = record.sequence;
     end = record.end;
   }
   if (!last && end != at) return damaged(end);
@@ -251,17 +111,11 @@ absl::Status Wal::ReadSegment(uint64_t number, bool last, const Replay& replay) 
 
 absl::Status Wal::OpenSegment(uint64_t number) {
   PULSE_ASSIGN_OR_RETURN(auto file, files_->Create(PathOf(number)));
-  SegmentHeader header{};
-  std::memcpy(header.magic, kMagic, sizeof(kMagic));
-  header.version = kVersion;
-  header.number = number;
-  header.after = last_sequence_;
-  header.crc = CrcOf(header);
-  PULSE_RETURN_IF_ERROR(file->WriteAt({reinterpret_cast<const char*>(&header), sizeof(header)}, 0));
+  PULSE_RETURN_IF_ERROR(file->WriteAt(WalSegmentHead(number, last_sequence_), 0));
   PULSE_RETURN_IF_ERROR(file->Sync());
   PULSE_RETURN_IF_ERROR(files_->SyncDirectory(directory_));
   file_ = std::move(file);
-  AddSegment({number, sizeof(header)});
+  AddSegment({number, kWalSegmentHeader});
   return absl::OkStatus();
 }
 
@@ -274,9 +128,20 @@ absl::StatusOr<uint64_t> Wal::Roll() {
 
 absl::Status Wal::RemoveBefore(uint64_t segment) {
   while (segments_.size() > 1 && segments_.front().number < segment) {
-    PULSE_RETURN_IF_ERROR(files_->Remove(PathOf(segments_.front().number)));
+    kept_.push_back(segments_.front());
+    kept_bytes_ += kept_.back().bytes;
     bytes_.fetch_sub(segments_.front().bytes, std::memory_order_relaxed);
     segments_.erase(segments_.begin());
+  }
+  return TrimKept();
+}
+
+absl::Status Wal::TrimKept() {
+  while (!kept_.empty() && (kept_bytes_ > options_.keep_bytes || options_.keep_bytes == 0)) {
+    const absl::Status removed = files_->Remove(PathOf(kept_.front().number));
+    if (!removed.ok() && !absl::IsNotFound(removed)) return removed;
+    kept_bytes_ -= kept_.front().bytes;
+    kept_.pop_front();
   }
   return absl::OkStatus();
 }

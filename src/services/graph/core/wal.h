@@ -10,14 +10,14 @@
 //
 // Opening reads everything that is there. A torn tail, also in the middle of an entry, is a clean
 // end and is cut off. A damaged record of which a later one says that it had been durable is
-// DataLoss, as is a segment that is missing; `allow_damage` ends there instead, for salvage and for
-// reading only.
+// DataLoss, as is a segment that is missing; `allow_damage` ends there instead, for reading only.
 //
 // Threads: one at a time. Calls block on I/O. Section III-A of the DSA paper ("a WAL log entry").
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <span>
@@ -28,18 +28,17 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "services/graph/core/files.h"
+#include "services/graph/core/wal_records.h"
 
 namespace pulse::graph {
-
-inline constexpr size_t kMaxWalRecord = size_t{16} << 20;
-inline constexpr size_t kWalRecordHeader = 24;
-inline constexpr size_t kWalSegmentHeader = 32;
 
 struct WalOptions {
   // A segment that is longer is followed by a new one.
   uint64_t segment_bytes = uint64_t{64} << 20;
   // Without: what was committed survives the end of the process, not that of the system.
   bool sync = true;
+  // Of segments that a checkpoint has left behind, so many bytes are kept, for who follows.
+  uint64_t keep_bytes = 0;
   // Nothing is written, and nothing cut off.
   bool read_only = false;
   bool allow_damage = false;
@@ -57,7 +56,7 @@ class Wal {
   using Replay = std::function<absl::Status(uint64_t sequence, std::string_view payload)>;
 
   // Reads all segments from `first_segment` on; older ones, which a checkpoint left behind, are
-  // removed. `files` outlives the log.
+  // removed, but for the newest `keep_bytes`. `files` outlives the log.
   static absl::StatusOr<std::unique_ptr<Wal>> Open(Files* files, const std::string& directory,
                                                    uint64_t first_segment,
                                                    const WalOptions& options, const Replay& replay);
@@ -68,11 +67,12 @@ class Wal {
   // What is written from now on goes to a new segment, whose number is returned: a checkpoint of
   // what was written before needs none before that one.
   absl::StatusOr<uint64_t> Roll();
-  // Removes the segments before `segment`.
+  // A checkpoint has what is in the segments before `segment`: they are removed, but for the newest
+  // `keep_bytes`.
   absl::Status RemoveBefore(uint64_t segment);
 
   uint64_t last_sequence() const { return last_sequence_; }
-  // Of all segments that are there. Any thread.
+  // Of all segments that opening reads. Any thread.
   uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
   // Not OK after a sync that failed.
   const absl::Status& failure() const { return failure_; }
@@ -91,6 +91,7 @@ class Wal {
   absl::Status ReadSegment(uint64_t number, bool last, const Replay& replay);
   absl::Status OpenSegment(uint64_t number);
   void AddSegment(Segment segment);
+  absl::Status TrimKept();
   absl::Status RollIfFull();
   absl::Status WriteAndSync(std::string_view bytes);
   std::string PathOf(uint64_t number) const;
@@ -99,6 +100,8 @@ class Wal {
   const std::string directory_;
   const WalOptions options_;
   std::unique_ptr<File> file_;
+  std::deque<Segment> kept_;  // left behind, the oldest first
+  uint64_t kept_bytes_ = 0;
   std::vector<Segment> segments_;  // the last one is written to
   uint64_t last_sequence_ = 0;
   uint64_t durable_sequence_ = 0;
@@ -107,9 +110,5 @@ class Wal {
   std::string buffer_;
   std::atomic<uint64_t> bytes_{0};
 };
-
-// Appends the records of one entry. For Wal, and for what tests of logs need.
-void AppendWalRecords(uint64_t sequence, uint64_t durable, std::string_view payload,
-                      std::string* out);
 
 }  // namespace pulse::graph

@@ -61,6 +61,12 @@ class Database {
   }
   // FailedPrecondition where the database is open for reading only.
   virtual absl::StatusOr<std::unique_ptr<DatabaseTransaction>> Begin() = 0;
+  // The same, and serializable: Commit() is Aborted also where a transaction that committed
+  // meanwhile, serializable or not, changed what this one has read. One that wrote nothing is never
+  // refused. Unimplemented: the database has snapshot isolation only.
+  virtual absl::StatusOr<std::unique_ptr<DatabaseTransaction>> BeginSerializable() {
+    return absl::UnimplementedError("this database has snapshot isolation only");
+  }
 
   // Returns when the index serves Seek(). AlreadyExists, by name or by label and keys;
   // FailedPrecondition where the nodes there are break the constraint (the message names two).

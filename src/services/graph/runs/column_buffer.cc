@@ -1,9 +1,38 @@
+#include <algorithm>
+
 #include "services/graph/runs/run_writer.h"
 
 namespace pulse::graph {
 
 using cypher::Type;
 using cypher::Value;
+
+namespace {
+
+// As in a segment, about.
+size_t SizeOf(const Value& value) {
+  size_t bytes = 0;
+  switch (value.type()) {
+    case Type::kString:
+      return value.as_string().size();
+    case Type::kList:
+      for (const Value& item : value.as_list()) bytes += 2 + SizeOf(item);
+      return bytes;
+    case Type::kMap:
+      for (const auto& [key, item] : value.as_map()) bytes += key.size() + 2 + SizeOf(item);
+      return bytes;
+    default:
+      return 8;
+  }
+}
+
+template <typename T>
+void DropFirst(size_t n, std::vector<T>* from) {
+  from->erase(from->begin(),
+              from->begin() + static_cast<std::ptrdiff_t>(std::min(n, from->size())));
+}
+
+}  // namespace
 
 void ColumnBuffer::AppendValid(std::span<const uint8_t> valid, size_t n) {
   if (valid.empty()) {
@@ -79,6 +108,7 @@ void ColumnBuffer::AppendValue(const Value& value) {
   }
   BecomeValues();
   values_.push_back(value);
+  bytes_ += SizeOf(value);
   valid_.push_back(1);
   ++size_;
 }
@@ -93,32 +123,35 @@ void ColumnBuffer::AppendNulls(size_t n) {
   if (mode_ == Mode::kValues) values_.resize(size_);
 }
 
-absl::StatusOr<ColumnZone> ColumnBuffer::Encode(std::string* out) {
+absl::StatusOr<ColumnZone> ColumnBuffer::Encode(size_t n, std::string* out) {
   const std::span<const uint8_t> valid =
-      nulls_ ? std::span<const uint8_t>(valid_) : std::span<const uint8_t>();
+      nulls_ ? std::span<const uint8_t>(valid_).first(n) : std::span<const uint8_t>();
   absl::StatusOr<ColumnZone> zone = ColumnZone{};
   switch (mode_) {
     case Mode::kNulls:
-      zone->count = static_cast<uint32_t>(size_);
+      zone->count = static_cast<uint32_t>(n);
       zone->nulls = zone->count;
       break;
     case Mode::kInts:
-      zone = EncodeInts(ints_, valid, out);
+      zone = EncodeInts(std::span(ints_).first(n), valid, out);
       break;
     case Mode::kFloats:
-      zone = EncodeFloats(floats_, valid, out);
+      zone = EncodeFloats(std::span(floats_).first(n), valid, out);
       break;
     case Mode::kValues:
-      zone = EncodeValues(values_, out);
+      zone = EncodeValues(std::span(values_).first(n), out);
       break;
   }
-  mode_ = Mode::kNulls;
-  size_ = 0;
-  nulls_ = false;
-  valid_.clear();
-  ints_.clear();
-  floats_.clear();
-  values_.clear();
+  DropFirst(n, &valid_);
+  DropFirst(n, &ints_);
+  DropFirst(n, &floats_);
+  DropFirst(n, &values_);
+  size_ -= n;
+  nulls_ = std::find(valid_.begin(), valid_.end(), 0) != valid_.end();
+  bytes_ = 0;
+  for (const Value& value : values_) bytes_ += SizeOf(value);
+  // What is left begins anew only where it is nothing.
+  if (size_ == 0) mode_ = Mode::kNulls;
   return zone;
 }
 

@@ -32,11 +32,14 @@ class RowCollector {
       if (rows.values.empty()) rows.first = row;
       rows.values.resize(row - rows.first);
       rows.values.push_back(value);
+      bytes_ += value.Bytes();
       if (rows.values.size() >= 4096) PULSE_RETURN_IF_ERROR(HandOn(&rows));
     }
-    return absl::OkStatus();
+    // All keys at once, so that none is far ahead of one that ends its segment early.
+    return bytes_ >= kHandOnBytes ? Finish() : absl::OkStatus();
   }
   absl::Status Finish() {
+    bytes_ = 0;
     for (Rows& rows : keys_) PULSE_RETURN_IF_ERROR(HandOn(&rows));
     return absl::OkStatus();
   }
@@ -56,8 +59,10 @@ class RowCollector {
     return absl::OkStatus();
   }
 
+  static constexpr size_t kHandOnBytes = size_t{1} << 20;
   RunBuilder* const builder_;
   std::vector<Rows> keys_;
+  size_t bytes_ = 0;  // since all were handed on
 };
 
 }  // namespace

@@ -104,6 +104,7 @@ class Merge {
   };
   static constexpr size_t kManySpans = 4096;
   static constexpr uint64_t kBatchRows = 4096;
+  static constexpr uint64_t kBatchBytes = uint64_t{1} << 20;
 
   const GroupEntry* Entry(size_t input) const {
     const auto groups = runs_[input]->groups();
@@ -327,8 +328,12 @@ class Merge {
         const uint64_t n = std::min(span.count, end - span.from);
         // Rows before it become a segment of their own, which shall not be short for nothing.
         const uint64_t before = (rows_ + batched_) % options_.rows_per_segment;
-        const bool pays = before == 0 || before >= kShortRows || span.count >= 4 * whole;
-        if (n == whole && whole >= kShortRows && pays) {
+        const uint64_t before_bytes = (bytes_ + batched_bytes_) % options_.segment_bytes;
+        const bool pays = before == 0 || before >= kShortRows || span.count >= 4 * whole ||
+                          before_bytes >= options_.segment_bytes / 4;
+        const uint64_t bytes = SegmentBytesOf(run, segment);
+        const bool large = whole >= kShortRows || bytes >= options_.segment_bytes / 4;
+        if (n == whole && large && pays) {
           PULSE_RETURN_IF_ERROR(CopySegment(run, segment));
         } else {
           PULSE_RETURN_IF_ERROR(Batch(span, n));
@@ -355,18 +360,37 @@ class Merge {
     const uint64_t n = run.SegmentStart(segment + 1) - run.SegmentStart(segment);
     done_ += n;
     rows_ = 0;
+    bytes_ = 0;
     return writer_.AddSegments(n, raw_);
   }
 
-  // The first `n` rows of a span are decoded, with others.
+  // Of all keys.
+  static uint64_t SegmentBytesOf(const RunReader& run, size_t segment) {
+    uint64_t bytes = 0;
+    for (size_t k = 0; k < run.info().keys.size(); ++k) bytes += run.RawSegment(k, segment).bytes;
+    return bytes;
+  }
+
+  // The first `n` rows of a span, of one segment, are decoded, with others. What they take in
+  // memory is bounded, however large their values are.
   absl::Status Batch(const Span& span, uint64_t n) {
+    const RunReader& run = *runs_[span.input];
+    uint64_t row_bytes = 0;
+    if (!run.info().keys.empty()) {
+      const size_t segment = run.SegmentOf(span.from);
+      row_bytes = SegmentBytesOf(run, segment) /
+                  (run.SegmentStart(segment + 1) - run.SegmentStart(segment));
+    }
     Positions& of = positions_[span.input];
     for (uint64_t i = 0; i < n; ++i) {
       of.positions.push_back(span.from + i);
-      of.slots.push_back(static_cast<uint32_t>(batched_ + i));
+      of.slots.push_back(static_cast<uint32_t>(batched_++));
+      batched_bytes_ += row_bytes;
+      if (batched_ >= kBatchRows || batched_bytes_ >= kBatchBytes) {
+        PULSE_RETURN_IF_ERROR(FlushBatch());
+      }
     }
-    batched_ += n;
-    return batched_ >= kBatchRows ? FlushBatch() : absl::OkStatus();
+    return absl::OkStatus();
   }
 
   absl::Status FlushBatch() {
@@ -394,7 +418,9 @@ class Merge {
     }
     done_ += batched_;
     rows_ += batched_;
+    bytes_ += batched_bytes_;
     batched_ = 0;
+    batched_bytes_ = 0;
     for (Positions& of : positions_) {
       of.positions.clear();
       of.slots.clear();
@@ -446,8 +472,10 @@ class Merge {
   std::vector<Span> spans_;
   std::vector<Positions> positions_;  // of the batch, by input
   uint64_t batched_ = 0;
-  uint64_t done_ = 0;  // rows that the writer has
-  uint64_t rows_ = 0;  // of them, since a segment was copied
+  uint64_t batched_bytes_ = 0;  // about
+  uint64_t done_ = 0;           // rows that the writer has
+  uint64_t rows_ = 0;           // of them, since a segment was copied
+  uint64_t bytes_ = 0;          // the same in bytes
   cypher::Column column_;
   std::vector<RunWriter::RawSegment> raw_;
 };
@@ -458,13 +486,16 @@ absl::StatusOr<MergeResult> MergeRuns(std::span<const std::shared_ptr<const RunR
                                       const MergeOptions& options, CopyEngine* engine,
                                       RunSink* sink) {
   if (runs.empty()) return absl::InvalidArgumentError("a merge needs a run at least");
-  if (options.rows_per_segment < 64 || options.rows_per_segment > kMostSegmentRows) {
-    return absl::InvalidArgumentError("rows_per_segment of a run is between 64 and 2^20");
+  if (options.rows_per_segment < 64 || options.rows_per_segment > kMostSegmentRows ||
+      options.segment_bytes == 0) {
+    return absl::InvalidArgumentError(
+        "rows_per_segment of a run is between 64 and 2^20, segment_bytes above 0");
   }
   RunOptions out;
   out.side = runs[0]->info().side;
   out.horizon = options.oldest_snapshot;
   out.rows_per_segment = options.rows_per_segment;
+  out.segment_bytes = options.segment_bytes;
   for (const auto& run : runs) {
     if (run->info().side != out.side) {
       return absl::InvalidArgumentError("a merge of runs of both directions");

@@ -28,6 +28,7 @@ struct MergeOptions {
   NodeId first_node = 0;
   NodeId last_node = ~NodeId{0};
   uint32_t rows_per_segment = 4096;
+  uint64_t segment_bytes = uint64_t{1} << 20;  // as RunOptions has it
   uint64_t buffer_bytes = uint64_t{4} << 20;
   // Whether groups and segments that are copied whole are checked first. Else the processor does
   // not touch them; damage in them stays where it is, with its checksum, and readers find it.

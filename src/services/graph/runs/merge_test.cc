@@ -138,10 +138,12 @@ TEST(MergeRuns, RandomHistories_ShowEverySnapshotWhatItSaw) {
     const History history = RandomHistory(&random, side, 1 + static_cast<int>(random() % 5));
     const uint64_t oldest = random() % (history.last + 1);
     const uint32_t rows = 64u << random() % 6;
+    const uint64_t segment_bytes = uint64_t{1} << random() % 21;
     std::vector<std::shared_ptr<const RunReader>> runs;
     for (const auto& items : history.runs) {
-      auto run = RunReader::Open(
-          OwnRun(testing_runs::RunOf(items, {side, oldest > 50 ? oldest - 50 : 0, rows}), "input"));
+      auto run = RunReader::Open(OwnRun(
+          testing_runs::RunOf(items, {side, oldest > 50 ? oldest - 50 : 0, rows, segment_bytes}),
+          "input"));
       ASSERT_TRUE(run.ok()) << run.status();
       runs.insert(runs.begin(), *run);
     }
@@ -149,6 +151,7 @@ TEST(MergeRuns, RandomHistories_ShowEverySnapshotWhatItSaw) {
     options.oldest_snapshot = oldest;
     options.bottom = true;
     options.rows_per_segment = rows;
+    options.segment_bytes = uint64_t{1} << random() % 21;
     options.buffer_bytes = 4096u << random() % 6;
     options.executor.min_engine_bytes = random() % 2 == 0 ? 1 : 300;
     options.executor.max_piece_bytes = 1 + random() % 5000;
@@ -188,6 +191,76 @@ TEST(MergeRuns, RandomHistories_ShowEverySnapshotWhatItSaw) {
     EXPECT_EQ((std::map<Token, uint64_t>((*out)->info().types.begin(), (*out)->info().types.end())),
               types);
   }
+}
+
+// Values of 16 KB: segments end by their bytes, and are copied whole where they are large enough.
+TEST(MergeRuns, LargeValues_MakeSegmentsOfFewRowsThatAreCopied) {
+  constexpr uint64_t kLimit = 64 << 10;
+  const auto text = [](uint64_t i) { return std::string(16'000 + i % 7, char('a' + i % 26)); };
+  const auto check = [&](const RunReader& run, uint64_t records) {
+    ASSERT_TRUE(run.Verify().ok());
+    ASSERT_EQ(run.info().records, records);
+    ASSERT_GE(run.segments(), records / 5);
+    cypher::Properties properties;
+    for (uint64_t i = 0; i < records; ++i) {
+      ASSERT_TRUE(run.ReadProperties(i, &properties).ok());
+      ASSERT_EQ(properties.size(), i % 3 == 0 ? 3u : 2u);
+      ASSERT_EQ(properties[0].second.as_int(), static_cast<int64_t>(i));
+      ASSERT_EQ(properties[1].second.as_string(), text(i));
+    }
+    for (size_t k = 0; k < run.info().keys.size(); ++k) {
+      for (size_t s = 0; s < run.segments(); ++s) {
+        EXPECT_LE(run.RawSegment(k, s).bytes, kLimit + 17'000) << "key " << k << " segment " << s;
+      }
+    }
+  };
+  std::vector<std::shared_ptr<const RunReader>> runs;
+  constexpr uint64_t kRecords = 300;
+  for (uint64_t half = 0; half < 2; ++half) {
+    StringSink sink;
+    const auto builder = *RunBuilder::Create({.segment_bytes = kLimit}, &sink);
+    for (uint64_t i = half * kRecords / 2; i < (half + 1) * kRecords / 2; ++i) {
+      const NodeId other = 1;
+      const EdgeId edge = i;
+      ASSERT_TRUE(builder->Add(i, std::vector<ListInput>{{0, {&other, 1}, {&edge, 1}, {}}}).ok());
+    }
+    // Each key comes in pieces of its own, so that one is ahead of another.
+    std::vector<int64_t> numbers;
+    for (uint64_t i = half * kRecords / 2; i < (half + 1) * kRecords / 2; ++i) {
+      numbers.push_back(static_cast<int64_t>(i));
+      if (numbers.size() == 5) {
+        ASSERT_TRUE(builder->AppendInts(1, numbers).ok());
+        numbers.clear();
+      }
+      const Value value = Value::String(text(i));
+      ASSERT_TRUE(builder->AppendValues(2, {&value, 1}).ok());
+      if (i % 3 != 0) continue;
+      ASSERT_TRUE(builder->FillNulls(3, i - half * kRecords / 2).ok());
+      const Value list = Value::List({Value::String(std::string(100, 'l')), Value::Int(1)});
+      ASSERT_TRUE(builder->AppendValues(3, {&list, 1}).ok());
+    }
+    ASSERT_TRUE(builder->Finish().ok());
+    runs.push_back(*RunReader::Open(OwnRun(sink.bytes(), "half")));
+    ASSERT_GT(runs.back()->segments(), 20u);
+  }
+  const auto engine = CreateInlineCopyEngine({}).value();
+  MergeOptions options;
+  options.segment_bytes = kLimit;
+  StringSink sink;
+  const auto merged = MergeRuns(runs, options, engine.get(), &sink);
+  ASSERT_TRUE(merged.ok()) << merged.status();
+  EXPECT_GT(merged->stats.column_bytes_copied, merged->stats.column_bytes_encoded);
+  check(**RunReader::Open(OwnRun(sink.bytes(), "merged")), kRecords);
+  // Runs of large segments, as older versions made them, are cut anew where they are encoded anew.
+  StringSink large, cut;
+  options.segment_bytes = uint64_t{1} << 40;
+  ASSERT_TRUE(MergeRuns(runs, options, engine.get(), &large).ok());
+  const auto old = *RunReader::Open(OwnRun(large.bytes(), "old"));
+  options.segment_bytes = kLimit;
+  options.last_node = kRecords - 2;  // not a whole segment
+  const std::shared_ptr<const RunReader> one[] = {old};
+  ASSERT_TRUE(MergeRuns(one, options, engine.get(), &cut).ok());
+  check(**RunReader::Open(OwnRun(cut.bytes(), "cut")), kRecords - 1);
 }
 
 TEST(MergeRuns, AboveOtherLevels_StillHidesWhatLiesBelow) {

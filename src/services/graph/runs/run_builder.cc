@@ -14,8 +14,10 @@ constexpr uint64_t kBufferBytes = uint64_t{1} << 20;
 
 absl::StatusOr<std::unique_ptr<RunBuilder>> RunBuilder::Create(const RunOptions& options,
                                                                RunSink* sink) {
-  if (options.rows_per_segment < 64 || options.rows_per_segment > uint32_t{1} << 20) {
-    return absl::InvalidArgumentError("rows_per_segment of a run is between 64 and 2^20");
+  if (options.rows_per_segment < 64 || options.rows_per_segment > uint32_t{1} << 20 ||
+      options.segment_bytes == 0) {
+    return absl::InvalidArgumentError(
+        "rows_per_segment of a run is between 64 and 2^20, segment_bytes above 0");
   }
   auto output = std::make_unique<RunOutput>(sink, nullptr, kBufferBytes);
   auto writer = std::make_unique<RunWriter>(options, output.get());

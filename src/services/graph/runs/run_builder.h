@@ -1,6 +1,6 @@
 // RunBuilder: writes one run from sorted relationships: a flush, a bulk load. Memory: one megabyte,
-// the index (48 bytes for 64 nodes), and for each property some thousand values and 40 bytes for
-// each segment of them.
+// the index (48 bytes for 64 nodes), and for each property some thousand values, of which a few
+// megabytes at most, and 40 bytes for each segment of them.
 //
 // Threads: one for each builder. Blocks where the sink does. After an error only the destructor.
 #pragma once
@@ -60,6 +60,9 @@ struct RunOptions {
   // No snapshot older than this is read any more: records up to it are stored without a sequence.
   uint64_t horizon = 0;
   uint32_t rows_per_segment = 4096;  // 64 to 2^20
+  // A segment ends before that where its values take more: with each property's, up to twice as
+  // much and one value are in memory.
+  uint64_t segment_bytes = uint64_t{1} << 20;
 };
 
 class RunOutput;

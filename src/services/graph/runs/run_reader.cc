@@ -121,7 +121,15 @@ RunBytes OwnRun(std::string bytes, std::string name) {
 absl::StatusOr<std::shared_ptr<const RunReader>> RunReader::Open(RunBytes bytes) {
   std::shared_ptr<RunReader> reader(new RunReader);
   reader->bytes_ = std::move(bytes);
-  PULSE_RETURN_IF_ERROR(reader->Load());
+  PULSE_RETURN_IF_ERROR(reader->Load(nullptr));
+  return std::shared_ptr<const RunReader>(std::move(reader));
+}
+
+absl::StatusOr<std::shared_ptr<const RunReader>> RunReader::OpenDamaged(
+    RunBytes bytes, std::vector<std::string>* damage) {
+  std::shared_ptr<RunReader> reader(new RunReader);
+  reader->bytes_ = std::move(bytes);
+  PULSE_RETURN_IF_ERROR(reader->Load(damage));
   return std::shared_ptr<const RunReader>(std::move(reader));
 }
 
@@ -131,7 +139,12 @@ absl::Status RunReader::Damaged(absl::string_view what, uint64_t offset) const {
                                     ", at offset ", offset));
 }
 
-absl::Status RunReader::Load() {
+absl::Status RunReader::Load(std::vector<std::string>* damage) {
+  const auto tolerate = [damage](absl::Status status) {
+    if (status.ok() || damage == nullptr || !absl::IsDataLoss(status)) return status;
+    damage->emplace_back(status.message());
+    return absl::OkStatus();
+  };
   const uint64_t size = bytes_.size;
   RunHeader header;
   RunFooter footer;
@@ -139,9 +152,8 @@ absl::Status RunReader::Load() {
   std::memcpy(&header, bytes_.data, sizeof(header));
   if (std::memcmp(header.magic, kRunMagic, sizeof(kRunMagic)) != 0 ||
       header.crc != Crc32c(&header, offsetof(RunHeader, crc))) {
-    return Damaged("its header is none", 0);
-  }
-  if (header.version != kRunVersion) {
+    PULSE_RETURN_IF_ERROR(tolerate(Damaged("its header is none", 0)));
+  } else if (header.version != kRunVersion) {
     return absl::FailedPreconditionError(Concat("the run ", bytes_.name, " has format version ",
                                                 header.version, ", this program reads version ",
                                                 kRunVersion));
@@ -162,10 +174,19 @@ absl::Status RunReader::Load() {
   // Every byte belongs to something that has a checksum, or is a zero before the tables.
   uint64_t covered = sizeof(header);
   PULSE_RETURN_IF_ERROR(LoadIndex(footer, &covered));
-  PULSE_RETURN_IF_ERROR(LoadTables(footer, &covered));
+  if (absl::Status tables = LoadTables(footer, &covered); !tables.ok()) {
+    info_.keys.clear();
+    starts_.clear();
+    segment_entries_.clear();
+    return tolerate(std::move(tables));
+  }
+  return tolerate(CheckPadding(footer, covered));
+}
+
+absl::Status RunReader::CheckPadding(const RunFooter& footer, uint64_t covered) const {
   const uint64_t padding = footer.tables_offset - covered;
   if (covered > footer.tables_offset || padding >= 8) {
-    return Damaged("its parts do not add up to the file", footer_at);
+    return Damaged("its parts do not add up to the file", bytes_.size - sizeof(footer));
   }
   for (uint64_t i = 0; i < padding; ++i) {
     if (bytes_.data[footer.tables_offset - 1 - i] != 0) {

@@ -69,6 +69,10 @@ class RunReader {
  public:
   // DataLoss: damaged; FailedPrecondition: a version that this program does not know.
   static absl::StatusOr<std::shared_ptr<const RunReader>> Open(RunBytes bytes);
+  // A damaged run, for salvage: it needs a whole footer, index and meta data. Without its tables of
+  // segments it has no properties. Appends what else is wrong to *damage.
+  static absl::StatusOr<std::shared_ptr<const RunReader>> OpenDamaged(
+      RunBytes bytes, std::vector<std::string>* damage);
 
   const RunInfo& info() const { return info_; }
   const std::string& name() const { return bytes_.name; }
@@ -190,10 +194,12 @@ class RunReader {
 
  private:
   RunReader() = default;
-  absl::Status Load();
+  // `damage` null: all of it is an error.
+  absl::Status Load(std::vector<std::string>* damage);
   absl::Status LoadMeta(const RunFooter& footer);
   absl::Status LoadIndex(const RunFooter& footer, uint64_t* covered);
   absl::Status LoadTables(const RunFooter& footer, uint64_t* covered);
+  absl::Status CheckPadding(const RunFooter& footer, uint64_t covered) const;
   absl::Status Damaged(absl::string_view what, uint64_t offset) const;
   absl::Status CheckGroup(size_t group) const;
   absl::Status Touch(size_t group) const {

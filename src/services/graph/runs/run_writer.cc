@@ -201,8 +201,23 @@ uint64_t RunWriter::SegmentEnd(const KeyColumn& column) {
 absl::Status RunWriter::AfterRows(KeyColumn* column) {
   if (column->rows < SegmentEnd(*column)) return absl::OkStatus();
   if (column->entries.size() == cuts_.size()) cuts_.push_back(column->rows);
+  return EncodeSegment(column, column->buffer.size());
+}
+
+absl::Status RunWriter::CutHere(const KeyColumn& column) {
+  const size_t segment = cuts_.size();
+  const uint64_t end = column.rows;
+  cuts_.push_back(end);
+  for (const auto& other : columns_) {
+    if (other->entries.size() != segment || other->rows < end) continue;
+    PULSE_RETURN_IF_ERROR(EncodeSegment(other.get(), other->buffer.size() - (other->rows - end)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RunWriter::EncodeSegment(KeyColumn* column, uint64_t n) {
   const size_t begin = column->pending.size();
-  PULSE_ASSIGN_OR_RETURN(const ColumnZone zone, column->buffer.Encode(&column->pending));
+  PULSE_ASSIGN_OR_RETURN(const ColumnZone zone, column->buffer.Encode(n, &column->pending));
   SegmentEntry entry;
   entry.offset = begin;
   entry.bytes = column->pending.size() - begin;
@@ -265,7 +280,13 @@ absl::Status RunWriter::AppendValues(Token key, std::span<const cypher::Value> v
   for (const cypher::Value& value : values) {
     column->buffer.AppendValue(value);
     ++column->rows;
-    PULSE_RETURN_IF_ERROR(AfterRows(column));
+    // Where other keys have cut already, it ends there, too.
+    const bool first = column->entries.size() == cuts_.size();
+    if (first && column->buffer.bytes() >= options_.segment_bytes) {
+      PULSE_RETURN_IF_ERROR(CutHere(*column));
+    } else {
+      PULSE_RETURN_IF_ERROR(AfterRows(column));
+    }
   }
   return absl::OkStatus();
 }

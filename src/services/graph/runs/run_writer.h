@@ -67,12 +67,14 @@ class RunOutput {
 class ColumnBuffer {
  public:
   size_t size() const { return size_; }
+  // About what its values take in a segment, where they are no numbers; else 0.
+  size_t bytes() const { return bytes_; }
   void AppendInts(std::span<const int64_t> values, std::span<const uint8_t> valid);
   void AppendFloats(std::span<const double> values, std::span<const uint8_t> valid);
   void AppendValue(const cypher::Value& value);
   void AppendNulls(size_t n);
-  // Appends the segment to *out, and is empty.
-  absl::StatusOr<ColumnZone> Encode(std::string* out);
+  // Appends the segment of the first `n` to *out; the others are what it has then.
+  absl::StatusOr<ColumnZone> Encode(size_t n, std::string* out);
 
  private:
   enum class Mode : uint8_t { kNulls, kInts, kFloats, kValues };
@@ -83,6 +85,7 @@ class ColumnBuffer {
 
   Mode mode_ = Mode::kNulls;
   size_t size_ = 0;
+  size_t bytes_ = 0;
   bool nulls_ = false;
   std::vector<uint8_t> valid_;
   std::vector<int64_t> ints_;
@@ -151,6 +154,10 @@ class RunWriter {
   // Where the segment that a column fills ends.
   uint64_t SegmentEnd(const KeyColumn& column);
   absl::Status AfterRows(KeyColumn* column);
+  // All keys' segment ends where this column's values have become large.
+  absl::Status CutHere(const KeyColumn& column);
+  // The first `n` rows of its buffer become its next segment.
+  absl::Status EncodeSegment(KeyColumn* column, uint64_t n);
   template <typename Number>
   absl::Status AppendNumbers(Token key, std::span<const Number> values,
                              std::span<const uint8_t> valid,

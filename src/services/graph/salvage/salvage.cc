@@ -1,0 +1,417 @@
+#include "services/graph/salvage/salvage.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "base/errors.h"
+#include "services/graph/core/checkpoint.h"
+#include "services/graph/core/manifest.h"
+#include "services/graph/core/mapped_runs.h"
+#include "services/graph/core/store.h"
+#include "services/graph/core/wal.h"
+#include "services/graph/model/text.h"
+#include "services/graph/salvage/notes.h"
+#include "services/graph/salvage/salvaged_graph.h"
+#include "services/graph/salvage/salvaged_log.h"
+#include "services/graph/salvage/salvaged_runs.h"
+
+namespace pulse::graph {
+namespace {
+
+using cypher::Concat;
+using Edge = SalvagedRuns::Edge;
+using State = SalvagedRuns::State;
+
+// The new database's log. One commit after the other, of about a megabyte.
+class LogWriter {
+ public:
+  static absl::StatusOr<std::unique_ptr<LogWriter>> Create(Files* files, const std::string& path,
+                                                           uint64_t after) {
+    std::unique_ptr<LogWriter> out(new LogWriter(after));
+    PULSE_ASSIGN_OR_RETURN(out->wal_, Wal::Open(files, path, 1, WalOptions(), nullptr));
+    return out;
+  }
+  OperationWriter& operations() { return operations_; }
+  absl::Status FlushIfFull() {
+    constexpr size_t kFull = size_t{1} << 20;
+    return operations_.bytes().size() < kFull ? absl::OkStatus() : Flush();
+  }
+  absl::Status Flush() {
+    const std::string payload = operations_.Take();
+    operations_ = OperationWriter();
+    if (payload.empty()) return absl::OkStatus();
+    WalEntry entry;
+    entry.sequence = ++sequence_;
+    entry.payload = payload;
+    WalEntry* entries[] = {&entry};
+    wal_->Write(entries);
+    return entry.result;
+  }
+
+ private:
+  explicit LogWriter(uint64_t after) : sequence_(after) {}
+  std::unique_ptr<Wal> wal_;
+  OperationWriter operations_;
+  uint64_t sequence_;
+};
+
+class Salvage {
+ public:
+  Salvage(std::string from, std::string to, const SalvageOptions& options)
+      : from_(std::move(from)),
+        to_(std::move(to)),
+        options_(options),
+        files_(options.files != nullptr ? options.files : SystemFiles()) {}
+
+  absl::StatusOr<SalvageReport> Run() {
+    PULSE_RETURN_IF_ERROR(ReadManifest());  // before a file is made where there is no database
+    PULSE_ASSIGN_OR_RETURN(const auto lock, LockSource());
+    PULSE_RETURN_IF_ERROR(files_->MakeDirectory(to_));
+    PULSE_ASSIGN_OR_RETURN(const auto there, files_->List(to_));
+    if (!there.empty()) {
+      return absl::FailedPreconditionError(
+          Concat(to_, " is not empty: salvage makes a new database"));
+    }
+    PULSE_RETURN_IF_ERROR(OpenRuns());
+    PULSE_RETURN_IF_ERROR(ReadCheckpoint());
+    graph_.SetFlushed(manifest_.flushed);
+    PULSE_ASSIGN_OR_RETURN(
+        log_, ReadSalvagedLog(files_, from_, have_manifest_ ? manifest_.first_segment : 0, &notes_,
+                              [this](uint64_t sequence, std::string_view payload) {
+                                Note(graph_.Apply(sequence, payload),
+                                     Concat("commit ", sequence, " of the log"));
+                              }));
+    nodes_whole_ = have_manifest_ && checkpoint_whole_ && log_.whole;
+    PULSE_RETURN_IF_ERROR(Write());
+    PULSE_RETURN_IF_ERROR(MakeStore());
+    return std::move(report_);
+  }
+
+ private:
+  void Note(const absl::Status& status, const std::string& what) {
+    if (!status.ok()) notes_.Name(Concat(what, ": ", std::string(status.message())));
+  }
+
+  absl::StatusOr<std::shared_ptr<void>> LockSource() {
+    auto lock = files_->Lock(Concat(from_, "/", kLockFile));
+    // Where it cannot be written to, as on a medium mounted for reading, nobody writes.
+    if (absl::IsPermissionDenied(lock.status())) return std::shared_ptr<void>();
+    return lock;
+  }
+
+  absl::Status ReadManifest() {
+    const std::string path = Concat(from_, "/", kManifestFile);
+    const auto bytes = files_->Read(path);
+    if (!bytes.ok() && !absl::IsNotFound(bytes.status())) return bytes.status();
+    absl::Status status = bytes.status();
+    if (bytes.ok()) {
+      auto manifest = Manifest::Decode(*bytes, path);
+      if (absl::IsFailedPrecondition(manifest.status())) {
+        // A newer format, or this one with its number damaged, which no checksum covers.
+        const absl::Status newer = manifest.status();
+        manifest = Manifest::DecodeBody(*bytes, path);
+        if (!manifest.ok() && Manifest::ChecksumFits(*bytes)) return newer;
+        if (manifest.ok()) notes_.Name(Concat(path, " is damaged: the number of its format"));
+      }
+      status = manifest.status();
+      if (manifest.ok()) manifest_ = *std::move(manifest);
+    }
+    have_manifest_ = status.ok();
+    if (have_manifest_) return absl::OkStatus();
+    PULSE_RETURN_IF_ERROR(GuessFiles());
+    ++report_.files_lost;
+    notes_.Name(Concat(path, bytes.ok() ? " is damaged" : " is missing",
+                       ": all files of the directory were taken for the database's; what was "
+                       "deleted may be there again"));
+    return absl::OkStatus();
+  }
+
+  // Without a manifest: all there is. Greater numbers are mostly newer.
+  absl::Status GuessFiles() {
+    const auto listed = files_->List(from_);
+    if (!listed.ok() && !absl::IsNotFound(listed.status())) return listed.status();
+    std::vector<std::string> names;
+    if (listed.ok()) names = *listed;
+    std::sort(names.rbegin(), names.rend());
+    bool any = false;
+    for (const std::string& name : names) {
+      if (name.ends_with(".run")) runs_found_.push_back(name);
+      if (name.ends_with(".ckpt")) checkpoints_found_.push_back(name);
+      any |= name.ends_with(".run") || name.ends_with(".ckpt") || name.ends_with(".wal");
+    }
+    if (any) return absl::OkStatus();
+    return absl::NotFoundError(Concat(from_, ": there is nothing of a graph database"));
+  }
+
+  absl::Status OpenRuns() {
+    for (const std::string& name : runs_found_) {
+      const std::string path = Concat(from_, "/", name);
+      PULSE_RETURN_IF_ERROR(runs_.Add(path, nullptr, files_->Map(path), &notes_));
+    }
+    for (const ManifestRun& run : manifest_.runs) {
+      const std::string path = Concat(from_, "/", run.file);
+      PULSE_RETURN_IF_ERROR(runs_.Add(path, &run.side, files_->Map(path), &notes_));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadCheckpoint() {
+    if (have_manifest_) {
+      checkpoint_whole_ = manifest_.checkpoint.empty();
+      if (checkpoint_whole_) return absl::OkStatus();
+      return ApplyCheckpoint(manifest_.checkpoint);
+    }
+    // One that was being written is not whole, and the one before it counts.
+    for (const std::string& name : checkpoints_found_) {
+      PULSE_ASSIGN_OR_RETURN(const std::string bytes, files_->Read(Concat(from_, "/", name)));
+      const bool whole = ReadDamagedCheckpoint(
+          bytes, [](std::string_view) {}, [](size_t, size_t) {});
+      if (whole) return ApplyCheckpoint(name);
+    }
+    return checkpoints_found_.empty() ? absl::OkStatus()
+                                      : ApplyCheckpoint(checkpoints_found_.front());
+  }
+
+  absl::Status ApplyCheckpoint(const std::string& name) {
+    const std::string path = Concat(from_, "/", name);
+    const auto bytes = files_->Read(path);
+    if (absl::IsNotFound(bytes.status())) {
+      ++report_.files_lost;
+      notes_.Name(Concat("the checkpoint ", path, " is missing"));
+      return absl::OkStatus();
+    }
+    PULSE_RETURN_IF_ERROR(bytes.status());
+    std::optional<NodeId> before;   // the last node of the frame before
+    std::vector<std::string> open;  // damages whose nodes are not known yet
+    const auto end = [&](const std::string& nodes) {
+      for (const std::string& one : std::exchange(open, {})) notes_.Name(one + nodes);
+    };
+    checkpoint_whole_ = ReadDamagedCheckpoint(
+        *bytes,
+        [&](std::string_view payload) {
+          Note(graph_.Apply(0, payload), Concat("the checkpoint ", path));
+          if (graph_.first_made() > graph_.last_made()) return;
+          const NodeId first = graph_.first_made();
+          end(!before.has_value() ? Concat("; nodes before ", first)
+                                  : Concat("; nodes between ", *before, " and ", first));
+          before = graph_.last_made();
+        },
+        [&](size_t begin, size_t behind) {
+          ++report_.frames_lost;
+          open.push_back(begin == behind
+                             ? Concat("the checkpoint ", path, " ends too early, at byte ", begin)
+                             : Concat("the checkpoint ", path, " is damaged: bytes ", begin, " to ",
+                                      behind - 1));
+        });
+    end(before.has_value() ? Concat("; nodes after ", *before) : std::string());
+    return absl::OkStatus();
+  }
+
+  // --- Writing ---
+
+  absl::Status Write() {
+    PULSE_ASSIGN_OR_RETURN(writer_, LogWriter::Create(files_, to_, log_.last_sequence));
+    PULSE_RETURN_IF_ERROR(WriteNames());
+    for (const auto& [id, node] : graph_.nodes()) {
+      for (const Token label : node.labels) PULSE_RETURN_IF_ERROR(Use(NameKind::kLabel, label));
+      PULSE_RETURN_IF_ERROR(UseKeys(node.properties));
+    }
+    PULSE_RETURN_IF_ERROR(WriteIndexes());
+    for (const auto& [id, node] : graph_.nodes()) {
+      if (node.deleted) continue;
+      writer_->operations().CreateNode(id, node.labels, node.properties);
+      ++report_.nodes;
+      PULSE_RETURN_IF_ERROR(writer_->FlushIfFull());
+    }
+    PULSE_RETURN_IF_ERROR(WriteOutgoing());
+    if (runs_.AnyLost(Side::kOut)) PULSE_RETURN_IF_ERROR(WriteFromIncoming());
+    PULSE_RETURN_IF_ERROR(WriteLogged());
+    writer_->operations().Counters(graph_.next_node(),
+                                   std::max(graph_.next_edge(), manifest_.next_edge));
+    return writer_->Flush();
+  }
+
+  absl::Status WriteNames() {
+    for (const NameKind kind : {NameKind::kLabel, NameKind::kType, NameKind::kKey}) {
+      for (const auto& [token, name] : graph_.names(kind)) {
+        // Two with one name are none that a database has made.
+        if (!names_[static_cast<size_t>(kind)].insert(name).second) continue;
+        writer_->operations().Name(kind, token, name);
+        used_[static_cast<size_t>(kind)].insert(token);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // A name that was lost gets one that says so, before it is used.
+  absl::Status Use(NameKind kind, Token token) {
+    const auto k = static_cast<size_t>(kind);
+    if (!used_[k].insert(token).second) return absl::OkStatus();
+    static constexpr const char* kKinds[] = {"label", "type", "key"};
+    std::string name = Concat("lost_", kKinds[k], "_", token);
+    while (!names_[k].insert(name).second) name += "_";
+    notes_.Name(Concat("the name of ", kKinds[k], " ", token, " is lost; it is called ", name));
+    ++report_.names_made_up;
+    writer_->operations().Name(kind, token, name);
+    return absl::OkStatus();
+  }
+  absl::Status UseKeys(std::string_view properties) {
+    if (properties.empty()) return absl::OkStatus();
+    Properties all;
+    if (!DecodeProperties(properties, &all)) return absl::OkStatus();
+    for (const auto& [key, value] : all) PULSE_RETURN_IF_ERROR(Use(NameKind::kKey, key));
+    return absl::OkStatus();
+  }
+
+  absl::Status WriteIndexes() {
+    for (const auto& [name, index] : graph_.indexes()) {
+      bool known = !name.empty() && !index.keys.empty() &&
+                   names_[static_cast<size_t>(NameKind::kLabel)].contains(index.label);
+      for (const std::string& key : index.keys) {
+        known = known && names_[static_cast<size_t>(NameKind::kKey)].contains(key);
+      }
+      if (!known) {
+        notes_.Name(Concat("index ", name, " is left out: names of its are lost"));
+      } else if (index.constraint && !nodes_whole_) {
+        notes_.Name(Concat("constraint ", name,
+                           " is left out: with nodes or changes of nodes lost "
+                           "it may not hold; make it again"));
+      } else {
+        writer_->operations().CreateIndex(index);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // Whether the node is there, or is now.
+  absl::StatusOr<bool> HaveNode(NodeId id) {
+    const SalvagedGraph::Node* node = graph_.FindNode(id);
+    if (node != nullptr) return !node->deleted;
+    // All nodes are known: it was deleted before the checkpoint.
+    if (nodes_whole_) return false;
+    graph_.AddBareNode(id);
+    ++report_.bare_nodes;
+    ++report_.nodes;
+    writer_->operations().CreateNode(id, {}, {});
+    return true;
+  }
+
+  absl::Status WriteEdge(const EdgeRef& edge, std::string_view properties) {
+    for (const NodeId node : {edge.source, edge.target}) {
+      PULSE_ASSIGN_OR_RETURN(const bool have, HaveNode(node));
+      if (have) continue;
+      ++report_.edges_without_node;
+      return absl::OkStatus();
+    }
+    PULSE_RETURN_IF_ERROR(Use(NameKind::kType, edge.type));
+    PULSE_RETURN_IF_ERROR(UseKeys(properties));
+    graph_.CountEdge(edge.id);
+    writer_->operations().CreateEdge(edge, properties);
+    ++report_.edges;
+    return writer_->FlushIfFull();
+  }
+
+  // One of the runs, with what the log has of it. `lost`: keys whose value is; `all_lost`: any.
+  absl::Status WriteOfRuns(const EdgeRef& edge, const Properties& properties,
+                           const std::vector<Token>& lost, bool all_lost) {
+    SalvagedGraph::LoggedEdge* const logged = graph_.FindEdge(edge.id);
+    if (logged == nullptr) return WriteEdge(edge, EncodeProperties(properties));
+    if (std::exchange(logged->written, true) || logged->deleted) return absl::OkStatus();
+    Properties all = properties, known;
+    if (!lost.empty() || all_lost) DecodeProperties(logged->known, &known);
+    for (auto& [key, value] : known) {
+      if (all_lost || std::find(lost.begin(), lost.end(), key) != lost.end()) {
+        all.emplace_back(key, std::move(value));
+      }
+    }
+    std::string changed;
+    if (!ChangeProperties(EncodeProperties(all), logged->changes, &changed)) {
+      changed = EncodeProperties(all);
+    }
+    return WriteEdge(edge, changed);
+  }
+
+  absl::Status WriteOutgoing() {
+    Properties properties;
+    std::vector<Token> lost;
+    return runs_.ForEachNode(Side::kOut, [&](std::span<const Edge> edges) -> absl::Status {
+      // Where nothing is lost, what the outgoing runs say is so.
+      const bool partly = runs_.Lost(Side::kOut, edges.front().ref.source);
+      for (const Edge& edge : edges) {
+        if (partly) {
+          const State in = runs_.Look(Side::kIn, edge.ref);
+          if (in == State::kDead) continue;
+          if (in == State::kUnknown && !runs_.Lost(Side::kIn, edge.ref.target)) continue;
+        }
+        const bool known = runs_.ReadProperties(edge, &properties, &lost);
+        PULSE_RETURN_IF_ERROR(WriteOfRuns(edge.ref, properties, lost, !known));
+      }
+      return absl::OkStatus();
+    });
+  }
+
+  absl::Status WriteFromIncoming() {
+    return runs_.ForEachNode(Side::kIn, [&](std::span<const Edge> edges) -> absl::Status {
+      for (const Edge& edge : edges) {
+        if (!runs_.Lost(Side::kOut, edge.ref.source)) continue;
+        if (runs_.Look(Side::kOut, edge.ref) != State::kUnknown) continue;
+        const uint64_t before = report_.edges;
+        PULSE_RETURN_IF_ERROR(WriteOfRuns(edge.ref, {}, {}, true));
+        report_.edges_from_other_side += report_.edges - before;
+      }
+      return absl::OkStatus();
+    });
+  }
+
+  // Those that only the log has.
+  absl::Status WriteLogged() {
+    for (auto& [id, edge] : graph_.edges()) {
+      if (edge.written || edge.deleted) continue;
+      // Up to `flushed` runs know better, where they can be read.
+      if (edge.sequence <= manifest_.flushed && !runs_.Lost(Side::kOut, edge.ref.source)) continue;
+      PULSE_RETURN_IF_ERROR(WriteEdge(edge.ref, edge.known));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status MakeStore() {
+    writer_.reset();
+    // Before it, the directory is none of a database that is whole.
+    PULSE_RETURN_IF_ERROR(files_->Replace(to_, kManifestFile, Manifest().Encode()));
+    StoreOptions options;
+    options.memory_limit = options_.memory_limit;
+    options.files = files_;
+    PULSE_ASSIGN_OR_RETURN(const auto store, GraphStore::Open(to_, options));
+    PULSE_RETURN_IF_ERROR(store->Compact());
+    return store->Close();
+  }
+
+  const std::string from_, to_;
+  const SalvageOptions options_;
+  Files* const files_;
+  SalvageReport report_;
+  SalvageNotes notes_{&report_};
+  Manifest manifest_;
+  bool have_manifest_ = false;
+  std::vector<std::string> runs_found_, checkpoints_found_;  // without a manifest
+  bool checkpoint_whole_ = false;
+  bool nodes_whole_ = false;
+  SalvagedLog log_;
+  SalvagedGraph graph_;
+  SalvagedRuns runs_;
+  std::unique_ptr<LogWriter> writer_;
+  absl::flat_hash_set<Token> used_[3];
+  absl::flat_hash_set<std::string> names_[3];
+};
+
+}  // namespace
+
+absl::StatusOr<SalvageReport> SalvageGraph(const std::string& from, const std::string& to,
+                                           const SalvageOptions& options) {
+  return Salvage(from, to, options).Run();
+}
+
+}  // namespace pulse::graph

@@ -1,0 +1,139 @@
+#include "services/graph/salvage/salvaged_log.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/errors.h"
+#include "services/graph/core/wal_records.h"
+#include "services/graph/model/text.h"
+
+namespace pulse::graph {
+namespace {
+
+using cypher::Concat;
+using Apply = std::function<void(uint64_t, std::string_view)>;
+
+class LogReading {
+ public:
+  LogReading(Files* files, std::string directory, SalvageNotes* notes, const Apply& apply)
+      : files_(files), directory_(std::move(directory)), notes_(*notes), apply_(apply) {}
+
+  absl::Status ReadSegment(uint64_t number, bool last_one);
+  void Missing(uint64_t number) {
+    log_.whole = false;
+    broken_ = true;
+    ++notes_.report().files_lost;
+    notes_.Name(Concat("the log's segment ", WalPath(directory_, number), " is missing"));
+  }
+  const SalvagedLog& log() const { return log_; }
+
+ private:
+  void Take(const WalRecord& record);
+  // Commits up to `next` are not there.
+  void CountGap(uint64_t next) {
+    if (std::exchange(broken_, false) && next > log_.last_sequence + 1) {
+      notes_.report().commits_lost += next - log_.last_sequence - 1;
+    }
+  }
+  void Damage(const WalSegmentReader& segment, uint64_t begin, const WalRecord* next) {
+    log_.whole = false;
+    broken_ = true;
+    const std::string end = next == nullptr ? " to its end" : Concat(" to ", next->begin - 1);
+    notes_.Name(Concat("the log is damaged: ", segment.path(), ", bytes ", begin, end));
+    // The parts of a commit that lack their first one. All but the last are of 16 MiB: behind a
+    // shorter damage only one that is known can go on.
+    const bool may_go_on = next != nullptr && next->begin - begin > kMaxWalRecord;
+    skip_ = !parts_.empty() ? parts_of_ : may_go_on ? next->sequence : 0;
+    parts_.clear();
+  }
+
+  Files* const files_;
+  const std::string directory_;
+  SalvageNotes& notes_;
+  const Apply& apply_;
+  SalvagedLog log_;
+  std::string parts_;
+  uint64_t parts_of_ = 0;  // the commit
+  uint64_t skip_ = 0;      // the commit whose records are left out
+  bool broken_ = false;    // what comes next may not follow what was last
+};
+
+void LogReading::Take(const WalRecord& record) {
+  if (record.sequence == skip_) return;
+  skip_ = 0;
+  parts_ += record.payload;
+  parts_of_ = record.sequence;
+  if (record.continues) return;
+  CountGap(record.sequence);
+  apply_(record.sequence, parts_);
+  parts_.clear();
+  log_.last_sequence = record.sequence;
+}
+
+absl::Status LogReading::ReadSegment(uint64_t number, bool last_one) {
+  WalSegmentReader segment(files_, directory_, number);
+  PULSE_ASSIGN_OR_RETURN(const WalSegmentReader::Head head, segment.ReadHead());
+  if (!head.valid) {
+    if (last_one && !head.has_more) return absl::OkStatus();
+    log_.whole = false;
+    broken_ = true;
+    notes_.Name(Concat("the log is damaged: ", segment.path(), ", its first ", kWalSegmentHeader,
+                       " bytes"));
+  } else if (head.after < log_.last_sequence && !head.has_more) {
+    return absl::OkStatus();  // its making failed
+  }
+  WalRecord record;
+  for (uint64_t at = kWalSegmentHeader;;) {
+    bool at_end;
+    PULSE_ASSIGN_OR_RETURN(const bool whole, segment.ReadAt(at, &record, &at_end));
+    const uint64_t after = std::max(log_.last_sequence, head.after);
+    if (at_end) {
+      if (!parts_.empty() && !last_one) Damage(segment, at, nullptr);
+      parts_.clear();
+      return absl::OkStatus();
+    }
+    if (!whole || record.sequence <= after) {
+      if (last_one) {
+        WalRecord durable;
+        PULSE_ASSIGN_OR_RETURN(const bool was, segment.Find(at + 1, after, true, &durable));
+        if (!was) {
+          parts_.clear();
+          return absl::OkStatus();
+        }
+      }
+      PULSE_ASSIGN_OR_RETURN(const bool more, segment.Find(at + 1, after, false, &record));
+      Damage(segment, at, more ? &record : nullptr);
+      if (!more) return absl::OkStatus();
+      // Find() may have read on since.
+      at = record.begin;
+      continue;
+    }
+    Take(record);
+    at = record.end;
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<SalvagedLog> ReadSalvagedLog(Files* files, const std::string& directory,
+                                            uint64_t first_segment, SalvageNotes* notes,
+                                            const Apply& apply) {
+  PULSE_ASSIGN_OR_RETURN(std::vector<uint64_t> numbers, ListWalSegments(files, directory));
+  std::erase_if(numbers, [first_segment](uint64_t number) { return number < first_segment; });
+  LogReading reading(files, directory, notes, apply);
+  // Each database has the segment that its manifest names.
+  uint64_t expected = first_segment;
+  if (numbers.empty() && first_segment != 0) reading.Missing(first_segment);
+  if (first_segment == 0 && !numbers.empty()) expected = numbers.front();
+  for (const uint64_t number : numbers) {
+    // As many as are gone, named up to some; a number that is far off is no segment of this log.
+    for (uint64_t gone = 0; expected < number && gone < 100; ++expected, ++gone) {
+      reading.Missing(expected);
+    }
+    PULSE_RETURN_IF_ERROR(reading.ReadSegment(number, number == numbers.back()));
+    expected = number + 1;
+  }
+  return reading.log();
+}
+
+}  // namespace pulse::graph
