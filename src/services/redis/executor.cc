@@ -26,6 +26,7 @@ constexpr size_t kMostQueuedCommands = 100'000;
 // Of one connection; to end them takes a loop as long as this many take.
 constexpr size_t kMostWatches = 10'000;
 constexpr std::string_view kCrossSlot = "CROSSSLOT Keys in request don't hash to the same slot";
+constexpr std::string_view kSlotIsDown = "CLUSTERDOWN Hash slot not served";
 constexpr std::string_view kTooMuchKept =
     "ERR the transactions of all clients hold too many bytes; try again later";
 
@@ -302,12 +303,11 @@ void Executor::CheckSlots(const CommandInfo& command, const Request& request, Re
     several |= slot >= 0 && of_key != slot;
     slot = of_key;
   });
-  if (several) {
-    reply->Error(kCrossSlot);
-  } else if (const int owner = slot < 0 ? node_.index : node_.cluster->NodeOf(slot);
-             owner != node_.index) {
-    reply->Error(absl::StrCat("MOVED ", slot, " ", node_.cluster->AddressOf(owner)));
-  }
+  if (several) return reply->Error(kCrossSlot);
+  if (slot < 0 || node_.HasSlot(slot)) return;
+  const std::string owner = node_.cluster->OwnerOf(slot);
+  if (owner.empty()) return reply->Error(kSlotIsDown);
+  reply->Error(absl::StrCat("MOVED ", slot, " ", owner));
 }
 
 bool Executor::IsOfOneSlot(const Session& session) const {
