@@ -17,12 +17,14 @@
 #include "absl/time/time.h"
 #include "apps/pulse/commands.h"
 #include "apps/pulse/metrics/endpoint.h"
+#include "apps/pulse/util/cluster_options.h"
 #include "apps/pulse/util/option_values.h"
 #include "apps/pulse/util/server_options.h"
 #include "base/errors.h"
 #include "base/stop_signal.h"
 #include "net/address.h"
 #include "services/kv/agent/host_server.h"
+#include "services/kv/etcd/members.h"
 #include "services/kv/etcd/registration.h"
 #include "services/kv/memcached/flow.h"
 #include "services/kv/shm/server.h"
@@ -33,14 +35,12 @@
 namespace pulse {
 namespace {
 
-struct KvArgs : ServerArgs {
+struct KvArgs : ServerArgs, ClusterArgs {
   std::string memory = "1G";
   std::string policy = "noeviction";
   std::string design = "cpu";
   std::string agent_cpus;
   std::string memory_file;
-  bool cluster = false;
-  std::string announce_host;
   std::string etcd;
   std::string etcd_prefix = "/pulse/kv";
   std::string etcd_ttl = "5s";
@@ -90,14 +90,29 @@ absl::Status CheckCluster(const KvArgs& args, const std::string& host) {
   return absl::OkStatus();
 }
 
+// Below which the server's keys are in etcd.
+std::string EtcdPrefix(const KvArgs& args) {
+  std::string prefix = args.etcd_prefix;
+  while (prefix.ends_with('/')) prefix.pop_back();
+  return prefix;
+}
+
+// None where the members are this process's nodes, or were listed.
+absl::StatusOr<std::unique_ptr<kv::EtcdMembers>> WatchMembers(const KvArgs& args,
+                                                              redis::Cluster* cluster) {
+  if (args.part.empty() || !cluster->spread()) return nullptr;
+  auto members = kv::EtcdMembers::Open(args.etcd, EtcdPrefix(args), cluster);
+  if (!members.ok()) return OptionError("--etcd", members.status());
+  return members;
+}
+
 // None without --etcd. `udp_ports`: of the endpoints for datagrams, by partition.
 absl::StatusOr<std::unique_ptr<kv::EtcdRegistration>> Register(
     const KvArgs& args, const redis::Cluster& endpoints, const std::vector<uint16_t>& udp_ports) {
   if (args.etcd.empty()) return nullptr;
   kv::EtcdOptions options;
   options.url = args.etcd;
-  options.prefix = args.etcd_prefix;
-  while (options.prefix.ends_with('/')) options.prefix.pop_back();
+  options.prefix = EtcdPrefix(args);
   absl::Duration ttl;
   options.ttl_seconds = absl::ParseDuration(args.etcd_ttl, &ttl) ? absl::ToInt64Seconds(ttl) : 0;
   if (options.ttl_seconds < 1 || options.ttl_seconds > kMostEtcdTtl ||
@@ -202,7 +217,10 @@ absl::Status RunKv(KvArgs args) {
   args.options.designs = &designs;
   PULSE_ASSIGN_OR_RETURN(const std::string host, AnnouncedHost(args));
   PULSE_RETURN_IF_ERROR(CheckCluster(args, host));
-  redis::Cluster cluster(args.cluster, args.options.threads, host);
+  PULSE_ASSIGN_OR_RETURN(
+      const ClusterShare share,
+      ReadClusterShare(args, host, args.options.port, args.options.threads, !args.etcd.empty()));
+  redis::Cluster cluster(args.cluster, args.options.threads, host, share.slots);
   args.options.cluster = &cluster;
   kv::KvStoreOptions store;
   store.designs = &designs;
@@ -318,8 +336,11 @@ absl::Status RunKv(KvArgs args) {
   PULSE_ASSIGN_OR_RETURN(
       auto registration,
       Register(args, cluster, udp == nullptr ? std::vector<uint16_t>() : udp->ports()));
+  if (!share.members.empty()) cluster.SetMembers(share.members);
+  PULSE_ASSIGN_OR_RETURN(auto members, WatchMembers(args, &cluster));
   stop.Wait();
   std::fprintf(stderr, "pulse kv: stopping\n");
+  members.reset();       // whose cluster is about to lose this process
   registration.reset();  // before clients are turned away
   metrics.reset();       // it asks the server
   {
@@ -369,11 +390,7 @@ void AddKvCommand(CLI::App& app) {
       ->capture_default_str();
   cmd->add_option("--agent-cpus", args->agent_cpus,
                   "CPUs of the agent, for the designs that have one");
-  cmd->add_flag("--cluster", args->cluster,
-                "each thread is a node of a Redis Cluster: it has a part of the slots, and a TCP\n"
-                "port, the first --port and the others those that follow");
-  cmd->add_option("--announce-host", args->announce_host,
-                  "where clients are told to find this server (default: --bind)");
+  AddClusterOptions(cmd, args.get());
   cmd->add_option("--etcd", args->etcd,
                   "register the server's endpoints in etcd, as http://HOST:PORT, by its JSON\n"
                   "gateway (version 3)");

@@ -97,6 +97,10 @@ class Connection {
   // A part of an answer (copied); the ticket stays to be answered, with what follows. False: this
   // kind of connection has no such answers.
   virtual bool ReplyPart(Ticket ticket, std::string_view bytes) { return false; }
+  // Bytes (copied) that answer no request, behind the answers that were given so far; not while a
+  // ticket is answered in parts. False, also for no bytes: this kind of connection has no such
+  // messages.
+  virtual bool Push(std::string_view bytes) { return false; }
   // The client gets what was answered before, then `last_words`, then the end of the stream.
   // Called within OnRequest, it comes in that request's place: those before it are still waited
   // for (no longer than for a slow client). Called elsewhere, what has no answer yet is dropped.
@@ -139,8 +143,9 @@ class Flow {
 
   // At the end of a turn of the loop in which something happened to the connection, and unsent() is
   // at most half of the director's connection_bytes: a flow that holds replies back for want of
-  // room goes on.
+  // room goes on. Where no ticket is open, only of a flow that waits for it.
   virtual void OnRoom() {}
+  virtual bool waits_for_room() const { return false; }
 
   // The client has ended its side, and all that it sent was given. It is answered still, unless the
   // flow closes the connection now.

@@ -274,6 +274,15 @@ bool ProxyClient::ReplyPart(Ticket ticket, std::string_view bytes) {
   return true;
 }
 
+bool ProxyClient::Push(std::string_view bytes) {
+  if (!bytes.empty() && state_ == State::kOpen) {
+    Emit(bytes);
+    active_at_ = loop_->now();
+    Stirred();
+  }
+  return true;
+}
+
 Ticket ProxyClient::AnotherTicket() {
   if (current_ == 0) return 0;
   slots_.push_back({});
@@ -455,7 +464,10 @@ void ProxyClient::EndTurn() {
   TellLost();
   if (state_ == State::kDead) return;
   stream_->Flush();
-  if (!slots_.empty() && Output() <= loop_->limits().connection_bytes / 2) flow_->OnRoom();
+  if ((!slots_.empty() || flow_->waits_for_room()) &&
+      Output() <= loop_->limits().connection_bytes / 2) {
+    flow_->OnRoom();
+  }
   if (state_ != State::kDead) Progress();
   if (state_ == State::kDead) return;
   // What was sent at once has made room that no event will tell of.

@@ -33,6 +33,7 @@ class ProxyClient final : public Client, public Connection, private StreamEvents
   void Reply(Ticket ticket, std::string_view bytes) override;
   void Reply(Ticket ticket, Buffer bytes) override;
   bool ReplyPart(Ticket ticket, std::string_view bytes) override;
+  bool Push(std::string_view bytes) override;
   void Close(std::string_view last_words) override;
   Ticket AnotherTicket() override;
   std::shared_ptr<Remote> remote() override;

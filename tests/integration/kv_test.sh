@@ -64,7 +64,26 @@ wait "$load" || fail "the load fails" "$SCRATCH/load.log"
 kill "$SERVER"
 wait "$SERVER" || fail "the server does not end well" "$SERVER_LOG"
 
-# 5. One that starts with a thread of the host, and ends.
+# 5. CLIENT, ACL LOG, MEMORY and others, beside redis-server's.
+if command -v redis-server >/dev/null; then
+  reference=$(/usr/bin/python3 -c 'import socket
+print(socket.create_server(("127.0.0.1", 0)).getsockname()[1])')
+  start "$SCRATCH/redis-server.log" redis-server --port "$reference" --bind 127.0.0.1 --save '' \
+    --dir "$SCRATCH"
+  await 60 redis-cli -p "$reference" ping >/dev/null ||
+    fail "redis-server does not start" "$SCRATCH/redis-server.log"
+  start_server kv beside --memory 96M --threads 2 --cpus "$cpus" --agent-cpus "$cpus"
+  for design in cpu lat; do
+    says "design $design" OK redis-cli -p "$PORT" config set design "$design"
+    run_ok "beside-$design" 120 /usr/bin/python3 "$here/kv_client_commands.py" "$PORT" "$reference"
+  done
+  kill "$SERVER"
+  wait "$SERVER" || fail "the server does not end well" "$SERVER_LOG"
+else
+  skip_part "no comparison of CLIENT's replies: redis-server is not installed"
+fi
+
+# 6. One that starts with a thread of the host, and ends.
 start_server kv lat --memory 64M --cpus "$cpus" --agent-cpus "$cpus" --design lat
 says lat OK redis-cli -p "$PORT" set a 1
 # pulse top beside it, while clients are at work: where its CPU time goes.
@@ -94,7 +113,7 @@ kill "$SERVER"
 wait "$SERVER" || fail "the server does not end well" "$SERVER_LOG"
 grep -q stopping "$SERVER_LOG" || fail "the server says nothing of its end" "$SERVER_LOG"
 
-# 6. A password keeps memcached's clients, who cannot give one, out.
+# 7. A password keeps memcached's clients, who cannot give one, out.
 echo secret >"$SCRATCH/password"
 start_server kv password --memory 64M --requirepass "$SCRATCH/password"
 memcached 'NOAUTH' 'get greeting'
@@ -107,7 +126,7 @@ wait "$SERVER" || fail "the server does not end well" "$SERVER_LOG"
 expect_error top-nobody 'no server at 127.0.0.1:9;;pulse kv' "$PULSE" top --once --kv 127.0.0.1:9
 expect_error top-nonsense 'nonsense' "$PULSE" top --once --kv nonsense
 
-# 7. A crowd of clients that are idle, slow or half through.
+# 8. A crowd of clients that are idle, slow or half through.
 ulimit -n 16384 2>/dev/null || ulimit -n "$(ulimit -Hn)"
 start_server kv crowd --memory 256M --max-value 1M --threads 2 --cpus "$cpus" --agent-cpus "$cpus"
 timeout 250 /usr/bin/python3 "$here/kv_crowd.py" "$PORT" $((1 << 20)) $((256 << 20)) \
@@ -116,7 +135,7 @@ note "$(tail -n 1 "$SCRATCH/crowd.log")"
 kill "$SERVER"
 await 60 is_gone "$SERVER" || fail "the server does not end with a crowd of clients" "$SERVER_LOG"
 
-# 8. Programs that share memory with it have the same keys; it knows no passwords.
+# 9. Programs that share memory with it have the same keys; it knows no passwords.
 shm="$SOCKET_DIR/kv.shm"
 example=("$(dirname "$PULSE")/kv_client_example" "$shm")
 expect_error shm-nobody 'pulse kv --shm' "${example[@]}"
@@ -147,7 +166,7 @@ wait "$SERVER" || fail "the server does not end well" "$SERVER_LOG"
 await 60 is_gone "$loop" || fail "a client hangs" "$SCRATCH/example.log"
 [[ ! -e "$shm" ]] || fail "the socket's file is still there"
 
-# 9. A memory file: what clients were told of is there, after a kill and after an end.
+# 10. A memory file: what clients were told of is there, after a kill and after an end.
 expect_error kv-file-disk 'tmpfs' "$PULSE" kv --port 0 --memory-file "$SCRATCH/memory"
 file=/dev/shm/pulse-kv-test-$$
 if ! : 2>/dev/null >"$file" || [[ "$(stat -f -c %T "$file")" != tmpfs ]]; then

@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -248,6 +250,105 @@ TEST_F(KvClusterTest, Designs_WithThreadsOfTheHost_KeepEachNodesKeys) {
     }
     EXPECT_EQ(Ask(0, "DBSIZE"), ":25\r\n");
   }
+}
+
+// One process of two: the second half of the slots is another one's.
+class KvSpreadClusterTest : public KvClusterTest {
+ protected:
+  void OpenHalf() {
+    cluster_ = std::make_unique<redis::Cluster>(true, 2, "127.0.0.1", redis::SlotRange{0, 8191});
+    Open(2);
+    for (const auto& node : cluster_->nodes()) clients_.emplace_back(node.port);
+  }
+  void TellOf(redis::Cluster::State state) {
+    redis::Cluster::Members members;
+    for (const auto& node : cluster_->nodes()) members.push_back({node, "127.0.0.1"});
+    redis::Cluster::Member other;
+    other.id = redis::NodeIdOf("far", 7000);
+    other.host = "far";
+    other.port = 7000;
+    other.first_slot = 8192;
+    other.last_slot = 16383;
+    other.state = state;
+    members.push_back(other);
+    cluster_->SetMembers(members);
+  }
+  // "foo" is of slot 12182, and "b" of 3300, which is node 0's.
+};
+
+TEST_F(KvSpreadClusterTest, KeysOfAnotherProcess_AreRedirectedOrDownAndOwnOnesServed) {
+  OpenHalf();
+  EXPECT_EQ(Ask(0, "GET foo"), "-CLUSTERDOWN Hash slot not served\r\n");
+  EXPECT_THAT(Ask(0, "CLUSTER INFO"),
+              AllOf(HasSubstr("cluster_state:fail\r\n"), HasSubstr("cluster_slots_ok:8192\r\n")));
+  TellOf(redis::Cluster::State::kServes);
+  EXPECT_EQ(Ask(0, "GET foo"), "-MOVED 12182 far:7000\r\n");
+  EXPECT_EQ(AskAll(1, {"MULTI", "SET foo 1", "EXEC"}),
+            "+OK\r\n-MOVED 12182 far:7000\r\n"
+            "-EXECABORT Transaction discarded because of previous errors.\r\n");
+  EXPECT_EQ(Ask(0, "SET b 1"), "+OK\r\n");
+  EXPECT_EQ(Ask(1, "SET b 1"), absl::StrCat("-MOVED 3300 ", cluster_->AddressOf(0), "\r\n"));
+  EXPECT_THAT(Ask(0, "CLUSTER INFO"),
+              AllOf(HasSubstr("cluster_state:ok\r\n"), HasSubstr("cluster_size:3\r\n")));
+  EXPECT_THAT(
+      redis::PlainReply(Ask(1, "CLUSTER SLOTS")),
+      AllOf(StartsWith("*3 *3 :0 :4095 "), HasSubstr("*3 :8192 :16383 *4 $3 far :7000 $40 ")));
+  EXPECT_EQ(Ask(0, "CLUSTER REPLICAS " + redis::NodeIdOf("far", 7000)), "*0\r\n");
+  EXPECT_EQ(Ask(0, "CLUSTER COUNTKEYSINSLOT 12182"), ":0\r\n");
+
+  TellOf(redis::Cluster::State::kFailed);
+  EXPECT_EQ(Ask(0, "GET foo"), "-CLUSTERDOWN Hash slot not served\r\n");
+  EXPECT_EQ(Ask(0, "GET b"), "$1\r\n1\r\n");
+  EXPECT_THAT(Ask(0, "CLUSTER INFO"),
+              AllOf(HasSubstr("cluster_state:fail\r\n"), HasSubstr("cluster_slots_fail:8192\r\n")));
+  EXPECT_THAT(Ask(0, "CLUSTER NODES"),
+              HasSubstr("far:7000@0 master,fail - 0 0 3 disconnected 8192-16383\n"));
+  EXPECT_THAT(redis::PlainReply(Ask(0, "CLUSTER SLOTS")),
+              AllOf(StartsWith("*3 "), HasSubstr(":8192 :16383 *4 $3 far ")));
+  EXPECT_THAT(Ask(0, "CLUSTER SHARDS"), HasSubstr("$4\r\nfail\r\n"));
+}
+
+TEST_F(KvSpreadClusterTest, Pipeline_WhileSlotsComeAndGo_IsAnsweredInOrder) {
+  OpenHalf();
+  std::atomic<bool> done{false};
+  std::thread changes([&] {
+    while (!done) {
+      TellOf(redis::Cluster::State::kServes);
+      TellOf(redis::Cluster::State::kFailed);
+    }
+  });
+  for (int round = 0; round < 200; ++round) {
+    std::string requests;
+    for (int i = 0; i < 20; ++i) {
+      absl::StrAppend(&requests, "SET b ", i, "\r\nGET foo\r\nGET b\r\n");
+    }
+    clients_[0].Send(requests);
+    for (int i = 0; i < 20; ++i) {
+      ASSERT_EQ(clients_[0].Receive(), "+OK\r\n");
+      ASSERT_THAT(clients_[0].Receive(),
+                  testing::AnyOf(StartsWith("-MOVED 12182 far:7000"), StartsWith("-CLUSTERDOWN ")));
+      const std::string value = std::to_string(i);
+      ASSERT_EQ(clients_[0].Receive(), absl::StrCat("$", value.size(), "\r\n", value, "\r\n"));
+    }
+  }
+  done = true;
+  changes.join();
+}
+
+TEST_F(KvSpreadClusterTest, OwnSlots_ThatAnotherProcessHas_AreRedirected) {
+  OpenHalf();
+  EXPECT_EQ(Ask(0, "SET b 1"), "+OK\r\n");
+  auto members = *cluster_->members();
+  redis::Cluster::Member older = members[0];
+  older.id = redis::NodeIdOf("older", 1);
+  older.host = "older";
+  older.port = 1;
+  members[0].state = redis::Cluster::State::kSuperseded;
+  members.push_back(older);
+  cluster_->SetMembers(members);
+  EXPECT_EQ(Ask(0, "GET b"), "-MOVED 3300 older:1\r\n");
+  EXPECT_THAT(Ask(0, "CLUSTER NODES"), HasSubstr("myself,master - 0 0 1 connected\n"));
+  EXPECT_THAT(redis::PlainReply(Ask(0, "CLUSTER SHARDS")), StartsWith("*3 *4 $5 slots *0 "));
 }
 
 TEST_F(KvClusterTest, ClusterCommands_NotInClusterMode_SaySo) {

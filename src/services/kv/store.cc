@@ -105,8 +105,11 @@ absl::StatusOr<std::unique_ptr<KvStore>> KvStore::Open(const KvStoreOptions& opt
                                                    " partitions"));
   }
   if (!options.memory_file.empty()) {
-    PULSE_ASSIGN_OR_RETURN(store->file_, StoreFile::Open(options.memory_file, options.memory_bytes,
-                                                         partitions, store->in_cluster()));
+    const redis::SlotRange slots =
+        store->in_cluster() ? options.cluster->slots() : redis::SlotRange();
+    PULSE_ASSIGN_OR_RETURN(store->file_,
+                           StoreFile::Open(options.memory_file, options.memory_bytes, partitions,
+                                           store->in_cluster() ? &slots : nullptr));
     store->last_cas_ = &store->file_->last_cas();
   }
   PULSE_RETURN_IF_ERROR(store->OpenPartitions(one));

@@ -22,11 +22,18 @@ constexpr uint64_t kMagic = 0x31564b4553'4c5550;  // "PULSEKV1"
 constexpr uint64_t kBeingMade = kMagic - 1;
 constexpr uint64_t kVersion = 2;  // of what lies where, and means what
 
+// Without a cluster, and with all slots, as it was before clusters had several processes.
+uint64_t DivisionBy(const redis::SlotRange* slots) {
+  if (slots == nullptr) return 0;
+  return 1 | static_cast<uint64_t>(slots->first) << 16 |
+         static_cast<uint64_t>(redis::kSlots - 1 - slots->last) << 32;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<StoreFile>> StoreFile::Open(const std::string& path,
                                                            uint64_t memory_bytes, int partitions,
-                                                           bool by_slot) {
+                                                           const redis::SlotRange* slots) {
   UniqueFd fd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
   if (!fd.valid()) return ErrnoError(errno, "opening", path);
   std::unique_ptr<StoreFile> file(new StoreFile(std::move(fd), path));
@@ -37,7 +44,7 @@ absl::StatusOr<std::unique_ptr<StoreFile>> StoreFile::Open(const std::string& pa
   mine.layout = Partition::FileLayout();
   mine.memory_bytes = memory_bytes;
   mine.partitions = static_cast<uint64_t>(partitions);
-  mine.by_slot = by_slot ? 1 : 0;
+  mine.by_slot = DivisionBy(slots);
   mine.hash_seed = HashSeed();
   file->partition_bytes_ = Partition::FileBytes(memory_bytes / static_cast<uint64_t>(partitions));
   PULSE_RETURN_IF_ERROR(file->Map(mine));
@@ -95,9 +102,12 @@ absl::Status StoreFile::Map(const Header& mine) {
   }
   if (existed_ && there.by_slot != mine.by_slot) {
     return absl::FailedPreconditionError(absl::StrCat(
-        path_, ": it was made ", there.by_slot != 0 ? "with" : "without",
-        " --cluster, and its keys are divided accordingly; start the same way, or remove it to "
-        "start without its keys"));
+        path_, ": it was made ",
+        there.by_slot == 0  ? "without --cluster"
+        : mine.by_slot == 0 ? "with --cluster"
+                            : "for other slots of the cluster",
+        ", and its keys are divided accordingly; start the same way, or remove it to start "
+        "without its keys"));
   }
   const uint64_t has = static_cast<uint64_t>(facts.st_blocks) * 512;
   const uint64_t room =

@@ -20,17 +20,19 @@
 #include "absl/status/statusor.h"
 #include "base/unique_fd.h"
 #include "services/kv/core/memory.h"
+#include "services/redis/cluster.h"
 
 namespace pulse::kv {
 
 class StoreFile {
  public:
-  // `memory_bytes` of all partitions. `by_slot`: keys belong to a partition by their slot, as in
-  // cluster mode, and not by their hash. Sets the hash's seed to the file's, so it is to be called
-  // before any key is hashed; one store of a process can have a file of other seed.
+  // `memory_bytes` of all partitions. `slots`: keys belong to a partition by their slot, of which
+  // the process has these, as in cluster mode; null: by their hash. Sets the hash's seed to the
+  // file's, so it is to be called before any key is hashed; one store of a process can have a file
+  // of other seed.
   static absl::StatusOr<std::unique_ptr<StoreFile>> Open(const std::string& path,
                                                          uint64_t memory_bytes, int partitions,
-                                                         bool by_slot);
+                                                         const redis::SlotRange* slots);
   ~StoreFile();
   StoreFile(const StoreFile&) = delete;
   StoreFile& operator=(const StoreFile&) = delete;
@@ -51,7 +53,8 @@ class StoreFile {
     uint64_t layout;  // sizes of what lies in it
     uint64_t memory_bytes;
     uint64_t partitions;
-    uint64_t by_slot;
+    uint64_t
+        by_slot;  // 0: by hash; else 1, the first slot << 16, and how many follow the last << 32
     uint64_t hash_seed;
     std::atomic<uint64_t> last_cas;
   };

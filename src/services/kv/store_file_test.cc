@@ -145,6 +145,9 @@ TEST_F(StoreFileTest, Cluster_NextStore_GoesOnWithKeysOfTheirSlots) {
   }
   options_.cluster = nullptr;
   EXPECT_THAT(WhyNot(), HasSubstr("with --cluster"));
+  const redis::Cluster half(true, 2, "host", redis::SlotRange{0, 8191});
+  options_.cluster = &half;
+  EXPECT_THAT(WhyNot(), HasSubstr("other slots"));
 }
 
 TEST_F(StoreFileTest, TooLittleRoom_IsRefused) {

@@ -1,8 +1,11 @@
 // ACL: who may do what. Users are those that the server was started with, and stay so.
+#include <algorithm>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/clock.h"
 #include "services/redis/cluster.h"
 #include "services/redis/executor.h"
 #include "services/redis/handlers.h"
@@ -13,6 +16,7 @@ namespace {
 
 constexpr int64_t kMostBits = 4096;
 constexpr int64_t kDefaultBits = 256;
+constexpr int64_t kShownDenials = 10;
 
 void ReplyList(const std::vector<std::string>& texts, ReplyWriter* reply) {
   reply->Array(texts.size());
@@ -112,6 +116,35 @@ void DryRun(const net::Users& users, const Arguments& args, ReplyWriter* reply) 
                            AbslOf(command->name), "' command"));
 }
 
+void ShowLog(AclLog* log, const Arguments& args, ReplyWriter* reply) {
+  int64_t count = kShownDenials;
+  if (args.size() == 3) {
+    if (EqualsIgnoringCase(args[2], "reset")) {
+      log->Clear();
+      return reply->Ok();
+    }
+    if (!ParseInteger(args[2], &count)) return reply->Error(kNotAnInteger);
+  }
+  const int64_t now_ms = WallMillis();
+  const auto entries = log->Newest(static_cast<size_t>(std::max<int64_t>(count, 0)));
+  reply->Array(entries.size());
+  for (const AclLog::Entry& entry : entries) {
+    const auto field = [&](std::string_view name, std::string_view value) {
+      reply->Bulk(name);
+      reply->Bulk(value);
+    };
+    reply->Map(7);
+    reply->Bulk("count");
+    reply->Integer(entry.count);
+    field("reason", entry.reason == AclLog::Reason::kAuth ? "auth" : "command");
+    field("context", entry.in_multi ? "multi" : "toplevel");
+    field("object", entry.object);
+    field("username", entry.user);
+    field("age-seconds", absl::StrFormat("%.3f", static_cast<double>(now_ms - entry.at_ms) / 1e3));
+    field("client-info", entry.client);
+  }
+}
+
 }  // namespace
 
 void Executor::Acl(Session* session, const Arguments& args, ReplyWriter* reply) {
@@ -135,6 +168,8 @@ void Executor::Acl(Session* session, const Arguments& args, ReplyWriter* reply) 
       texts.push_back(is("list") ? LineOf(user) : name);
     }
     ReplyList(texts, reply);
+  } else if (is("log") && more <= 1) {
+    ShowLog(&facts_->acl_log, args, reply);
   } else if (is("getuser") && more == 1) {
     ShowUser(facts_->users, args[2], reply);
   } else if (is("dryrun") && more >= 2) {

@@ -1,6 +1,7 @@
 // CLIENT: who is connected, what they are called, and their end.
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "services/redis/executor.h"
@@ -9,19 +10,16 @@
 namespace pulse::redis {
 namespace {
 
-constexpr std::string_view kClientCommands[] = {"getname", "getredir", "id",       "info",
-                                                "kill",    "list",     "no-evict", "no-touch",
-                                                "setinfo", "setname",  "unblock"};
+constexpr std::string_view kClientCommands[] = {
+    "caching", "getname",  "getredir",     "id",      "info",   "kill",
+    "list",    "no-evict", "no-touch",     "pause",   "reply",  "setinfo",
+    "setname", "tracking", "trackinginfo", "unblock", "unpause"};
 
-// Client libraries want all of the fields; -1 is what is not counted here.
 std::string Line(const ClientFacts& facts, int64_t now_ms) {
-  return absl::StrCat("id=", facts.id, " addr=", facts.peer, " fd=-1 name=", facts.name,
-                      " age=", (now_ms - facts.since_ms) / 1000,
-                      " idle=-1 flags=N db=0 sub=0 psub=0 multi=-1 qbuf=-1 qbuf-free=-1 "
-                      "argv-mem=-1 obl=-1 oll=-1 omem=-1 tot-mem=-1 events=r user=",
-                      facts.user, " lib-name=", facts.library, " lib-ver=", facts.library_version,
-                      " resp=", facts.protocol, "\n");
+  return ClientLine(facts, now_ms) + "\n";
 }
+
+constexpr size_t kMostPrefixes = 256;  // of one client
 
 // What CLIENT KILL asks for; all of it must hold.
 struct Victims {
@@ -100,7 +98,208 @@ void ClientUnblock(const Arguments& args, ReplyWriter* reply) {
   reply->Integer(0);  // no command blocks
 }
 
+bool ConcernsOthers(std::string_view sub) {
+  return EqualsIgnoringCase(sub, "list") || EqualsIgnoringCase(sub, "kill") ||
+         EqualsIgnoringCase(sub, "pause") || EqualsIgnoringCase(sub, "unpause");
+}
+
+// One that begins with the other, either way.
+std::optional<std::string> OverlapOf(const std::vector<std::string>& prefixes,
+                                     std::string_view other) {
+  for (const std::string& prefix : prefixes) {
+    if (prefix.starts_with(other) || other.starts_with(prefix)) return prefix;
+  }
+  return std::nullopt;
+}
+
+// Options of CLIENT TRACKING, behind ON or OFF. Empty, or an error.
+std::string ReadTracking(const Arguments& args, TrackingOptions* options) {
+  for (size_t i = 3; i < args.size(); ++i) {
+    const std::string_view option = args[i];
+    const bool more = i + 1 < args.size();
+    if (EqualsIgnoringCase(option, "bcast")) {
+      options->broadcast = true;
+    } else if (EqualsIgnoringCase(option, "optin")) {
+      options->opt_in = true;
+    } else if (EqualsIgnoringCase(option, "optout")) {
+      options->opt_out = true;
+    } else if (EqualsIgnoringCase(option, "noloop")) {
+      options->no_loop = true;
+    } else if (EqualsIgnoringCase(option, "prefix") && more) {
+      options->prefixes.emplace_back(args[++i]);
+    } else if (EqualsIgnoringCase(option, "redirect") && more) {
+      return "ERR REDIRECT is not served, as it needs publish/subscribe; use HELLO 3, and the "
+             "messages come on the same connection";
+    } else {
+      return std::string(kSyntaxError);
+    }
+  }
+  return "";
+}
+
+// Whether they go together, and with what the client has now. Empty, or an error.
+std::string CheckTracking(const Told* before, const TrackingOptions& options) {
+  if (!options.broadcast && !options.prefixes.empty()) {
+    return "ERR PREFIX option requires BCAST mode to be enabled";
+  }
+  if (before != nullptr && before->options().broadcast != options.broadcast) {
+    return "ERR You can't switch BCAST mode on/off before disabling tracking for this client, and "
+           "then re-enabling it with a different mode.";
+  }
+  if (options.broadcast && (options.opt_in || options.opt_out)) {
+    return "ERR OPTIN and OPTOUT are not compatible with BCAST";
+  }
+  if (options.opt_in && options.opt_out) {
+    return "ERR You can't specify both OPTIN mode and OPTOUT mode";
+  }
+  if (before != nullptr && ((before->options().opt_in && options.opt_out) ||
+                            (before->options().opt_out && options.opt_in))) {
+    return "ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and "
+           "then re-enabling it with a different mode.";
+  }
+  constexpr absl::string_view kOverlap = "'. Prefixes for a single client must not overlap.";
+  for (size_t i = 0; i < options.prefixes.size(); ++i) {
+    const std::string& prefix = options.prefixes[i];
+    if (before != nullptr) {
+      if (const auto other = OverlapOf(before->options().prefixes, prefix)) {
+        return absl::StrCat("ERR Prefix '", prefix, "' overlaps with an existing prefix '", *other,
+                            kOverlap);
+      }
+    }
+    const std::vector<std::string> rest(options.prefixes.begin() + static_cast<ptrdiff_t>(i) + 1,
+                                        options.prefixes.end());
+    if (const auto other = OverlapOf(rest, prefix)) {
+      return absl::StrCat("ERR Prefix '", prefix, "' overlaps with another provided prefix '",
+                          *other, kOverlap);
+    }
+  }
+  return "";
+}
+
+void TrackingInfo(const Session& session, ReplyWriter* reply) {
+  std::vector<std::string_view> flags;
+  if (session.told == nullptr) {
+    flags = {"off"};
+  } else {
+    const TrackingOptions& options = session.told->options();
+    flags = {"on"};
+    if (options.broadcast) flags.push_back("bcast");
+    if (options.opt_in) flags.push_back("optin");
+    if (options.opt_in && session.caching == Session::Caching::kYes) flags.push_back("caching-yes");
+    if (options.opt_out) flags.push_back("optout");
+    if (options.opt_out && session.caching == Session::Caching::kNo) flags.push_back("caching-no");
+    if (options.no_loop) flags.push_back("noloop");
+  }
+  reply->Map(3);
+  reply->Bulk("flags");
+  reply->Set(flags.size());
+  for (const std::string_view flag : flags) reply->Bulk(flag);
+  reply->Bulk("redirect");
+  reply->Integer(session.told == nullptr ? -1 : 0);
+  reply->Bulk("prefixes");
+  reply->Array(session.told == nullptr ? 0 : session.told->options().prefixes.size());
+  if (session.told == nullptr) return;
+  for (const std::string& prefix : session.told->options().prefixes) reply->Bulk(prefix);
+}
+
+void SetCaching(Session* session, std::string_view word, ReplyWriter* reply) {
+  const TrackingOptions* options = session->told == nullptr ? nullptr : &session->told->options();
+  if (options == nullptr || (!options->opt_in && !options->opt_out)) {
+    return reply->Error(
+        "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or "
+        "OPTOUT mode enabled");
+  }
+  if (EqualsIgnoringCase(word, "yes")) {
+    if (!options->opt_in) {
+      return reply->Error(
+          "ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode.");
+    }
+    session->caching = Session::Caching::kYes;
+  } else if (EqualsIgnoringCase(word, "no")) {
+    if (!options->opt_out) {
+      return reply->Error(
+          "ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.");
+    }
+    session->caching = Session::Caching::kNo;
+  } else {
+    return reply->Error(kSyntaxError);
+  }
+  reply->Ok();
+}
+
+void SetReplies(Session* session, std::string_view word, ReplyWriter* reply) {
+  if (session->private_listener) {
+    return reply->Error("ERR the agent in front of this server waits for each reply");
+  }
+  if (EqualsIgnoringCase(word, "on")) {
+    session->replies_off = false;
+    session->skip_replies = 0;
+    reply->Ok();
+  } else if (EqualsIgnoringCase(word, "off")) {
+    session->replies_off = true;
+  } else if (EqualsIgnoringCase(word, "skip")) {
+    if (!session->replies_off) session->skip_replies = 2;  // this one has none
+  } else {
+    reply->Error(kSyntaxError);
+  }
+}
+
 }  // namespace
+
+void Executor::ClientTracking(Session* session, const Arguments& args, ReplyWriter* reply) {
+  TrackingOptions options;
+  if (const std::string error = ReadTracking(args, &options); !error.empty()) {
+    return reply->Error(error);
+  }
+  if (EqualsIgnoringCase(args[2], "off")) {
+    session->StopTracking();
+    facts_->clients.Set(session->facts);
+    return reply->Ok();
+  }
+  if (!EqualsIgnoringCase(args[2], "on")) return reply->Error(kSyntaxError);
+  if (const std::string error = CheckTracking(session->told.get(), options); !error.empty()) {
+    return reply->Error(error);
+  }
+  if (session->notify == nullptr) {
+    return reply->Error(
+        "ERR tracking is not served to clients of an agent, which takes no message "
+        "that is not a reply");
+  }
+  if (session->told != nullptr) {
+    const auto& had = session->told->options().prefixes;
+    options.prefixes.insert(options.prefixes.begin(), had.begin(), had.end());
+  }
+  // All keys have the empty one.
+  if (options.broadcast && options.prefixes.empty()) options.prefixes.emplace_back();
+  if (options.prefixes.size() > kMostPrefixes) {
+    return reply->Error(absl::StrCat("ERR more than ", kMostPrefixes, " prefixes"));
+  }
+  session->tracking = &facts_->tracking;
+  session->told = std::make_shared<Told>(session->facts.id, std::move(options), session->notify);
+  session->facts.tracking = true;
+  facts_->tracking.Start(session->told);
+  facts_->clients.Set(session->facts);
+  reply->Ok();
+}
+
+void Executor::ClientPause(const Session& session, const Arguments& args, ReplyWriter* reply) {
+  int64_t ms = 0;
+  const bool writes = args.size() == 4 && EqualsIgnoringCase(args[3], "write");
+  if (args.size() == 4 && !writes && !EqualsIgnoringCase(args[3], "all")) {
+    return reply->Error("ERR CLIENT PAUSE mode must be WRITE or ALL");
+  }
+  if (!ParseInteger(args[2], &ms)) {
+    return reply->Error("ERR timeout is not an integer or out of range");
+  }
+  if (ms < 0) return reply->Error("ERR timeout is negative");
+  if (session.private_listener && !writes) {
+    return reply->Error(
+        "ERR the agent in front of this server answers reads by itself; only writes "
+        "can be held, by CLIENT PAUSE WRITE");
+  }
+  facts_->pause.Begin(ms, writes);
+  reply->Ok();
+}
 
 Executor::Stop Executor::Client(Session* session, const Arguments& args, ReplyWriter* reply) {
   const std::string_view sub = args[1];
@@ -137,9 +336,9 @@ Executor::Stop Executor::Client(Session* session, const Arguments& args, ReplyWr
     reply->Ok();
   } else if (EqualsIgnoringCase(sub, "info") && more == 0) {
     reply->Verbatim(Line(session->facts, store_->now_ms()));
-  } else if ((EqualsIgnoringCase(sub, "list") || EqualsIgnoringCase(sub, "kill")) &&
-             !session->user->may_admin) {
-    // They concern others.
+  } else if (ConcernsOthers(sub) && !session->user->may_admin) {
+    NoteDenied(*session, AclLog::Reason::kCommand, absl::StrCat("client|", AbslOf(sub)),
+               session->user->name);
     reply->Error(absl::StrCat("NOPERM User ", session->user->name,
                               " has no permissions to run the 'client|", AbslOf(sub), "' command"));
   } else if (EqualsIgnoringCase(sub, "list")) {
@@ -149,7 +348,20 @@ Executor::Stop Executor::Client(Session* session, const Arguments& args, ReplyWr
   } else if (EqualsIgnoringCase(sub, "unblock") && (more == 1 || more == 2)) {
     ClientUnblock(args, reply);
   } else if (EqualsIgnoringCase(sub, "getredir") && more == 0) {
-    reply->Integer(-1);  // nothing is tracked
+    reply->Integer(session->told != nullptr ? 0 : -1);  // none of another client's
+  } else if (EqualsIgnoringCase(sub, "tracking") && more > 0) {
+    ClientTracking(session, args, reply);
+  } else if (EqualsIgnoringCase(sub, "trackinginfo") && more == 0) {
+    TrackingInfo(*session, reply);
+  } else if (EqualsIgnoringCase(sub, "caching") && more == 1) {
+    SetCaching(session, args[2], reply);
+  } else if (EqualsIgnoringCase(sub, "pause") && (more == 1 || more == 2)) {
+    ClientPause(*session, args, reply);
+  } else if (EqualsIgnoringCase(sub, "unpause") && more == 0) {
+    facts_->pause.End();
+    reply->Ok();
+  } else if (EqualsIgnoringCase(sub, "reply") && more == 1) {
+    SetReplies(session, args[2], reply);
   } else if ((EqualsIgnoringCase(sub, "no-evict") || EqualsIgnoringCase(sub, "no-touch")) &&
              more == 1) {
     if (EqualsIgnoringCase(args[2], "on") || EqualsIgnoringCase(args[2], "off")) {

@@ -1,7 +1,9 @@
 #include "services/redis/cluster.h"
 
+#include <openssl/evp.h>
 #include <sys/random.h>
 
+#include <algorithm>
 #include <array>
 #include <exception>
 #include <utility>
@@ -43,6 +45,18 @@ uint16_t Crc16(std::string_view text) {
   return crc;
 }
 
+constexpr size_t kIdBytes = 20;
+
+std::string Hex(std::string_view bytes) {
+  std::string hex;
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    hex.push_back("0123456789abcdef"[byte >> 4]);
+    hex.push_back("0123456789abcdef"[byte & 15]);
+  }
+  return hex;
+}
+
 }  // namespace
 
 int SlotOf(std::string_view key) {
@@ -55,37 +69,92 @@ int SlotOf(std::string_view key) {
   return Crc16(key) % kSlots;
 }
 
+SlotRange SlotRange::Piece(int index, int count) const {
+  // The first slot that rounding down gives to the piece.
+  const auto begin = [this, count](int piece) {
+    return first + (piece * size() + count - 1) / count;
+  };
+  return {begin(index), begin(index + 1) - 1};
+}
+
 std::string RandomHex(size_t bytes) {
   std::string random(bytes, '\0');
   if (getrandom(random.data(), bytes, 0) != static_cast<ssize_t>(bytes)) {
     std::terminate();  // cannot fail so early
   }
-  std::string hex;
-  for (const char c : random) {
-    const auto byte = static_cast<unsigned char>(c);
-    hex.push_back("0123456789abcdef"[byte >> 4]);
-    hex.push_back("0123456789abcdef"[byte & 15]);
-  }
-  return hex;
+  return Hex(random);
 }
 
-Cluster::Cluster(bool enabled, int nodes, std::string host)
-    : enabled_(enabled), host_(std::move(host)) {
+std::string NodeIdOf(std::string_view host, uint16_t port) {
+  const std::string address = absl::StrCat(std::string(host), ":", port);
+  unsigned char digest[EVP_MAX_MD_SIZE];
+  unsigned size = 0;
+  PULSE_CHECK(EVP_Digest(address.data(), address.size(), digest, &size, EVP_sha256(), nullptr) ==
+              1);
+  return Hex({reinterpret_cast<const char*>(digest), kIdBytes});
+}
+
+Cluster::Cluster(bool enabled, int nodes, std::string host, SlotRange slots)
+    : enabled_(enabled), host_(std::move(host)), slots_(slots) {
   const int count = enabled ? nodes : 1;
+  PULSE_CHECK(slots.first >= 0 && slots.last < kSlots && count <= slots.size());
   for (int i = 0; i < count; ++i) {
-    // The first slot whose NodeOf is i.
-    const auto first = [count](int node) { return (node * kSlots + count - 1) / count; };
-    nodes_.push_back({RandomHex(20), 0, first(i), first(i + 1) - 1});
+    const SlotRange piece = slots.Piece(i, count);
+    nodes_.push_back({RandomHex(kIdBytes), 0, piece.first, piece.last});
   }
+  if (!enabled || slots.size() == kSlots) return;
+  owners_ = std::make_unique<std::atomic<int16_t>[]>(kSlots);
+  for (int slot = 0; slot < kSlots; ++slot) owners_[static_cast<size_t>(slot)] = kElsewhere;
 }
 
 void Cluster::Listen(const std::vector<uint16_t>& ports) {
   PULSE_CHECK(ports.size() == nodes_.size());
-  for (size_t i = 0; i < ports.size(); ++i) nodes_[i].port = ports[i];
+  Members members;
+  for (size_t i = 0; i < ports.size(); ++i) {
+    nodes_[i].port = ports[i];
+    if (spread()) nodes_[i].id = NodeIdOf(host_, ports[i]);
+    members.push_back({nodes_[i], host_, State::kServes});
+  }
+  SetMembers(std::move(members));
 }
 
 std::string Cluster::AddressOf(int node) const {
   return absl::StrCat(host_, ":", nodes_[static_cast<size_t>(node)].port);
+}
+
+void Cluster::SetMembers(Members members) {
+  if (spread()) {
+    std::vector<int16_t> owners(kSlots, kElsewhere);
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      for (const Member& member : members) {
+        if (member.id != nodes_[i].id || member.state != State::kServes) continue;
+        std::fill(owners.begin() + member.first_slot, owners.begin() + member.last_slot + 1,
+                  static_cast<int16_t>(i));
+      }
+    }
+    for (size_t slot = 0; slot < owners.size(); ++slot) {
+      owners_[slot].store(owners[slot], std::memory_order_relaxed);
+    }
+  }
+  auto shared = std::make_shared<const Members>(std::move(members));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  members_ = std::move(shared);
+}
+
+std::shared_ptr<const Cluster::Members> Cluster::members() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return members_;
+}
+
+std::string Cluster::OwnerOf(int slot) const {
+  if (!spread()) return AddressOf(NodeOf(slot));
+  const auto all = members();
+  for (const Member& member : *all) {
+    if (member.state == State::kServes && member.slots().Has(slot)) {
+      return absl::StrCat(member.host, ":", member.port);
+    }
+  }
+  return "";
 }
 
 }  // namespace pulse::redis

@@ -1,5 +1,6 @@
 // CLUSTER: what a node tells of itself and the others. What would change a cluster is refused: its
-// nodes are threads, which have their slots for as long as the server runs.
+// nodes are threads, which have their slots for as long as their process runs.
+#include <algorithm>
 #include <iterator>
 #include <string>
 
@@ -21,7 +22,7 @@ constexpr std::string_view kHelp[] = {
     "KEYSLOT <key>",
     "    Return the hash slot for <key>.",
     "LINKS",
-    "    Return the links between nodes: none, as they are threads of one process.",
+    "    Return the links between nodes: none, as they do not talk to each other.",
     "MYID",
     "    Return the node id.",
     "NODES",
@@ -38,24 +39,39 @@ constexpr std::string_view kHelp[] = {
     "    Prints this help.",
 };
 
+using Member = Cluster::Member;
+using State = Cluster::State;
+
 // Epochs tell configurations apart that nodes disagree on. These are as a new cluster has them.
-int EpochOf(int node) { return node + 1; }
+size_t EpochOf(const Cluster::Members& members, std::string_view id) {
+  size_t place = 0;
+  while (place < members.size() && members[place].id != id) ++place;
+  return place + 1;
+}
 
 void Info(Call& call, const ClusterNode& node) {
-  const size_t nodes = node.cluster->nodes().size();
+  const auto members = node.cluster->members();
+  int served = 0;
+  int failed = 0;
+  size_t masters = 0;  // with slots
+  for (const Member& member : *members) {
+    if (member.state == State::kServes) served += member.slots().size();
+    if (member.state == State::kFailed) failed += member.slots().size();
+    masters += member.state != State::kSuperseded ? 1 : 0;
+  }
   std::string text;
   const auto add = [&](absl::string_view name, const absl::AlphaNum& value) {
     absl::StrAppend(&text, name, ":", value, "\r\n");
   };
-  add("cluster_state", "ok");
-  add("cluster_slots_assigned", kSlots);
-  add("cluster_slots_ok", kSlots);
+  add("cluster_state", served == kSlots ? "ok" : "fail");
+  add("cluster_slots_assigned", served + failed);
+  add("cluster_slots_ok", served);
   add("cluster_slots_pfail", 0);
-  add("cluster_slots_fail", 0);
-  add("cluster_known_nodes", nodes);
-  add("cluster_size", nodes);
-  add("cluster_current_epoch", nodes);
-  add("cluster_my_epoch", EpochOf(node.index));
+  add("cluster_slots_fail", failed);
+  add("cluster_known_nodes", members->size());
+  add("cluster_size", masters);
+  add("cluster_current_epoch", members->size());
+  add("cluster_my_epoch", EpochOf(*members, node.self().id));
   add("cluster_stats_messages_sent", 0);
   add("cluster_stats_messages_received", 0);
   add("total_cluster_links_buffer_limit_exceeded", 0);
@@ -63,30 +79,38 @@ void Info(Call& call, const ClusterNode& node) {
 }
 
 void Nodes(Call& call, const ClusterNode& node) {
+  const auto members = node.cluster->members();
   std::string text;
-  for (size_t i = 0; i < node.cluster->nodes().size(); ++i) {
-    const int index = static_cast<int>(i);
-    const Cluster::Node& other = node.cluster->nodes()[i];
+  for (const Member& member : *members) {
+    const bool failed = member.state == State::kFailed;
     // No port of a cluster's bus.
-    absl::StrAppend(&text, other.id, " ", node.cluster->AddressOf(index), "@0 ",
-                    index == node.index ? "myself," : "", "master - 0 0 ", EpochOf(index),
-                    " connected ", other.first_slot);
-    if (other.last_slot > other.first_slot) absl::StrAppend(&text, "-", other.last_slot);
+    absl::StrAppend(&text, member.id, " ", member.host, ":", member.port, "@0 ",
+                    member.id == node.self().id ? "myself," : "", failed ? "master,fail" : "master",
+                    " - 0 0 ", EpochOf(*members, member.id),
+                    failed ? " disconnected" : " connected");
+    if (member.state != State::kSuperseded) absl::StrAppend(&text, " ", member.first_slot);
+    if (member.state != State::kSuperseded && member.last_slot > member.first_slot) {
+      absl::StrAppend(&text, "-", member.last_slot);
+    }
     text += "\n";
   }
   call.reply.Verbatim(text);
 }
 
+// With those that have failed, as in Redis: clients take slots that are missing for a mistake.
 void Slots(Call& call, const ClusterNode& node) {
-  call.reply.Array(node.cluster->nodes().size());
-  for (const Cluster::Node& other : node.cluster->nodes()) {
+  const auto members = node.cluster->members();
+  const auto has_slots = [](const Member& member) { return member.state != State::kSuperseded; };
+  call.reply.Array(static_cast<size_t>(std::count_if(members->begin(), members->end(), has_slots)));
+  for (const Member& member : *members) {
+    if (!has_slots(member)) continue;
     call.reply.Array(3);
-    call.reply.Integer(other.first_slot);
-    call.reply.Integer(other.last_slot);
+    call.reply.Integer(member.first_slot);
+    call.reply.Integer(member.last_slot);
     call.reply.Array(4);
-    call.reply.Bulk(node.cluster->host());
-    call.reply.Integer(other.port);
-    call.reply.Bulk(other.id);
+    call.reply.Bulk(member.host);
+    call.reply.Integer(member.port);
+    call.reply.Bulk(member.id);
     call.reply.Map(0);  // other names of it
   }
 }
@@ -96,25 +120,28 @@ void Shards(Call& call, const ClusterNode& node) {
     call.reply.Bulk(name);
     call.reply.Bulk(value);
   };
-  call.reply.Array(node.cluster->nodes().size());
-  for (const Cluster::Node& other : node.cluster->nodes()) {
+  const auto members = node.cluster->members();
+  call.reply.Array(members->size());
+  for (const Member& member : *members) {
     call.reply.Map(2);
     call.reply.Bulk("slots");
-    call.reply.Array(2);
-    call.reply.Integer(other.first_slot);
-    call.reply.Integer(other.last_slot);
+    call.reply.Array(member.state == State::kSuperseded ? 0 : 2);
+    if (member.state != State::kSuperseded) {
+      call.reply.Integer(member.first_slot);
+      call.reply.Integer(member.last_slot);
+    }
     call.reply.Bulk("nodes");
     call.reply.Array(1);
     call.reply.Map(7);
-    field("id", other.id);
+    field("id", member.id);
     call.reply.Bulk("port");
-    call.reply.Integer(other.port);
-    field("ip", node.cluster->host());
-    field("endpoint", node.cluster->host());
+    call.reply.Integer(member.port);
+    field("ip", member.host);
+    field("endpoint", member.host);
     field("role", "master");
     call.reply.Bulk("replication-offset");
     call.reply.Integer(0);
-    field("health", "online");
+    field("health", member.state == State::kFailed ? "fail" : "online");
   }
 }
 
@@ -138,8 +165,7 @@ void KeysInSlot(Call& call, const ClusterNode& node) {
     return count < most && body.size() <= call.view.limits().max_reply;
   };
   // Another node's keys are not here.
-  if (most > 0 && node.cluster->NodeOf(static_cast<int>(slot)) == node.index &&
-      !call.view.ForEachKey("", use)) {
+  if (most > 0 && node.HasSlot(static_cast<int>(slot)) && !call.view.ForEachKey("", use)) {
     return;
   }
   if (!list) return call.reply.Integer(count);
@@ -149,8 +175,9 @@ void KeysInSlot(Call& call, const ClusterNode& node) {
 }
 
 void Replicas(Call& call, const ClusterNode& node) {
-  for (const Cluster::Node& other : node.cluster->nodes()) {
-    if (other.id == call.args[2]) return call.reply.Array(0);
+  const auto members = node.cluster->members();
+  for (const Member& member : *members) {
+    if (member.id == call.args[2]) return call.reply.Array(0);
   }
   call.reply.Error(absl::StrCat("ERR Unknown node ", AbslOf(call.args[2].substr(0, 128))));
 }
@@ -202,8 +229,8 @@ void ClusterCommand(Call& call) {
   for (const std::string_view refused : kRefused) {
     if (!EqualsIgnoringCase(name, refused)) continue;
     return call.reply.Error(
-        node ? "ERR the nodes of this cluster are threads of one process; their slots are fixed "
-               "by --threads when it starts"
+        node ? "ERR the nodes of this cluster are threads of its processes; their slots are fixed "
+               "by --threads and --cluster-part when these start"
              : kNoCluster);
   }
   call.reply.Error(absl::StrCat("ERR unknown subcommand '", AbslOf(name.substr(0, 128)),

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <string>
+#include <vector>
 
 #include "base/testing.h"
 
@@ -54,6 +56,77 @@ TEST(ClusterTest, Nodes_AnyNumber_ShareAllSlots) {
     }
     EXPECT_EQ(next, kSlots);
   }
+}
+
+TEST(ClusterTest, SlotRange_AnyPieces_ShareItsSlots) {
+  std::mt19937_64 random(testing_util::TestSeed());
+  for (int round = 0; round < 200; ++round) {
+    SlotRange range;
+    range.first = static_cast<int>(random() % kSlots);
+    range.last =
+        range.first + static_cast<int>(random() % static_cast<uint64_t>(kSlots - range.first));
+    const int count =
+        1 + static_cast<int>(random() % static_cast<uint64_t>(std::min(range.size(), 300)));
+    int next = range.first;
+    for (int i = 0; i < count; ++i) {
+      const SlotRange piece = range.Piece(i, count);
+      ASSERT_EQ(piece.first, next);
+      ASSERT_GE(piece.last, piece.first);
+      EXPECT_LE(piece.size(), (range.size() + count - 1) / count);
+      next = piece.last + 1;
+    }
+    ASSERT_EQ(next, range.last + 1);
+  }
+}
+
+TEST(ClusterTest, Nodes_OfEveryShare_KeepEachSlotOnce) {
+  for (const int processes : {2, 3, 7}) {
+    std::vector<int> keepers(kSlots);
+    for (int p = 0; p < processes; ++p) {
+      Cluster cluster(true, 3, "host", SlotRange{}.Piece(p, processes));
+      ASSERT_TRUE(cluster.spread());
+      cluster.Listen({7000, 7001, 7002});
+      for (int slot = 0; slot < kSlots; ++slot) {
+        const int node = cluster.NodeOf(slot);
+        ASSERT_TRUE(node >= 0 && node < 3);
+        for (int i = 0; i < 3; ++i) {
+          ASSERT_EQ(cluster.Serves(slot, i), cluster.slots().Has(slot) && i == node) << slot;
+        }
+        if (!cluster.slots().Has(slot)) continue;
+        ASSERT_TRUE(cluster.nodes()[static_cast<size_t>(node)].slots().Has(slot));
+        ++keepers[static_cast<size_t>(slot)];
+      }
+    }
+    EXPECT_EQ(std::count(keepers.begin(), keepers.end(), 1), kSlots);
+  }
+}
+
+TEST(ClusterTest, Members_OfOtherProcesses_OwnTheirSlotsWhileTheyServe) {
+  Cluster cluster(true, 2, "a", SlotRange{}.Piece(0, 2));
+  cluster.Listen({1, 2});
+  EXPECT_EQ(cluster.nodes()[1].id, NodeIdOf("a", 2));
+  EXPECT_EQ(cluster.OwnerOf(0), "a:1");
+  EXPECT_EQ(cluster.OwnerOf(8192), "");
+  Cluster::Members members = *cluster.members();
+  ASSERT_EQ(members.size(), 2u);
+  Cluster::Member other;
+  other.id = NodeIdOf("b", 3);
+  other.host = "b";
+  other.port = 3;
+  other.first_slot = 8192;
+  other.last_slot = kSlots - 1;
+  members.push_back(other);
+  cluster.SetMembers(members);
+  EXPECT_EQ(cluster.OwnerOf(8192), "b:3");
+  EXPECT_TRUE(cluster.Serves(8191, 1));
+  EXPECT_FALSE(cluster.Serves(8192, 1));
+  members[2].state = Cluster::State::kFailed;
+  // Another process has the slots of this one's second node.
+  members[1].state = Cluster::State::kSuperseded;
+  cluster.SetMembers(members);
+  EXPECT_EQ(cluster.OwnerOf(8192), "");
+  EXPECT_FALSE(cluster.Serves(8191, 1));
+  EXPECT_TRUE(cluster.Serves(0, 0));
 }
 
 TEST(ClusterTest, Endpoints_NotInClusterMode_AreOneWithAllSlots) {

@@ -127,6 +127,8 @@ class ReplyWriter {
   void Array(size_t elements) { Head('*', elements); }
   // An array of twice as many elements in version 2; the caller writes keys and values in turn.
   void Map(size_t pairs);
+  // A message that answers no request, in version 3.
+  void Push(size_t elements) { Head('>', elements); }
   void Set(size_t elements) { Head(protocol_ >= 3 ? '~' : '*', elements); }
   // Text for people: INFO.
   void Verbatim(std::string_view text);

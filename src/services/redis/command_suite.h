@@ -449,7 +449,10 @@ void PlayBitCommands(TestStoreOf& store) {
                {"BITFIELD nope GET u8 0", "*1 :0"},
                {"EXISTS nope", ":0"},
                {"MEMORY USAGE nope", "$-1"},
-               {"MEMORY DOCTOR", "-ERR unknown subcommand 'DOCTOR'. USAGE is known."},
+               {"MEMORY FOO",
+                "-ERR unknown subcommand 'FOO'. DOCTOR, MALLOC-STATS, PURGE, STATS and "
+                "USAGE are known."},
+               {"OBJECT IDLETIME nokey", "$-1"},
                {"MEMORY USAGE", "-ERR wrong number of arguments for 'memory|usage' command"},
                {"MEMORY USAGE nope SAMPLES", "-ERR syntax error"}});
 }

@@ -53,6 +53,27 @@ void Wait(const Arguments& args, ReplyWriter* reply) {
   reply->Integer(0);
 }
 
+// No event is sampled, as in Redis without latency-monitor-threshold.
+void Latency(const Arguments& args, ReplyWriter* reply) {
+  const auto is = [&](std::string_view name, size_t least, size_t most) {
+    return EqualsIgnoringCase(args[1], name) && args.size() >= least && args.size() <= most;
+  };
+  if (is("latest", 2, 2) || is("history", 3, 3)) {
+    reply->Array(0);
+  } else if (is("reset", 2, SIZE_MAX)) {
+    reply->Integer(0);
+  } else if (is("doctor", 2, 2)) {
+    reply->Verbatim(
+        "Spikes of latency are not monitored here. SLOWLOG has commands that took long, "
+        "and INFO commandstats what each command takes.\n");
+  } else if (is("graph", 3, 3)) {
+    reply->Error(
+        absl::StrCat("ERR No samples available for event '", AbslOf(args[2].substr(0, 128)), "'"));
+  } else {
+    ReplyUnknownSubcommand("LATENCY", args[1], reply);
+  }
+}
+
 void Time(ReplyWriter* reply) {
   const int64_t micros = ClockNanos(CLOCK_REALTIME) / 1000;
   reply->Array(2);
@@ -113,6 +134,12 @@ Executor::Stop Executor::RunConnectionCommand(Session* session, const CommandInf
     case Command::kSlowlog:
       Slowlog(args, reply);
       break;
+    case Command::kLatency:
+      Latency(args, reply);
+      break;
+    case Command::kMemory:
+      MemoryReport(args, reply);
+      break;
     case Command::kWait:
     case Command::kWaitaof:
       Wait(args, reply);
@@ -160,11 +187,18 @@ bool Executor::Authenticate(Session* session, std::string_view name, std::string
   const net::User* user = facts_->users.Check(name, password);
   if (user == nullptr) {
     facts_->rejected.fetch_add(1, std::memory_order_relaxed);
+    NoteDenied(*session, AclLog::Reason::kAuth, "AUTH", name);
     reply->Error("WRONGPASS invalid username-password pair or user is disabled.");
     return false;
   }
   session->SetUser(user);
   return true;
+}
+
+void Executor::NoteDenied(const Session& session, AclLog::Reason reason, std::string_view object,
+                          std::string_view user) {
+  facts_->acl_log.Add(reason, session.in_multi, object, user,
+                      ClientLine(session.facts, store_->now_ms()), WallMillis());
 }
 
 void Executor::Auth(Session* session, const Arguments& args, ReplyWriter* reply) {
@@ -238,6 +272,9 @@ void Executor::Hello(Session* session, const Arguments& args, ReplyWriter* reply
 
 void Executor::Reset(Session* session) {
   session->EndMulti();
+  session->StopTracking();
+  session->replies_off = false;
+  session->skip_replies = 0;
   session->SetUser(facts_->users.Anonymous());
   session->protocol = session->facts.protocol = 2;
   session->facts.name.clear();

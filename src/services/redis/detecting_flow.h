@@ -40,6 +40,7 @@ class DetectingFlow final : public net::Flow {
   void OnRequestsEnd() override { flow_->OnRequestsEnd(); }
   size_t held() const override { return flow_->held(); }
   void OnRoom() override { flow_->OnRoom(); }
+  bool waits_for_room() const override { return flow_->waits_for_room(); }
   std::string OnHostLost(net::Ticket ticket, bool sent) override {
     return flow_->OnHostLost(ticket, sent);
   }

@@ -1,6 +1,8 @@
 #include "services/redis/executor.h"
 
+#include <algorithm>
 #include <array>
+#include <iterator>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
@@ -26,12 +28,13 @@ constexpr size_t kMostQueuedCommands = 100'000;
 // Of one connection; to end them takes a loop as long as this many take.
 constexpr size_t kMostWatches = 10'000;
 constexpr std::string_view kCrossSlot = "CROSSSLOT Keys in request don't hash to the same slot";
+constexpr std::string_view kSlotIsDown = "CLUSTERDOWN Hash slot not served";
 constexpr std::string_view kTooMuchKept =
     "ERR the transactions of all clients hold too many bytes; try again later";
 
 // Of those on the connection, what asks the keyspace, which others may be at work on.
 bool AsksKeyspace(Command command) {
-  return command == Command::kInfo || command == Command::kConfig;
+  return command == Command::kInfo || command == Command::kConfig || command == Command::kMemory;
 }
 
 void ReplyUnknown(const Request& request, ReplyWriter* reply) {
@@ -101,8 +104,9 @@ void Executor::Parse(RequestBatch* batch) {
 
 size_t Executor::CountBatchable(const Session& session, RequestBatch* batch, Command command) {
   if (session.in_multi || session.user == nullptr) return 0;
+  if (session.told != nullptr || session.replies_off || session.skip_replies > 0) return 0;
   const CommandInfo& info = *AllCommands()[static_cast<size_t>(command)];
-  if (!May(*session.user, info)) return 0;
+  if (!May(*session.user, info) || facts_->pause.Holds(info.writes())) return 0;
   const size_t arguments = command == Command::kGet ? 2 : 3;
   size_t length = 0;
   std::string ignored;
@@ -157,22 +161,67 @@ bool Executor::RunSetsTogether(absl::Span<const Member> members) {
 }
 
 Executor::Stop Executor::Run(Session* session, RequestBatch* batch, bool may_block) {
+  const Tracking::Writing writing(session->facts.id);
   Stop stop = Stop::kEnd;
   uint64_t since = Cycles();
   while (stop == Stop::kEnd && batch->next < batch->entries.size()) {
     if (ended_.load(std::memory_order_relaxed)) return Stop::kClose;
     const size_t first = batch->next;
     const size_t begin = batch->out.size();
+    const size_t ends = batch->ends.size();
+    const int skipped = session->skip_replies;
     batch->command = nullptr;
     stop = batch->out.size() >= kFullBytes ? Stop::kFull : RunOne(session, batch, may_block);
     const uint64_t now = Cycles();
     if (batch->command != nullptr) Note(*session, *batch, first, begin, now - since);
     since = now;
+    if (batch->next > first) DropReplies(session, skipped, batch, ends, begin);
   }
   if (stop == Stop::kWouldBlock) ++batch->counts.waited;
   facts_->Add(batch->counts);
   batch->counts = {};
   return stop;
+}
+
+void Executor::DropReplies(Session* session, int skipped_before, RequestBatch* batch, size_t first,
+                           size_t begin) {
+  if (session->replies_off || (skipped_before > 0 && session->skip_replies > 0)) {
+    batch->out.resize(begin);
+    std::fill(batch->ends.begin() + static_cast<ptrdiff_t>(first), batch->ends.end(), begin);
+  }
+  if (session->skip_replies > 0) --session->skip_replies;
+  const bool is_client = batch->command != nullptr && batch->command->id == Command::kClient;
+  if (!is_client && !session->in_multi) session->caching = Session::Caching::kUnsaid;
+}
+
+bool Executor::IsHeld(const Session& session, const CommandInfo& command) const {
+  if (command.id == Command::kClient) return false;  // somebody has to end it
+  bool writes = command.writes();
+  if (command.id == Command::kExec) {
+    writes = std::any_of(session.queue.begin(), session.queue.end(),
+                         [](const auto& queued) { return queued->command->writes(); });
+  }
+  return facts_->pause.Holds(writes);
+}
+
+bool Executor::RememberReads(Session* session, const CommandInfo& command, const Arguments& args,
+                             bool may_block) {
+  if (!command.reads() || command.writes()) return true;
+  const TrackingOptions& options = session->told->options();
+  if (options.broadcast || (options.opt_in && session->caching != Session::Caching::kYes) ||
+      (options.opt_out && session->caching == Session::Caching::kNo)) {
+    return true;
+  }
+  bool done = true;
+  ForEachKey(command, args, [&](std::string_view key) {
+    if (!done) return;
+    facts_->tracking.Remember(session->told, key);
+    WatchTable::Set watch(store_->watch_table());  // which learns when it expires
+    std::string error;
+    done = store_->Watch(&key, 1, may_block, &watch, &error);
+    if (done) facts_->tracking.NoteExpiry(key, watch.first_expiry_ms());
+  });
+  return done;
 }
 
 void Executor::Note(const Session& session, const RequestBatch& batch, size_t first, size_t begin,
@@ -224,7 +273,12 @@ Executor::Stop Executor::RunOne(Session* session, RequestBatch* batch, bool may_
     Queue(session, batch->At(batch->next), batch->entries[batch->next].split, command, &reply);
     return answered(1);
   }
+  if (IsHeld(*session, *command)) return Stop::kPause;
   batch->command = command;
+  if (session->told != nullptr &&
+      !RememberReads(session, *command, request->arguments(), may_block)) {
+    return Stop::kWouldBlock;
+  }
   const bool plain_get = command->id == Command::kGet;
   if (plain_get || (command->id == Command::kSet && request->size() == 3)) {
     const size_t length = CountBatchable(*session, batch, command->id);
@@ -252,7 +306,7 @@ Executor::Stop Executor::RunOne(Session* session, RequestBatch* batch, bool may_
   Stop stop = Stop::kEnd;
   if (command->id == Command::kWatch) {
     stop = Watch(session, args, may_block, &reply);
-  } else if (command->reads() || command->writes()) {
+  } else if ((command->reads() || command->writes()) && !IsMemoryReport(*command, args)) {
     const CpuScope scope(CpuComponent::kStore);
     const auto ran = store_->Run(*command, args, may_block, &reply, &batch->counts);
     if (ran == Keyspace::RunResult::kWouldBlock) return Stop::kWouldBlock;
@@ -283,6 +337,7 @@ bool Executor::Admit(Session* session, const Request& request, const CommandInfo
   } else if (session->user == nullptr && (command->flags & kNoAuth) == 0) {
     reply->Error("NOAUTH Authentication required.");
   } else if (session->user != nullptr && !May(*session->user, *command, request.arguments())) {
+    NoteDenied(*session, AclLog::Reason::kCommand, command->name, session->user->name);
     reply->Error(absl::StrCat("NOPERM User ", session->user->name,
                               " has no permissions to run the '", AbslOf(command->name),
                               "' command"));
@@ -302,12 +357,11 @@ void Executor::CheckSlots(const CommandInfo& command, const Request& request, Re
     several |= slot >= 0 && of_key != slot;
     slot = of_key;
   });
-  if (several) {
-    reply->Error(kCrossSlot);
-  } else if (const int owner = slot < 0 ? node_.index : node_.cluster->NodeOf(slot);
-             owner != node_.index) {
-    reply->Error(absl::StrCat("MOVED ", slot, " ", node_.cluster->AddressOf(owner)));
-  }
+  if (several) return reply->Error(kCrossSlot);
+  if (slot < 0 || node_.HasSlot(slot)) return;
+  const std::string owner = node_.cluster->OwnerOf(slot);
+  if (owner.empty()) return reply->Error(kSlotIsDown);
+  reply->Error(absl::StrCat("MOVED ", slot, " ", owner));
 }
 
 bool Executor::IsOfOneSlot(const Session& session) const {
@@ -384,6 +438,10 @@ Executor::Stop Executor::Transact(Session* session, const CommandInfo& command, 
     return Stop::kEnd;
   }
   if (!may_block) return Stop::kWouldBlock;
+  for (const auto& queued : session->queue) {
+    if (session->told == nullptr) break;
+    RememberReads(session, *queued->command, queued->request.arguments(), true);
+  }
   std::vector<Keyspace::Queued> commands;
   for (const auto& queued : session->queue) {
     commands.push_back({queued->command, &queued->request.arguments()});

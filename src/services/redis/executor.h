@@ -13,9 +13,11 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "services/redis/acl_log.h"
 #include "services/redis/command_stats.h"
 #include "services/redis/keyspace.h"
 #include "services/redis/message_batch.h"
+#include "services/redis/pause.h"
 #include "services/redis/session.h"
 #include "services/redis/slow_log.h"
 
@@ -34,6 +36,9 @@ struct ServerFacts {
   Clients clients;
   Fences fences;
   TransactionMemory transactions;
+  Tracking tracking{&transactions};
+  Pause pause;
+  AclLog acl_log;
   std::atomic<uint64_t> connections{0};
   std::atomic<uint64_t> commands{0};
   std::atomic<uint64_t> hits{0};
@@ -68,6 +73,7 @@ class Executor {
     kEnd,         // all is done
     kWouldBlock,  // the next one needs a thread that may wait
     kFull,        // deliver what there is, then go on
+    kPause,       // the next one waits for the end of CLIENT PAUSE
     kFence,       // the next one is PULSE.FENCE; its caller waits, and answers it
     kClose,       // the connection ends after the last reply
   };
@@ -113,6 +119,14 @@ class Executor {
              ReplyWriter* reply);
   Stop Transact(Session* session, const CommandInfo& command, bool may_block, ReplyWriter* reply,
                 CommandCounts* counts);
+  // Whether CLIENT PAUSE makes a command wait.
+  bool IsHeld(const Session& session, const CommandInfo& command) const;
+  // Of a client that tracks: the keys that a command is about to read. False: it would block.
+  bool RememberReads(Session* session, const CommandInfo& command, const Arguments& args,
+                     bool may_block);
+  // The replies from `first` on, which begin at `begin`, are not sent if CLIENT REPLY says so.
+  static void DropReplies(Session* session, int skipped_before, RequestBatch* batch, size_t first,
+                          size_t begin);
   Stop Watch(Session* session, const Arguments& args, bool may_block, ReplyWriter* reply);
 
   // connection_commands.cc
@@ -120,6 +134,9 @@ class Executor {
                             ReplyWriter* reply);
   void Auth(Session* session, const Arguments& args, ReplyWriter* reply);
   void Hello(Session* session, const Arguments& args, ReplyWriter* reply);
+  // What a client was refused, for ACL LOG.
+  void NoteDenied(const Session& session, AclLog::Reason reason, std::string_view object,
+                  std::string_view user);
   bool Authenticate(Session* session, std::string_view name, std::string_view password,
                     ReplyWriter* reply);
   void Reset(Session* session);
@@ -128,11 +145,14 @@ class Executor {
   // client_commands.cc
   Stop Client(Session* session, const Arguments& args, ReplyWriter* reply);
   void ClientList(const Arguments& args, ReplyWriter* reply);
+  void ClientTracking(Session* session, const Arguments& args, ReplyWriter* reply);
+  void ClientPause(const Session& session, const Arguments& args, ReplyWriter* reply);
   Stop ClientKill(Session* session, const Arguments& args, ReplyWriter* reply);
   // acl_commands.cc
   void Acl(Session* session, const Arguments& args, ReplyWriter* reply);
   // server_info.cc
   std::string Info(const Arguments& args);
+  void MemoryReport(const Arguments& args, ReplyWriter* reply);
   void CommandCommand(const Arguments& args, ReplyWriter* reply);
   void Slowlog(const Arguments& args, ReplyWriter* reply);
   uint16_t port() const { return node_ ? node_.self().port : facts_->port; }

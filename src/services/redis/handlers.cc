@@ -1,6 +1,8 @@
 #include "services/redis/handlers.h"
 
+#include <algorithm>
 #include <array>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 
@@ -19,6 +21,13 @@ std::array<Handler, 256> MakeTable() {
 }
 
 }  // namespace
+
+bool IsMemoryReport(const CommandInfo& command, const Arguments& args) {
+  constexpr std::string_view kReports[] = {"doctor", "malloc-stats", "purge", "stats"};
+  return command.id == Command::kMemory && args.size() == 2 &&
+         std::any_of(std::begin(kReports), std::end(kReports),
+                     [&](std::string_view name) { return EqualsIgnoringCase(args[1], name); });
+}
 
 void ReplyUnknownSubcommand(std::string_view command, std::string_view sub, ReplyWriter* reply) {
   reply->Error(absl::StrCat("ERR unknown subcommand '", AbslOf(sub.substr(0, 128)),

@@ -39,6 +39,9 @@ inline constexpr std::string_view kTooManyValuesWritten =
 inline constexpr std::string_view kNoCluster = "ERR This instance has cluster support disabled";
 inline constexpr std::string_view kNotAnInteger = "ERR value is not an integer or out of range";
 
+// MEMORY of the server, not of a key.
+bool IsMemoryReport(const CommandInfo& command, const Arguments& args);
+
 void ReplyUnknownSubcommand(std::string_view command, std::string_view sub, ReplyWriter* reply);
 
 // Replies with the error; false, for what reads arguments to return.

@@ -17,6 +17,8 @@ namespace {
 constexpr size_t kKeptBatches = 16;
 constexpr size_t kKeptBytes = size_t{64} << 10;
 constexpr size_t kKeptRequests = 256;
+// Of replies that a client has not taken; what it is to be told of beyond that is collected.
+constexpr size_t kMostUnsent = size_t{1} << 20;
 
 std::vector<std::shared_ptr<RequestBatch>>& KeptBatches() {
   thread_local std::vector<std::shared_ptr<RequestBatch>> batches;
@@ -85,6 +87,16 @@ class HostFlow : public SplitFlow {
     session_->end = [remote = connection->remote(), this] {
       remote->Post([this] { connection_->Close({}); });
     };
+    session_->tracking = &app_->facts_->tracking;
+    // An agent takes no message that is not a reply; and offloaded reads are not seen here.
+    if (!app_->private_ && connection->Push({})) {
+      session_->notify = [remote = connection->remote(), this] {
+        remote->Post([this] {
+          changes_due_ = true;
+          if (state_ != State::kWaiting) PushChanges();
+        });
+      };
+    }
     // An agent would only connect again for its client.
     session_->facts.id =
         app_->facts_->clients.Add(session_->facts, app_->private_ ? nullptr : session_->end);
@@ -114,7 +126,9 @@ class HostFlow : public SplitFlow {
     if (state_ == State::kIdle) StartBatch();
   }
   size_t held() const override { return incoming_bytes_ + batch_bytes_; }
+  bool waits_for_room() const override { return changes_due_; }
   void OnRoom() override {
+    if (state_ != State::kWaiting) PushChanges();
     if (state_ != State::kFull) return;
     if (worker_ != nullptr) {
       JoinGroup();
@@ -203,9 +217,32 @@ class HostFlow : public SplitFlow {
     });
   }
 
+  // Tells the client what has changed of what it keeps: behind all replies that were made before.
+  void PushChanges() {
+    if (!changes_due_ || state_ == State::kClosed || connection_->unsent() > kMostUnsent) return;
+    changes_due_ = false;
+    if (session_->told == nullptr) return;
+    const Told::Changes changes = session_->told->Take();
+    if (session_->protocol < 3) return;  // it cannot be told
+    std::string message;
+    ReplyWriter writer(&message, session_->protocol);
+    writer.Push(2);
+    writer.Bulk("invalidate");
+    if (changes.all) {
+      writer.Null();
+    } else if (!changes.keys.empty()) {
+      writer.Array(changes.keys.size());
+      for (const std::string& key : changes.keys) writer.Bulk(key);
+    } else {
+      return;
+    }
+    connection_->Push(message);
+  }
+
   // A batch has stopped.
   void HandleStop(Executor::Stop stop) {
     batch_->Deliver(connection_);
+    PushChanges();
     switch (stop) {
       case Executor::Stop::kEnd:
         KeepBatch(std::move(batch_));
@@ -222,6 +259,11 @@ class HostFlow : public SplitFlow {
         break;
       case Executor::Stop::kFull:
         state_ = State::kFull;
+        break;
+      case Executor::Stop::kPause:
+        state_ = State::kWaiting;
+        app_->facts_->pause.Wait(
+            [this, remote = connection_->remote()] { remote->Post([this] { RunBatch(); }); });
         break;
       case Executor::Stop::kFence:
         WaitForFence();
@@ -261,6 +303,7 @@ class HostFlow : public SplitFlow {
   size_t batch_bytes_ = 0;
   // An AUTH is on its way: requests behind it may be longer than a stranger's.
   bool auth_pending_ = false;
+  bool changes_due_ = false;  // the client is to be told of some
 };
 
 // To the threads of the host that their design names: all that waits, together. While a group is

@@ -57,16 +57,26 @@ void Object(Call& call) {
         "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note "
         "that when switching between policies at runtime LRU and LFU data will take some time to "
         "adjust.");
+  } else if (EqualsIgnoringCase(what, "idletime")) {
+    call.reply.Error(call.view.UseOf(call.args[2]).has_value()
+                         ? "ERR An LFU maxmemory policy is selected, idle time not tracked. Please "
+                           "note that when switching between policies at runtime LRU and LFU data "
+                           "will take some time to adjust."
+                         : "ERR idle time is not tracked");
   } else {
     call.reply.Error(absl::StrCat("ERR unknown subcommand '", AbslOf(what.substr(0, 128)),
-                                  "'. ENCODING, FREQ and REFCOUNT are known."));
+                                  "'. ENCODING, FREQ, IDLETIME and REFCOUNT are known."));
   }
 }
 
 void Memory(Call& call) {
+  if (IsMemoryReport(call.command, call.args)) {  // elsewhere outside of a transaction
+    return call.reply.Error("ERR within MULTI there is MEMORY USAGE alone");
+  }
   if (!EqualsIgnoringCase(call.args[1], "usage")) {
-    return call.reply.Error(absl::StrCat(
-        "ERR unknown subcommand '", AbslOf(call.args[1].substr(0, 128)), "'. USAGE is known."));
+    return call.reply.Error(
+        absl::StrCat("ERR unknown subcommand '", AbslOf(call.args[1].substr(0, 128)),
+                     "'. DOCTOR, MALLOC-STATS, PURGE, STATS and USAGE are known."));
   }
   if (call.args.size() < 3) {
     return call.reply.Error("ERR wrong number of arguments for 'memory|usage' command");

@@ -218,6 +218,7 @@ absl::Status ServerImpl::Start(const OffloadFactory& offload) {
   facts_.idle_seconds = options_.idle_seconds;
   facts_.max_bulk = options_.limits.max_bulk;
   PULSE_RETURN_IF_ERROR(OpenStore());
+  store_->watch_table()->SetListener(&facts_.tracking);
   MakeExecutors();
   pool_ = std::make_unique<WorkerPool>(options_.workers, "pulse-host-w", options_.cpus);
   PULSE_RETURN_IF_ERROR(OpenHostSocket());
@@ -247,6 +248,7 @@ ServerNumbers ServerImpl::numbers() const {
 }
 
 absl::Status ServerImpl::Stop() {
+  facts_.pause.End();  // what it holds is answered
   // From the front to the back: each answers with what is behind it.
   public_.reset();
   offload_app_.reset();

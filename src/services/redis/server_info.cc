@@ -2,10 +2,18 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "base/cpu_profile.h"
 #include "services/redis/executor.h"
 #include "services/redis/handlers.h"
@@ -27,6 +35,22 @@ uint64_t ResidentBytes() {
   if (fscanf(file, "%lu %lu", &total, &resident) != 2) resident = 0;
   fclose(file);
   return uint64_t{resident} * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+// The most that it was; 0 when the kernel does not say.
+uint64_t PeakResidentBytes() {
+  rusage usage{};
+  if (getrusage(RUSAGE_SELF, &usage) != 0) return 0;
+  return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
+}
+
+// "1.50M", as people read it.
+std::string ForPeople(uint64_t bytes) {
+  constexpr const char* kUnits[] = {"B", "K", "M", "G", "T"};
+  auto value = static_cast<double>(bytes);
+  size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < std::size(kUnits); ++unit) value /= 1024;
+  return unit == 0 ? absl::StrCat(bytes, "B") : absl::StrFormat("%.2f%s", value, kUnits[unit]);
 }
 
 double Seconds(const timeval& time) {
@@ -278,11 +302,18 @@ std::string Executor::Info(const Arguments& args) {
     add("connected_clients", facts_->clients.size());
     add("maxclients", facts_->max_clients);
     add("blocked_clients", 0);
+    add("tracking_clients", facts_->tracking.numbers().clients);
   }
   if (wanted("memory")) {
     begin("Memory");
-    add("used_memory", ResidentBytes());
-    add("used_memory_rss", ResidentBytes());
+    const uint64_t resident = ResidentBytes();
+    const uint64_t peak = std::max(resident, PeakResidentBytes());
+    add("used_memory", resident);
+    add("used_memory_human", ForPeople(resident));
+    add("used_memory_rss", resident);
+    add("used_memory_rss_human", ForPeople(resident));
+    add("used_memory_peak", peak);
+    add("used_memory_peak_human", ForPeople(peak));
     store_->AddInfo("memory", &out);
   }
   if (wanted("persistence")) {
@@ -299,6 +330,10 @@ std::string Executor::Info(const Arguments& args) {
     add("keyspace_misses", facts_->misses.load());
     store_->AddInfo("stats", &out);
     add("waited_commands", facts_->waited.load());
+    const Tracking::Numbers tracking = facts_->tracking.numbers();
+    add("tracking_total_keys", tracking.keys);
+    add("tracking_total_items", tracking.items);
+    add("tracking_total_prefixes", tracking.prefixes);
     add("watched_keys", store_->watch_table()->watches());
     add("acl_access_denied_auth", facts_->rejected.load());
   }
@@ -329,6 +364,39 @@ std::string Executor::Info(const Arguments& args) {
     store_->AddInfo(store_->section_name(), &out);
   }
   return out;
+}
+
+void Executor::MemoryReport(const Arguments& args, ReplyWriter* reply) {
+  if (EqualsIgnoringCase(args[1], "purge"))
+    return reply->Ok();  // what is free is given back anyway
+  std::string numbers;
+  store_->AddInfo("memory", &numbers);
+  if (EqualsIgnoringCase(args[1], "malloc-stats")) {
+    return reply->Verbatim(
+        "Keys and values do not come from malloc. INFO memory has their bytes.\n");
+  }
+  const uint64_t resident = ResidentBytes();
+  if (EqualsIgnoringCase(args[1], "doctor")) {
+    return reply->Verbatim(absl::StrCat("The process has ", ForPeople(resident),
+                                        " of memory. What the store has:\n", numbers));
+  }
+  // What is known, under Redis's names; then the lines of INFO.
+  std::vector<std::pair<std::string, int64_t>> fields = {
+      {"peak.allocated", static_cast<int64_t>(std::max(resident, PeakResidentBytes()))},
+      {"total.allocated", static_cast<int64_t>(resident)},
+      {"clients.normal", static_cast<int64_t>(facts_->transactions.held())}};
+  for (const absl::string_view line : absl::StrSplit(numbers, "\r\n", absl::SkipEmpty())) {
+    const std::pair<absl::string_view, absl::string_view> field = absl::StrSplit(line, ':');
+    int64_t value = 0;
+    if (!absl::SimpleAtoi(field.second, &value)) continue;
+    fields.emplace_back(field.first == "item_bytes" ? "dataset.bytes" : std::string(field.first),
+                        value);
+  }
+  reply->Map(fields.size());
+  for (const auto& [name, value] : fields) {
+    reply->Bulk(name);
+    reply->Integer(value);
+  }
 }
 
 void Executor::CommandCommand(const Arguments& args, ReplyWriter* reply) {

@@ -1,6 +1,19 @@
 #include "services/redis/session.h"
 
+#include "absl/strings/str_cat.h"
+
 namespace pulse::redis {
+
+// Client libraries want all of the fields; -1 is what is not counted here.
+std::string ClientLine(const ClientFacts& facts, int64_t now_ms) {
+  return absl::StrCat("id=", facts.id, " addr=", facts.peer, " fd=-1 name=", facts.name,
+                      " age=", (now_ms - facts.since_ms) / 1000,
+                      " idle=-1 flags=", facts.tracking ? "t" : "N",
+                      " db=0 sub=0 psub=0 multi=-1 qbuf=-1 qbuf-free=-1 argv-mem=-1 obl=-1 oll=-1 "
+                      "omem=-1 tot-mem=-1 events=r user=",
+                      facts.user, " redir=", facts.tracking ? 0 : -1, " lib-name=", facts.library,
+                      " lib-ver=", facts.library_version, " resp=", facts.protocol);
+}
 
 bool IsClientName(std::string_view name) {
   return name.size() <= kMostNameBytes &&

@@ -19,6 +19,7 @@
 #include "net/users.h"
 #include "services/redis/codec.h"
 #include "services/redis/commands.h"
+#include "services/redis/tracking.h"
 #include "services/redis/watch.h"
 
 namespace pulse::redis {
@@ -33,7 +34,11 @@ struct ClientFacts {
   std::string user;
   int64_t since_ms = 0;
   int protocol = 2;
+  bool tracking = false;
 };
+
+// A line of CLIENT LIST.
+std::string ClientLine(const ClientFacts& facts, int64_t now_ms);
 
 // What a client may call itself, and its library: it is shown in lists of one line each, and kept
 // for each client.
@@ -122,7 +127,10 @@ class TransactionMemory {
 struct Session {
   Session(WatchTable* table, TransactionMemory* memory, bool is_private)
       : private_listener(is_private), transactions(memory), watches(table) {}
-  ~Session() { EndMulti(); }
+  ~Session() {
+    EndMulti();
+    StopTracking();
+  }
 
   const bool private_listener;
   ClientFacts facts;
@@ -131,6 +139,24 @@ struct Session {
   int protocol = 2;
   std::shared_ptr<Fences::Token> fence;
   std::function<void()> end;  // ends the connection; thread-safe
+  // Called when `told` has something; thread-safe. Null: the connection takes no such messages.
+  std::function<void()> notify;
+
+  // CLIENT TRACKING.
+  Tracking* tracking = nullptr;
+  std::shared_ptr<Told> told;  // null: nothing is tracked
+  enum class Caching { kUnsaid, kYes, kNo };
+  Caching caching = Caching::kUnsaid;  // CLIENT CACHING, for the next command
+  // CLIENT REPLY.
+  bool replies_off = false;
+  int skip_replies = 0;  // of so many commands, the one that is under way counted
+
+  void StopTracking() {
+    if (told != nullptr) tracking->Stop(facts.id);
+    told.reset();
+    facts.tracking = false;
+    caching = Caching::kUnsaid;
+  }
 
   struct Queued {
     std::string bytes;

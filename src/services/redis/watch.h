@@ -18,6 +18,15 @@
 
 namespace pulse::redis {
 
+// Told of every change of a key, as watches are.
+class KeyListener {
+ public:
+  virtual ~KeyListener() = default;
+  virtual bool active() const = 0;  // cheap: asked for each write
+  virtual void OnChange(std::string_view key) = 0;
+  virtual void OnClear() = 0;  // of all keys, or all of one node
+};
+
 class WatchTable {
  public:
   // One connection's watches. Destroyed, or cleared, they are gone. Belongs to one thread at a
@@ -34,6 +43,8 @@ class WatchTable {
     void Clear();
     bool empty() const { return keys_.empty(); }
     bool Has(std::string_view key) const { return keys_.count(std::string(key)) != 0; }
+    // When the first of them expires; 0: none does.
+    int64_t first_expiry_ms() const { return first_expiry_ms_; }
     // About what the keys take, here and in the table.
     uint64_t bytes() const { return bytes_; }
     static uint64_t BytesOf(std::string_view key) { return 256 + 2 * key.size(); }
@@ -49,7 +60,11 @@ class WatchTable {
     std::shared_ptr<std::atomic<bool>> touched_;
   };
 
-  bool active() const { return watches_.load(std::memory_order_seq_cst) > 0; }
+  bool active() const {
+    return watches_.load(std::memory_order_seq_cst) > 0 || (listener_ && listener_->active());
+  }
+  // Before keys can change; the listener outlives that.
+  void SetListener(KeyListener* listener) { listener_ = listener; }
   void Touch(std::string_view key);
   // Those that `which` names; all without it.
   void TouchAll(const std::function<bool(std::string_view key)>& which = nullptr);
@@ -58,6 +73,7 @@ class WatchTable {
  private:
   void Remove(const std::string& key, const std::shared_ptr<std::atomic<bool>>& who);
 
+  KeyListener* listener_ = nullptr;
   std::atomic<size_t> watches_{0};
   std::mutex mutex_;
   std::unordered_map<std::string, std::vector<std::shared_ptr<std::atomic<bool>>>> keys_;

@@ -1,10 +1,10 @@
 #include "services/kv/client/udp_discovery.h"
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
 #include "nlohmann/json.hpp"
 #include "services/kv/etcd/http_client.h"
+#include "services/kv/etcd/values.h"
 
 namespace pulse::kv {
 namespace {
@@ -31,32 +31,15 @@ std::string EndpointOf(const std::string& text) {
 absl::StatusOr<std::vector<std::string>> FindUdpServers(const std::string& etcd,
                                                         std::string_view prefix,
                                                         int64_t timeout_ms) {
-  while (prefix.ends_with('/')) prefix.remove_suffix(1);
-  const std::string first = std::string(prefix) + '/';
-  const std::string end = std::string(prefix) + static_cast<char>('/' + 1);
-  const Json request = {{"key", absl::Base64Escape(first)}, {"range_end", absl::Base64Escape(end)}};
   PULSE_ASSIGN_OR_RETURN(const auto http, HttpClient::Open(etcd));
-  auto reply = http->Post("/v3/kv/range", request.dump(), timeout_ms, nullptr);
-  if (!reply.ok()) {
-    return absl::Status(reply.status().code(),
-                        absl::StrCat("asking etcd at ", etcd, ": ", reply.status().message()));
-  }
-  const Json answer = Json::parse(*reply, nullptr, false);
-  if (!answer.is_object()) {
-    return absl::UnavailableError(absl::StrCat("etcd at ", etcd, " answers no JSON object"));
+  auto values = ReadEtcd(http.get(), prefix, timeout_ms, nullptr);
+  if (!values.ok()) {
+    return absl::Status(values.status().code(),
+                        absl::StrCat("asking etcd at ", etcd, ": ", values.status().message()));
   }
   std::vector<std::string> found;
-  const auto kvs = answer.find("kvs");
-  if (kvs != answer.end() && kvs->is_array()) {
-    for (const Json& kv : *kvs) {
-      const auto value = kv.is_object() ? kv.find("value") : kv.end();
-      std::string text;
-      if (!kv.is_object() || value == kv.end() || !value->is_string() ||
-          !absl::Base64Unescape(value->get<std::string>(), &text)) {
-        continue;
-      }
-      if (std::string endpoint = EndpointOf(text); !endpoint.empty()) found.push_back(endpoint);
-    }
+  for (const EtcdValue& value : *values) {
+    if (std::string endpoint = EndpointOf(value.text); !endpoint.empty()) found.push_back(endpoint);
   }
   if (!found.empty()) return found;
   return absl::UnavailableError(

@@ -278,14 +278,16 @@ bool Executor::Config(const Request& request, std::string* out) const {
     return Refuse("SERVER_ERROR the server does not know its host; start it with --announce-host",
                   out);
   }
-  const std::string& host = options_.endpoints->host();
-  in6_addr address;
-  const bool is_address = inet_pton(AF_INET, host.c_str(), &address) == 1 ||
-                          inet_pton(AF_INET6, host.c_str(), &address) == 1;
-  std::string text = "1\n";  // version: they stay as they are
-  for (const redis::Cluster::Node& node : options_.endpoints->nodes()) {
+  const auto members = options_.endpoints->members();
+  std::string text = "1\n";  // version: it need not change, as clients ask again by time
+  for (const redis::Cluster::Member& member : *members) {
+    if (member.state != redis::Cluster::State::kServes) continue;
+    const char* host = member.host.c_str();
+    in6_addr address;
+    const bool is_address =
+        inet_pton(AF_INET, host, &address) == 1 || inet_pton(AF_INET6, host, &address) == 1;
     absl::StrAppend(&text, text.ends_with('\n') ? "" : " ", host, "|", is_address ? host : "", "|",
-                    node.port);
+                    member.port);
   }
   text += "\n";
   absl::StrAppend(out, "CONFIG cluster 0 ", text.size(), "\r\n", text, "\r\n");

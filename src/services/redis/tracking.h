@@ -1,0 +1,153 @@
+// Tracking: clients that keep values themselves and are to be told when these change (CLIENT
+// TRACKING). A client is told of the keys that it has read, each once, or in broadcast mode of all
+// keys with its prefixes.
+//
+// A read registers its keys before it is carried out, and a write tells after it has changed the
+// key, while it holds the key's lock (watch.h). So a client that was given an old value is told
+// after that. The connection sees to it that it hears of both in this order. A key that expires is
+// told of when its time is over.
+//
+// Bounds: keys that are remembered are at most kMostKeys, and take from the memory of transactions;
+// beyond that the client is told at once that the key has changed, so that it does not keep it.
+// What a client has not taken yet is at most kMostUntaken bytes; beyond that it is told that
+// everything has changed.
+//
+// Threads: Told belongs to its connection, but for what is marked; Tracking is thread-safe. Locks
+// are held for an instant. A thread of its own waits for expiries, from the first Start on.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "services/redis/watch.h"
+
+namespace pulse::redis {
+
+class TransactionMemory;
+
+struct TrackingOptions {
+  bool broadcast = false;
+  bool opt_in = false;                // only reads behind CLIENT CACHING YES
+  bool opt_out = false;               // all but those behind CLIENT CACHING NO
+  bool no_loop = false;               // not of its own writes
+  std::vector<std::string> prefixes;  // of broadcast: what its keys begin with
+};
+
+// What one client is to be told.
+class Told {
+ public:
+  static constexpr size_t kMostUntaken = size_t{1} << 20;
+
+  // `notify` is called when there is something, by any thread, until Take.
+  Told(uint64_t id, TrackingOptions options, std::function<void()> notify)
+      : id_(id), options_(std::move(options)), notify_(std::move(notify)) {}
+
+  struct Changes {
+    bool all = false;
+    std::vector<std::string> keys;
+  };
+  Changes Take();  // any thread
+  uint64_t id() const { return id_; }
+  const TrackingOptions& options() const { return options_; }
+
+ private:
+  friend class Tracking;
+  void Add(std::string_view key);
+  void AddAll();
+  bool Wants(std::string_view key) const;
+
+  const uint64_t id_;
+  const TrackingOptions options_;
+  const std::function<void()> notify_;
+  std::mutex mutex_;
+  Changes changes_;
+  size_t bytes_ = 0;
+  bool notified_ = false;
+};
+
+class Tracking final : public KeyListener {
+ public:
+  static constexpr size_t kMostKeys = 1'000'000;
+
+  explicit Tracking(TransactionMemory* memory) : memory_(memory) {}
+  ~Tracking() override;
+  Tracking(const Tracking&) = delete;
+  Tracking& operator=(const Tracking&) = delete;
+
+  // Tells `who` from now on; one of the same id is replaced.
+  void Start(std::shared_ptr<Told> who);
+  void Stop(uint64_t id);
+  // Of a client not in broadcast mode: it is about to read these.
+  void Remember(const std::shared_ptr<Told>& who, std::string_view key);
+  // A key that is remembered expires then.
+  void NoteExpiry(std::string_view key, int64_t expires_ms);
+
+  bool active() const override { return clients_now_.load(std::memory_order_seq_cst) > 0; }
+  void OnChange(std::string_view key) override;
+  void OnClear() override;
+
+  struct Numbers {
+    size_t clients = 0;
+    size_t keys = 0;
+    size_t items = 0;  // keys of clients
+    size_t prefixes = 0;
+  };
+  Numbers numbers() const;
+
+  // Who the calling thread carries out commands for, as long as it lives.
+  class Writing {
+   public:
+    explicit Writing(uint64_t client) : before_(std::exchange(current(), client)) {}
+    ~Writing() { current() = before_; }
+    Writing(const Writing&) = delete;
+    Writing& operator=(const Writing&) = delete;
+
+   private:
+    friend class Tracking;
+    static uint64_t& current() {
+      thread_local uint64_t client = 0;
+      return client;
+    }
+    const uint64_t before_;
+  };
+
+ private:
+  struct Entry {
+    absl::flat_hash_set<uint64_t> clients;
+    int64_t expires_ms = 0;
+  };
+  using Keys = std::unordered_map<std::string, Entry>;
+
+  static uint64_t BytesOf(std::string_view key) { return 192 + key.size(); }
+  static constexpr uint64_t kClientBytes = 24;  // of an entry's clients, each
+  void Forget(Keys::iterator it, bool own_too);
+  void ForgetAll();
+  void RunExpiries();
+
+  TransactionMemory* const memory_;
+  std::atomic<size_t> clients_now_{0};
+  mutable std::mutex mutex_;
+  std::map<uint64_t, std::shared_ptr<Told>> clients_;
+  size_t broadcasts_ = 0;  // of them
+  Keys keys_;
+  size_t items_ = 0;
+  std::set<std::pair<int64_t, const std::string*>> expiries_;  // of entries
+  std::condition_variable wake_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace pulse::redis
