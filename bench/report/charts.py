@@ -29,7 +29,7 @@ TOKENS = {name: f"#fe01{i:02x}" for i, name in enumerate(LIGHT)}
 COLOUR_OF = {
     "stock-default": 0, "pulse": 1, "stock-2cpu": 2, "pulse-pool": 3, "adaptive": 3, "dcomp": 4,
     "aggressive": 5, "host": 2, "split": 1, "whole": 4, "pool-on-host": 4, "pulse-on-host": 5,
-    "pulse-poll": 3, "pulse-libaio": 4, "pulse-threads": 5,
+    "whole-flushes": 5, "pulse-poll": 3, "pulse-libaio": 4, "pulse-threads": 5,
     "os-io_uring": 0, "os-threads": 2, "library": 3, "forwarded": 4, "offloaded": 1,
     "offloaded-copying": 5, "off": 0, "off-2cpu": 2, "on": 1, "direct": 0, "forward": 4, "spin": 1,
     "splice": 5, "cpu": 0, "lat": 1, "dual": 2, "sav": 3, "dpu": 4, "shrd": 5,

@@ -110,10 +110,10 @@ PULSE_EXPORT rocksdb::Status NewFileSystem(const std::string& uri,
 //   placement=split     the host merges, the agent reads ahead, writes and syncs (the default)
 //   placement=whole     the agent does all of it, where it can; whole=deep: as DComp has it, from
 //                       level 1 on and while host_slots= compactions run on the host
-//   placement=adaptive  one of these, compaction by compaction, by measurement
+//   placement=adaptive  one of these, compaction by compaction, by rule
 //
 // flushes=agent|adaptive has RocksDB's flushes made on the CPUs of an embedded agent, always or
-// while the host's are the busier ones: their threads run there as long as they write a table.
+// while no other program contends for them: their threads run there as long as they write a table.
 //
 // An embedded agent does a whole compaction by RocksDB's own threads, which run on its CPUs
 // meanwhile, and give way to flushes that do. It needs agent_cpus= that the process does not use

@@ -60,8 +60,14 @@ absl::Status Read(std::map<std::string, std::string> values, Options* o) {
   r.ReadInt("agent_deadline", 100, 3'600'000, &o->agent_deadline_ms);
   r.ReadCpus("agent_cpus", &o->agent_cpus);
   r.ReadInt("agent_nice", 0, 19, &o->agent_nice);
-  r.ReadInt("compaction_nice", 0, 19, &o->compaction.nice);
-  ReadEnum(&r, "compaction_sched", {"normal", "batch", "idle"}, &o->compaction.policy);
+  r.ReadInt("compaction_nice", 0, 19, &o->compaction_nice);
+  std::string compaction_sched = "normal";
+  r.ReadString("compaction_sched", &compaction_sched);
+  if (compaction_sched != "normal") {
+    LogOnce(
+        "compaction_sched",
+        "compaction_sched does nothing any more; use compaction_nice, which gives writers more");
+  }
   ReadEnum(&r, "agent_sched", {"normal", "background"}, &o->agent_background);
   r.ReadInt("spin_us", 0, 1'000'000, &o->spin_us);
   o->queue_bytes = RoundDownToPage(o->queue_bytes);

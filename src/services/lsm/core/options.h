@@ -67,8 +67,7 @@ struct Options {
   // An agent process that shows no sign of life for so long counts as lost.
   int64_t agent_deadline_ms = 10'000;
 
-  // Of RocksDB's background threads that compact.
-  CompactionPriority compaction;
+  int64_t compaction_nice = 0;  // of RocksDB's background threads that compact
 
   // Where to write a timeline (base/trace.h); empty: nowhere.
   std::string trace;

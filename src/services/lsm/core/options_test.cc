@@ -245,5 +245,12 @@ TEST_F(OptionsTest, Parse_Placements_AreRead) {
               AllOf(HasSubstr("placement"), HasSubstr("host"), HasSubstr("adaptive")));
 }
 
+// An option of former versions: accepted, and no more.
+TEST_F(OptionsTest, CompactionSched_AnyValue_IsAcceptedAndChangesNothing) {
+  const auto o = ParseOptions("pulse://?compaction_sched=idle&compaction_nice=7");
+  ASSERT_TRUE(o.ok()) << o.status();
+  EXPECT_EQ(o->compaction_nice, 7);
+}
+
 }  // namespace
 }  // namespace pulse::lsm

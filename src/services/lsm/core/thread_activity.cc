@@ -24,7 +24,6 @@ struct State {
   bool lowered = false;
   bool given_up = false;
   int former_nice = 0;
-  int former_policy = SCHED_OTHER;
 };
 
 thread_local State state;
@@ -42,44 +41,27 @@ bool IsCompactionThread() {
   return absl::StartsWith(name, "rocksdb:low") || absl::StartsWith(name, "rocksdb:bot");
 }
 
-int PolicyOf(CompactionPriority::Policy policy) {
-  switch (policy) {
-    case CompactionPriority::Policy::kNormal:
-      break;
-    case CompactionPriority::Policy::kBatch:
-      return SCHED_BATCH;
-    case CompactionPriority::Policy::kIdle:
-      return SCHED_IDLE;
-  }
-  return SCHED_OTHER;
-}
+bool Set(int nice) { return setpriority(PRIO_PROCESS, Self(), nice) == 0; }
 
-bool Set(int nice, int policy) {
-  const sched_param param{};
-  return sched_setscheduler(0, policy, &param) == 0 && setpriority(PRIO_PROCESS, Self(), nice) == 0;
-}
-
-void Lower(const CompactionPriority& p) {
+void Lower(int nice) {
   if (!IsCompactionThread()) {
     state.given_up = true;
-    LogOnce("compaction priority",
-            "compaction_nice= and compaction_sched= are for RocksDB's own background threads; a "
-            "compaction on another thread keeps that thread's priority");
+    LogOnce(
+        "compaction priority",
+        "compaction_nice= is for RocksDB's own background threads; a compaction on another thread "
+        "keeps that thread's priority");
     return;
   }
   errno = 0;
   state.former_nice = getpriority(PRIO_PROCESS, Self());
-  state.former_policy = sched_getscheduler(0);
-  if (errno != 0 || (state.former_policy != SCHED_OTHER && state.former_policy != SCHED_BATCH)) {
+  const int policy = sched_getscheduler(0);
+  if (errno != 0 || (policy != SCHED_OTHER && policy != SCHED_BATCH)) {
     state.given_up = true;  // real time, or idle already: the user's choice
     return;
   }
-  // Never raises a thread.
-  const int nice = std::max(static_cast<int>(p.nice), state.former_nice);
-  const int policy =
-      p.policy == CompactionPriority::Policy::kNormal ? state.former_policy : PolicyOf(p.policy);
   state.lowered = true;
-  if (!Set(nice, policy)) {
+  // Never raises a thread.
+  if (!Set(std::max(nice, state.former_nice))) {
     state.given_up = true;
     LogOnce("compaction priority refused",
             absl::StrCat("the CPU priority of compaction threads cannot be lowered: ",
@@ -88,7 +70,7 @@ void Lower(const CompactionPriority& p) {
 }
 
 void Restore() {
-  if (Set(state.former_nice, state.former_policy)) {
+  if (Set(state.former_nice)) {
     state.lowered = false;
     return;
   }
@@ -100,7 +82,7 @@ void Restore() {
                        strerror(errno),
                        ". No further threads are lowered. Give flushes threads of their own "
                        "(max_background_jobs, or SetBackgroundThreads(n, Env::HIGH)), or leave "
-                       "compaction_nice= and compaction_sched= out"));
+                       "compaction_nice= out"));
 }
 
 }  // namespace
@@ -130,10 +112,10 @@ IoPurpose ThreadActivity::ReadPurpose() {
   return state.purpose == IoPurpose::kDeep ? IoPurpose::kDeep : IoPurpose::kBase;
 }
 
-void ThreadActivity::ApplyPriority(const CompactionPriority& priority, IoPurpose purpose) {
-  if (!priority.wanted() || state.given_up) return;
+void ThreadActivity::ApplyPriority(int nice, IoPurpose purpose) {
+  if (nice == 0 || state.given_up) return;
   const bool compacts = purpose == IoPurpose::kBase || purpose == IoPurpose::kDeep;
-  if (compacts && !state.lowered && !shared_pools.load(std::memory_order_relaxed)) Lower(priority);
+  if (compacts && !state.lowered && !shared_pools.load(std::memory_order_relaxed)) Lower(nice);
   if (purpose == IoPurpose::kFlush && state.lowered) Restore();
 }
 

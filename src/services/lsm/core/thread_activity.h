@@ -6,19 +6,9 @@
 // thread (or once per job, where threads both flush and compact).
 #pragma once
 
-#include <cstdint>
-
 #include "services/lsm/core/wire.h"
 
 namespace pulse::lsm {
-
-// The CPU priority of compaction threads. By default it is left as it is.
-struct CompactionPriority {
-  enum class Policy { kNormal, kBatch, kIdle };
-  int64_t nice = 0;
-  Policy policy = Policy::kNormal;
-  bool wanted() const { return nice != 0 || policy != Policy::kNormal; }
-};
 
 class ThreadActivity {
  public:
@@ -37,8 +27,9 @@ class ThreadActivity {
 
   // Lowers or restores the priority of this thread, if it is one of RocksDB's that compact
   // (rocksdb:low, rocksdb:bottom, and the threads of their subcompactions), by what it does now.
-  // Threads of the user's own are left alone.
-  static void ApplyPriority(const CompactionPriority& priority, IoPurpose purpose);
+  // Threads of the user's own are left alone. `nice`: of threads that compact; 0 leaves them as
+  // they are.
+  static void ApplyPriority(int nice, IoPurpose purpose);
 };
 
 }  // namespace pulse::lsm

@@ -33,13 +33,6 @@ void OnThread(const char* name, Fn fn) {
 }
 int Nice() { return getpriority(PRIO_PROCESS, static_cast<id_t>(gettid())); }
 
-CompactionPriority Lowered(int nice, CompactionPriority::Policy policy) {
-  CompactionPriority p;
-  p.nice = nice;
-  p.policy = policy;
-  return p;
-}
-
 bool MayRaisePriority() {
   bool may = false;
   OnThread("probe", [&] {
@@ -73,24 +66,22 @@ TEST(ThreadActivityTest, ReadPurpose_CompactionThread_IsItsCompactions) {
 
 TEST(ThreadActivityTest, ApplyPriority_ThreadNames_LowersCompactionThreadsOnly) {
   const int nice = Nice();
-  const CompactionPriority p = Lowered(nice + 5, CompactionPriority::Policy::kBatch);
+  const int p = nice + 5;
   for (const char* name : {"rocksdb:low", "rocksdb:bottom"}) {
     OnThread(name, [&] {
       ThreadActivity::ApplyPriority(p, IoPurpose::kUnknown);
       ThreadActivity::ApplyPriority(p, IoPurpose::kFlush);
       EXPECT_EQ(Nice(), nice) << name;
-      ThreadActivity::ApplyPriority(CompactionPriority(), IoPurpose::kDeep);
+      ThreadActivity::ApplyPriority(0, IoPurpose::kDeep);
       EXPECT_EQ(Nice(), nice) << "nothing was asked for";
       ThreadActivity::ApplyPriority(p, IoPurpose::kDeep);
       EXPECT_EQ(Nice(), nice + 5) << name;
-      EXPECT_EQ(sched_getscheduler(0), SCHED_BATCH) << name;
     });
   }
   for (const char* name : {"rocksdb:high", "main", "my-rocksdb:low"}) {
     OnThread(name, [&] {
       ThreadActivity::ApplyPriority(p, IoPurpose::kDeep);
       EXPECT_EQ(Nice(), nice) << name;
-      EXPECT_EQ(sched_getscheduler(0), SCHED_OTHER) << name;
     });
   }
 }
@@ -99,8 +90,7 @@ TEST(ThreadActivityTest, ApplyPriority_HigherThanItHas_ChangesNothing) {
   OnThread("rocksdb:low", [] {
     const int nice = Nice() + 9;
     ASSERT_EQ(setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), nice), 0);
-    ThreadActivity::ApplyPriority(Lowered(nice - 4, CompactionPriority::Policy::kNormal),
-                                  IoPurpose::kBase);
+    ThreadActivity::ApplyPriority(nice - 4, IoPurpose::kBase);
     EXPECT_EQ(Nice(), nice);
   });
 }
@@ -109,13 +99,11 @@ TEST(ThreadActivityTest, ApplyPriority_ThreadFlushes_IsRestoredWherePermitted) {
   if (!MayRaisePriority()) GTEST_SKIP() << "this user may not raise a priority again";
   OnThread("rocksdb:low", [] {
     const int nice = Nice();
-    const CompactionPriority p = Lowered(nice + 3, CompactionPriority::Policy::kIdle);
+    const int p = nice + 3;
     for (int i = 0; i < 2; ++i) {
       ThreadActivity::ApplyPriority(p, IoPurpose::kDeep);
-      EXPECT_EQ(sched_getscheduler(0), SCHED_IDLE);
       EXPECT_EQ(Nice(), nice + 3);
       ThreadActivity::ApplyPriority(p, IoPurpose::kFlush);
-      EXPECT_EQ(sched_getscheduler(0), SCHED_OTHER);
       EXPECT_EQ(Nice(), nice);
     }
   });
@@ -127,7 +115,7 @@ int FlushOnALoweredThread() {
   int wrong = 0;
   const rlimit none{0, 0};
   setrlimit(RLIMIT_NICE, &none);
-  const CompactionPriority p = Lowered(Nice() + 3, CompactionPriority::Policy::kNormal);
+  const int p = Nice() + 3;
   OnThread("rocksdb:low", [&] {
     __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
     __user_cap_data_struct data[2] = {};
@@ -150,8 +138,7 @@ int FlushOnALoweredThread() {
 TEST(ThreadActivityTest, ApplyPriority_RestoreRefused_LowersNoFurtherThread) {
   if (testing_util::kThreadSanitizer) GTEST_SKIP() << "forks";
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  EXPECT_EXIT(_exit(FlushOnALoweredThread()), ::testing::ExitedWithCode(0),
-              "compaction_sched= out");
+  EXPECT_EXIT(_exit(FlushOnALoweredThread()), ::testing::ExitedWithCode(0), "compaction_nice= out");
 }
 
 // nice values of this process' threads, by name.

@@ -25,16 +25,15 @@ using placement::Place;
 constexpr int kMostFailures = 3;  // in a row, of a column family
 // How long a task that was given up is waited for, so that its directory can be removed.
 constexpr int kCancelWaitMs = 5000;
-constexpr int kContendedWaitMs = 1000;  // where it gets little CPU time to end in
 
 // RocksDB numbers subcompactions in the lower half, from some version on.
 uint64_t CompactionOf(uint64_t id) { return (id >> 32) != 0 ? id >> 32 : id; }
 
-// The agent has no slot free, maybe because of other processes; or others want its CPUs.
-bool IsFull(const absl::Status& why) { return ErrnoOf(why) == EBUSY; }
-
-// Does not show that the agent cannot do it.
-bool IsNoFailure(const absl::Status& why) { return IsFull(why) || absl::IsCancelled(why); }
+// Does not show that the agent cannot do it: it has no slot free, maybe because of other processes,
+// or the compaction was cancelled.
+bool IsNoFailure(const absl::Status& why) {
+  return ErrnoOf(why) == EBUSY || absl::IsCancelled(why);
+}
 
 // Without CPUs of its own an embedded agent may run anywhere, and spares the host nothing.
 bool AreSeparate(const std::vector<int>& agent, const std::vector<int>& host) {
@@ -47,12 +46,12 @@ bool IsDeepOnly(const Options& o) {
   return o.placement == PlacementMode::kOffloadAll && o.offload_all == OffloadAllScope::kDeep;
 }
 
-placement::ControllerOptions ControllerOptionsOf(const Options& o, int cores) {
-  placement::ControllerOptions c;
+placement::RuleOptions RuleOptionsOf(const Options& o, int cores) {
+  placement::RuleOptions c;
   c.keeps_last = !o.socket_path.empty();  // TaskRunner does
   c.host_cores = cores;
   c.agent_tasks = o.tasks();
-  // An external agent has one slot more than CPUs, too (Controller::SetAgent).
+  // An external agent has one slot more than CPUs, too (Rule::SetAgent).
   c.agent_cores = o.socket_path.empty() ? o.agent_cores() : std::max(1, c.agent_tasks - 1);
   return c;
 }
@@ -66,7 +65,6 @@ CompactionPlacer::CompactionPlacer(std::shared_ptr<FileSystem> fs, PlacementCont
       context_(context),
       options_(context_->session->options()),
       adaptive_(options_.placement == PlacementMode::kAdaptive),
-      agent_load_(options_.agent_cpus),
       separate_cpus_(AreSeparate(options_.agent_cpus, host_load_.cpus())),
       // An agent of a lower priority would starve behind RocksDB's threads.
       may_migrate_(options_.agent_nice == 0 && separate_cpus_),
@@ -74,11 +72,14 @@ CompactionPlacer::CompactionPlacer(std::shared_ptr<FileSystem> fs, PlacementCont
                                                                        : std::vector<int>(),
                options_.flushes == FlushMode::kAgent),
       flushes_(
-          options_.flushes, &threads_, [this] { return host_load_.BusyPart(); },
-          [this] { return agent_load_.BusyPart(); }, &context->flush_priority,
-          &context->session->counters()),
+          options_.flushes, &threads_,
+          [this] {
+            std::lock_guard lock(mu_);
+            return IsBackingOffLocked();
+          },
+          &context->flush_priority, &context->session->counters()),
       pending_(options_, families),
-      controller_(ControllerOptionsOf(options_, host_load_.cores())) {
+      rule_(RuleOptionsOf(options_, host_load_.cores())) {
   for (const rocksdb::ColumnFamilyDescriptor& f : families) {
     if (options_.socket_path.empty()) break;  // a thread can be migrated whatever it compacts
     if (const std::string why = WhyNotOffloadable(db, f.options); !why.empty()) {
@@ -114,15 +115,10 @@ void CompactionPlacer::Cancel(bool until_closed) {
   for (const auto& [key, running] : tasks_) running.task->Cancel();
 }
 
-void CompactionPlacer::EndLocked(const Compaction& compaction, bool ok) {
+void CompactionPlacer::EndLocked(const Compaction& compaction) {
   if (!compaction.place) return;
   --(compaction.place == Place::kOffloadAll ? offloaded_all_ : on_host_);
-  if (!adaptive_) return;
-  // Some parts returned and others did not: the agent was full.
-  if (compaction.part_returned && compaction.place == Place::kOffloadAll) {
-    controller_.Returned(compaction.ticket, true);
-  }
-  controller_.End(compaction.ticket, NowSeconds(), ok);
+  if (adaptive_) rule_.End(compaction.ticket);
 }
 
 bool CompactionPlacer::OnClosed(const std::string& home, bool unknown_to_all) {
@@ -135,7 +131,7 @@ bool CompactionPlacer::OnClosed(const std::string& home, bool unknown_to_all) {
         ++it;
         continue;
       }
-      EndLocked(it->second, false);
+      EndLocked(it->second);
       dirs.insert(dirs.end(), it->second.dirs.begin(), it->second.dirs.end());
       it = compactions_.erase(it);
     }
@@ -160,10 +156,6 @@ void CompactionPlacer::OnBegin(rocksdb::DB* db, const rocksdb::CompactionJobInfo
   compaction.manual = info.compaction_reason == rocksdb::CompactionReason::kManualCompaction;
   compaction.info.urgent = info.base_input_level == 0;
   compaction.info.about_to_stall = pending_.WillStallWriters(info);
-  for (const std::string& path : info.input_files) {
-    uint64_t size = 0;
-    if (fs_->GetFileSize(path, IOOptions(), &size, nullptr).ok()) compaction.info.bytes += size;
-  }
   // The result of DB::OpenAndCompact names no blob files; RocksDB would delete some that it needs.
   for (const rocksdb::CompactionFileInfo& file : info.input_file_infos) {
     if (file.oldest_blob_file_number != 0) {
@@ -193,7 +185,7 @@ void CompactionPlacer::OnEnd(rocksdb::DB* db, const rocksdb::CompactionJobInfo& 
   if (it == compactions_.end()) return;
   const Compaction compaction = std::move(it->second);
   compactions_.erase(it);
-  EndLocked(compaction, info.status.ok());
+  EndLocked(compaction);
   lock.unlock();
   pending_.Update(db, compaction.home, compaction.family);
   for (const std::string& dir : compaction.dirs) RemoveTaskDirectory(fs_.get(), dir);
@@ -216,7 +208,7 @@ void CompactionPlacer::OnFlushBegin(const std::string& db) {
 }
 
 double CompactionPlacer::UpdateForegroundDemand() {
-  const std::optional<double> busy = demand_load_.BusySinceLast();
+  const std::optional<double> busy = host_load_.BusySinceLast();
   std::lock_guard lock(mu_);
   if (busy) foreground_demand_ = ForegroundDemand(*busy, host_load_.cores(), compacting_.Take());
   return foreground_demand_;
@@ -263,7 +255,6 @@ Place CompactionPlacer::DecideLocked(Compaction* compaction, double foreground_d
   load.host_busy = foreground_demand;
   load.agent = agent != nullptr && !agent->dead;
   const bool embedded = load.agent && agent->link->embedded();
-  load.separate_cpus = load.agent && (!embedded || separate_cpus_);
   if (load.agent && agent_ != agent.get()) {
     // Another agent may be able to do what the last one was not.
     agent_ = agent.get();
@@ -273,7 +264,7 @@ Place CompactionPlacer::DecideLocked(Compaction* compaction, double foreground_d
   int tasks = options_.tasks();
   if (load.agent && !embedded) {
     tasks = MaxTasks(*agent->link);
-    controller_.SetAgent(tasks, CoreSpeed(*agent->link));
+    rule_.SetAgent(tasks, CoreSpeed(*agent->link));
   }
   compaction->migrates = embedded;
   load.can_offload_all = CanOffloadAllLocked(*compaction, agent, tasks);
@@ -294,10 +285,9 @@ Place CompactionPlacer::DecideLocked(Compaction* compaction, double foreground_d
     case PlacementMode::kAdaptive: {
       load.pending_ratio = pending_.Get();
       compaction->ticket = next_ticket_++;
-      const placement::Choice choice =
-          controller_.Begin(compaction->ticket, compaction->info, load, NowSeconds());
+      const placement::Choice choice = rule_.Begin(compaction->ticket, compaction->info, load);
       place = choice.place;
-      context_->agent_does_io = controller_.local() != Place::kHost;
+      context_->agent_does_io = rule_.agent_does_io();
       if (!choice.why.empty())
         Log(LogLevel::kInfo, absl::StrCat("placement of compactions: ", choice.why));
       break;
@@ -335,7 +325,6 @@ bool CompactionPlacer::Start(const std::string& db, uint64_t id, const std::stri
       if (place == Place::kOffloadAll) ++compaction.parts;
       if (place == Place::kOffloadAll && !is_first && IsBackingOffLocked()) {
         place = Place::kOffloadIo;
-        compaction.part_returned = true;
         ReturnedLocked(&compaction, /*full=*/true);
         Add(&context_->session->counters().whole_returned, 1);
       }
@@ -387,29 +376,17 @@ void CompactionPlacer::ReturnedLocked(Compaction* compaction, bool full) {
   compaction->part_failed |= !full;
   if (compaction->place != Place::kOffloadAll) return;
   // The place stays while the agent has another part of it, or has done one.
-  if (compaction->parts > 0 || compaction->part_done) {
-    compaction->part_returned |= full;
-    return;
-  }
+  if (compaction->parts > 0 || compaction->part_done) return;
   compaction->place = Place::kOffloadIo;
   --offloaded_all_;
   ++on_host_;
-  if (adaptive_) controller_.Returned(compaction->ticket, !compaction->part_failed);
+  if (adaptive_) rule_.Returned(compaction->ticket, compaction->part_failed);
 }
 
-absl::StatusOr<std::string> CompactionPlacer::WaitForTask(HostTask* task, const std::string& dir,
-                                                          double* share) {
-  std::function<bool(double)> is_host_better;
-  if (adaptive_) {
-    is_host_better = [this, share](double now) {
-      *share = now;
-      return IsHostBetter(now);
-    };
-  }
-  auto done = task->Wait(options_.agent_deadline_ms, is_host_better);
-  while (IsFull(done.status()) && !TryBeginReturn(*share)) {
-    done = task->Wait(options_.agent_deadline_ms, is_host_better);
-  }
+absl::StatusOr<std::string> CompactionPlacer::WaitForTask(HostTask* task, const std::string& dir) {
+  std::function<void(double)> on_contention;
+  if (adaptive_) on_contention = [this](double share) { OnContention(share); };
+  auto done = task->Wait(options_.agent_deadline_ms, on_contention);
   // RocksDB fails a compaction whose result it cannot read. Strings in a result are hexadecimal.
   if (done.ok() && !absl::StrContains(*done, Slice(dir).ToString(/*hex=*/true))) {
     done = absl::InternalError("the agent's result is none of this compaction");
@@ -428,19 +405,9 @@ bool CompactionPlacer::Wait(const std::string& db, uint64_t id, std::string* res
     family = it->second.family;
     dir = it->second.dir;
   }
-  double share = 1;
-  auto done = WaitForTask(task, dir, &share);
-  const bool contended = IsFull(done.status());
-  if (contended) {
-    std::lock_guard lock(mu_);
-    BackOffLocked(share);
-  }
+  auto done = WaitForTask(task, dir);
   // An agent that hangs is not waited for; it hears of the cancellation when it goes on.
-  if (!done.ok()) {
-    task->Abandon(absl::IsCancelled(done.status()) ? kCancelWaitMs
-                  : contended                      ? kContendedWaitMs
-                                                   : 0);
-  }
+  if (!done.ok()) task->Abandon(absl::IsCancelled(done.status()) ? kCancelWaitMs : 0);
   {
     std::lock_guard lock(mu_);
     if (done.ok()) backoff_.OnDone(NowSeconds());
@@ -451,7 +418,6 @@ bool CompactionPlacer::Wait(const std::string& db, uint64_t id, std::string* res
       --it->second.parts;
       it->second.part_done = true;
     } else if (it != compactions_.end()) {
-      it->second.part_returned |= contended;
       ReturnedLocked(&it->second, IsNoFailure(done.status()));
     }
   }
@@ -462,11 +428,7 @@ bool CompactionPlacer::Wait(const std::string& db, uint64_t id, std::string* res
   }
   // Its outputs would take the space that the same compaction needs here.
   RemoveTaskDirectory(fs_.get(), dir);
-  if (contended) {
-    EndReturn();
-  } else {
-    compacting_.Begin();
-  }
+  compacting_.Begin();
   Add(&context_->session->counters().whole_returned, 1);
   NoteRefusal(family, done.status());
   return false;

@@ -6,7 +6,7 @@
 //   placement=split     OffloadIo: the host merges, the agent does the I/O
 //   placement=whole     OffloadAll: the agent does all of it; with whole=deep only compactions from
 //                       level 1 on, while the host's slots are taken (DComp)
-//   placement=adaptive  placement/controller.h, by measurement
+//   placement=adaptive  by placement/rule.h
 //
 // How the agent does all of a compaction depends on the agent:
 //   in a process of its own   DB::OpenAndCompact, as a task (host_task.h, agent_tasks.h)
@@ -34,7 +34,7 @@
 #include <utility>
 #include <vector>
 
-#include "placement/controller.h"
+#include "placement/rule.h"
 #include "rocksdb/db.h"
 #include "rocksdb/listener.h"
 #include "rocksdb/options.h"
@@ -88,13 +88,12 @@ class CompactionPlacer final : public RemoteThreadHooks,
     placement::Compaction info;
     std::optional<placement::Place> place;  // once decided
     bool migrates = false;                  // OffloadAll: its threads go there; else by tasks
-    uint64_t ticket = 0;                    // the controller's
+    uint64_t ticket = 0;                    // the rule's
     std::vector<std::string> dirs;          // of its tasks
     // Of its parts (subcompactions), while the place is OffloadAll.
-    int parts = 0;               // on the agent, or on their way
-    bool part_done = false;      // by the agent
-    bool part_returned = false;  // to the host, because the agent was full or contended
-    bool part_failed = false;    // returned for another reason
+    int parts = 0;             // on the agent, or on their way
+    bool part_done = false;    // by the agent
+    bool part_failed = false;  // returned, and neither full nor cancelled was the reason
   };
   struct RunningTask {
     std::unique_ptr<HostTask> task;
@@ -116,11 +115,10 @@ class CompactionPlacer final : public RemoteThreadHooks,
   placement::Place DecideDeepLocked(const Compaction& compaction, bool can_offload_all, int tasks);
 
   // --- migrated_compactions.cc: threads on the agent's CPUs, and contention there.
-  // Yields to flushes there; with placement=adaptive, returns the thread under contention.
+  // Yields to flushes there; with placement=adaptive, looks for contention.
   void BeforeAppend() override;
   // Migrates the calling thread, if the agent has a slot free; else RocksDB goes on here.
   void MigrateThread(const Key& compaction, const std::string& home);
-  void ReturnThreadToHost(double share);
   // While others have most of the agent's CPUs: the share of a CPU that each compaction there has.
   std::optional<double> ContendedShare();
   std::optional<double> ContendedShareAtEnd();
@@ -132,12 +130,9 @@ class CompactionPlacer final : public RemoteThreadHooks,
   int64_t ServedNanos(const std::vector<pid_t>& migrated) const;
   // Whether a compaction that has `share` of a CPU there would have half as much again here.
   bool IsHostBetter(double share);
-  // The same, and the caller returns one: EndReturn must follow. One at a time, since each return
-  // makes the host less attractive for the next.
-  bool TryBeginReturn(double share);
-  void EndReturn();
-  // No compaction goes to the agent for a while.
-  void BackOffLocked(double share);
+  // Others contend for the agent's CPUs, and a compaction there has had `share` of one: none goes
+  // there for a while, if the host is better. Those that are there stay.
+  void OnContention(double share);
   bool IsBackingOffLocked() const;
 
   // The database in `home` was closed: RocksDB does not tell of compactions that end with it. True
@@ -145,17 +140,15 @@ class CompactionPlacer final : public RemoteThreadHooks,
   // flushed.
   bool OnClosed(const std::string& home, bool unknown_to_all);
   // The compaction no longer counts among those that run.
-  void EndLocked(const Compaction& compaction, bool ok);
-  // A part that was to be the agent's is done here. `full`: the agent had no slot free, or others
-  // want its CPUs, or it was cancelled; nothing failed.
+  void EndLocked(const Compaction& compaction);
+  // A part that was to be the agent's is done here. `full`: the agent had no slot free, or it was
+  // cancelled; nothing failed.
   void ReturnedLocked(Compaction* compaction, bool full);
   // On the thread of a part that a task is to do. False: RocksDB does it here. `cancels`: as of the
   // decision.
   bool StartTaskFor(const Key& part, TaskRequest request, uint64_t cancels);
-  // Waits for the task of a part whose outputs are in `dir`. If others contend for the agent's CPUs
-  // and the host is better: an errno of EBUSY and the share of a CPU that it had, and EndReturn
-  // must follow.
-  absl::StatusOr<std::string> WaitForTask(HostTask* task, const std::string& dir, double* share);
+  // Waits for the task of a part whose outputs are in `dir`.
+  absl::StatusOr<std::string> WaitForTask(HostTask* task, const std::string& dir);
   // `request` has all but the identity of the database and of RocksDB.
   absl::StatusOr<std::unique_ptr<HostTask>> StartTask(TaskRequest request);
   // Remembers and logs why no task did it.
@@ -166,21 +159,17 @@ class CompactionPlacer final : public RemoteThreadHooks,
   const Options& options_;
   const bool adaptive_;
   CpuLoad host_load_;
-  CpuLoad demand_load_;           // of the host, too; read by UpdateForegroundDemand alone
   CompactingThreads compacting_;  // on the host
-  CpuLoad agent_load_;            // of an embedded agent's CPUs
   const bool separate_cpus_;      // none of these is among the host's
   const bool may_migrate_;        // RocksDB's threads to an embedded agent's CPUs
   ThreadMigrator threads_;
   FlushPlacement flushes_;
   PendingRatio pending_;
 
-  std::mutex returning_mu_;  // before mu_
-  std::atomic<int> returning_{0};
   std::atomic<int64_t> next_check_{0};  // of contention
 
   std::mutex mu_;
-  placement::Controller controller_;
+  placement::Rule rule_;
   std::set<std::string> unsupported_;      // column families that no task can compact
   std::set<std::string> refused_;          // ... that the present agent cannot
   std::map<std::string, int> failures_;    // in a row, of a column family

@@ -4,7 +4,6 @@
 #include <fstream>
 #include <sstream>
 #include <string>
-#include <utility>
 
 #include "base/clock.h"
 #include "base/cpu_list.h"
@@ -15,17 +14,10 @@ namespace {
 constexpr int64_t kIntervalNanos = 500'000'000;
 constexpr int64_t kFirstIntervalNanos = 100'000'000;
 
-std::vector<int> CpusOrFirst() {
-  std::vector<int> cpus = MyCpus();
-  if (cpus.empty()) cpus.push_back(0);
-  return cpus;
-}
-
 }  // namespace
 
-CpuLoad::CpuLoad() : CpuLoad(CpusOrFirst()) {}
-
-CpuLoad::CpuLoad(std::vector<int> cpus) : cpus_(std::move(cpus)) {
+CpuLoad::CpuLoad() : cpus_(MyCpus()) {
+  if (cpus_.empty()) cpus_.push_back(0);
   last_ = ReadTimes();
   at_ = NowNanos();
 }
@@ -51,21 +43,10 @@ CpuLoad::Times CpuLoad::ReadTimes() const {
   return t;
 }
 
-double CpuLoad::Busy() {
-  std::lock_guard lock(mu_);
-  Update();
-  return busy_;
-}
-
 std::optional<double> CpuLoad::BusySinceLast() {
   std::lock_guard lock(mu_);
-  if (!Update()) return std::nullopt;
-  return busy_;
-}
-
-bool CpuLoad::Update() {
   const int64_t now = NowNanos();
-  if (now - at_ < (has_reading_ ? kIntervalNanos : kFirstIntervalNanos)) return false;
+  if (now - at_ < (has_reading_ ? kIntervalNanos : kFirstIntervalNanos)) return std::nullopt;
   has_reading_ = true;
   const Times t = ReadTimes();
   if (t.all > last_.all) {
@@ -74,7 +55,7 @@ bool CpuLoad::Update() {
   }
   last_ = t;
   at_ = now;
-  return true;
+  return busy_;
 }
 
 }  // namespace pulse::lsm

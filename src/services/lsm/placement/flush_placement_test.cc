@@ -19,48 +19,13 @@
 namespace pulse::lsm::test {
 namespace {
 
-TEST(FlushDecision, Update_BusyHostIdleAgent_GoesToAgent) {
-  FlushDecision d;
-  EXPECT_FALSE(d.Update(0.6, 0, 1)) << "the host has time itself";
-  EXPECT_FALSE(d.Update(1, 0.9, 2)) << "nor has the agent";
-  EXPECT_TRUE(d.Update(1, 0.5, 3));
-  EXPECT_TRUE(d.on_agent());
-}
-
-TEST(FlushDecision, Update_OnAgent_StaysUntilAgentIsBusier) {
-  for (const auto& [host, agent] : {std::pair{0.9, 1.0}, std::pair{0.6, 0.7}}) {
-    FlushDecision d;
-    d.Update(1, 0, 1);
-    EXPECT_FALSE(d.Update(host, agent, 10));
-    EXPECT_TRUE(d.on_agent());
-  }
-  for (const auto& [host, agent] : {std::pair{0.8, 1.0}, std::pair{0.4, 0.3}}) {
-    FlushDecision d;
-    d.Update(1, 0, 1);
-    EXPECT_TRUE(d.Update(host, agent, 10));
-    EXPECT_FALSE(d.on_agent());
-  }
-}
-
-// Flushes that are most of what keeps either busy.
-TEST(FlushDecision, Update_OwnLoad_DoesNotOscillate) {
-  FlushDecision d;
-  int changes = 0;
-  for (int i = 0; i < 100; ++i) {
-    const bool there = d.on_agent();
-    changes += d.Update(there ? 0.2 : 1, there ? 0.8 : 0, i * 0.1) ? 1 : 0;
-  }
-  EXPECT_GT(changes, 1) << "or this tests nothing";
-  EXPECT_LE(changes, 6) << "in ten seconds";
-}
-
 TEST(FlushPlacementTest, BeginEnd_FlushThread_IsOnAgentCpus) {
   const std::vector<int> all = MyCpus();
   AtomicCounters counters;
   FlushPriority first;
-  const auto never = [] { return 0.0; };
+  const auto never = [] { return false; };
   ThreadMigrator threads({all.back()}, /*allow_shared_cpus=*/true);
-  FlushPlacement placement(FlushMode::kAgent, &threads, never, never, &first, &counters);
+  FlushPlacement placement(FlushMode::kAgent, &threads, never, &first, &counters);
   std::thread([&] {
     placement.Begin("db", /*agent=*/false);
     EXPECT_EQ(MyCpus(), all) << "there is no agent";
@@ -68,7 +33,7 @@ TEST(FlushPlacementTest, BeginEnd_FlushThread_IsOnAgentCpus) {
     EXPECT_EQ(MyCpus(), std::vector<int>{all.back()});
     placement.Begin("db", true);  // two databases' listeners, say
     ThreadMigrator others({all.front()}, true);
-    FlushPlacement other(FlushMode::kAgent, &others, never, never, &first, &counters);
+    FlushPlacement other(FlushMode::kAgent, &others, never, &first, &counters);
     other.Begin("db", true);
     other.End();
     EXPECT_EQ(MyCpus(), std::vector<int>{all.back()});
@@ -80,23 +45,35 @@ TEST(FlushPlacementTest, BeginEnd_FlushThread_IsOnAgentCpus) {
   EXPECT_EQ(counters.agent_flushes, 1u);
 }
 
-TEST(FlushPlacementTest, Begin_HostModeOrMissingCpus_ChangesNothing) {
+TEST(FlushPlacementTest, Begin_HostModeMissingOrContendedCpus_ChangesNothing) {
   const std::vector<int> all = MyCpus();
   AtomicCounters counters;
   FlushPriority first;
-  const auto always = [] { return 1.0; };
-  const auto never = [] { return 0.0; };
+  const auto always = [] { return true; };
+  const auto never = [] { return false; };
   ThreadMigrator there({all.back()}, true), none({CPU_SETSIZE - 1}), no_cpus({});
-  FlushPlacement host(FlushMode::kHost, &there, always, never, &first, &counters);
-  FlushPlacement gone(FlushMode::kAgent, &none, always, never, &first, &counters);
-  FlushPlacement nowhere(FlushMode::kAdaptive, &no_cpus, always, never, &first, &counters);
-  for (FlushPlacement* p : {&host, &gone, &nowhere}) {
+  FlushPlacement host(FlushMode::kHost, &there, never, &first, &counters);
+  FlushPlacement gone(FlushMode::kAgent, &none, never, &first, &counters);
+  FlushPlacement nowhere(FlushMode::kAdaptive, &no_cpus, never, &first, &counters);
+  FlushPlacement contended(FlushMode::kAdaptive, &there, always, &first, &counters);
+  for (FlushPlacement* p : {&host, &gone, &nowhere, &contended}) {
     p->Begin("db", true);
     EXPECT_EQ(MyCpus(), all);
     p->End();
     EXPECT_EQ(MyCpus(), all);
   }
   EXPECT_EQ(counters.agent_flushes, 0u);
+  // Contention is for flushes=adaptive alone, and while it lasts.
+  FlushPlacement agent(FlushMode::kAgent, &there, always, &first, &counters);
+  FlushPlacement adaptive(FlushMode::kAdaptive, &there, never, &first, &counters);
+  std::thread([&] {
+    for (FlushPlacement* p : {&agent, &adaptive}) {
+      p->Begin("db", true);
+      EXPECT_EQ(MyCpus(), std::vector<int>{all.back()});
+      p->End();
+    }
+  }).join();
+  EXPECT_EQ(counters.agent_flushes, 2u);
 }
 
 // RocksDB starts threads when it first needs them, on whatever thread that is.

@@ -72,8 +72,8 @@ void HostTask::Abandon(int wait_ms) {
 }
 
 absl::StatusOr<std::string> HostTask::Wait(int64_t deadline_ms,
-                                           const std::function<bool(double)>& is_host_better) {
-  int64_t host_better_since = 0;
+                                           const std::function<void(double)>& on_contention) {
+  int contended = 0;  // measurements in a row
   while (true) {
     TaskFrame frame;
     PULSE_RETURN_IF_ERROR(Read(&frame, sizeof(frame), deadline_ms));
@@ -81,22 +81,14 @@ absl::StatusOr<std::string> HostTask::Wait(int64_t deadline_ms,
     std::string payload(frame.length, '\0');
     PULSE_RETURN_IF_ERROR(Read(payload.data(), payload.size(), deadline_ms));
     switch (static_cast<TaskFrameKind>(frame.kind)) {
-      case TaskFrameKind::kBeat: {
+      case TaskFrameKind::kBeat:
         if (frame.code == 0) continue;  // no new measurement
-        const bool contended = frame.code < kFullShare;
-        const double share = static_cast<double>(frame.code) / kFullShare;
-        if (!contended || !is_host_better || !is_host_better(share)) {
-          host_better_since = 0;
-          continue;
+        // The first one may be of what has just ended.
+        contended = frame.code < kFullShare ? contended + 1 : 0;
+        if (contended >= 2 && on_contention) {
+          on_contention(static_cast<double>(frame.code) / kFullShare);
         }
-        const int64_t now = NowNanos();
-        if (host_better_since == 0) {
-          host_better_since = now;
-          continue;
-        }
-        if (now - host_better_since < (host_better_since - begun_) / 4) continue;
-        return ErrnoError(EBUSY, "compacting", "on the agent, whose CPUs others contend for");
-      }
+        continue;
       case TaskFrameKind::kDone:
         return payload;
       case TaskFrameKind::kFailed: {

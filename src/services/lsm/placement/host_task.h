@@ -11,7 +11,6 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/clock.h"
 #include "base/unique_fd.h"
 #include "base/wake_event.h"
 #include "channel/doorbell.h"
@@ -30,12 +29,11 @@ class HostTask {
 
   // The result for RocksDB. Unavailable when the agent was lost, DeadlineExceeded when it has shown
   // no sign of life for `deadline_ms` (-1: wait for ever), Cancelled after Cancel; else as the
-  // agent says, Unimplemented for what it will never be able to do. `is_host_better`, if not empty,
-  // is asked while others contend for the agent's CPUs, with the share of a CPU that its tasks
-  // have. An errno of EBUSY: it said so twice in a row, and for a quarter of the time that the task
-  // had run before, as a compaction that returns to the host begins anew. One may wait again then.
+  // agent says, Unimplemented for what it will never be able to do. `on_contention`, if not empty,
+  // is called while others contend for the agent's CPUs, with the share of a CPU that its tasks
+  // have.
   absl::StatusOr<std::string> Wait(int64_t deadline_ms,
-                                   const std::function<bool(double)>& is_host_better = {});
+                                   const std::function<void(double)>& on_contention = {});
   void Cancel() { cancel_.Set(); }
   // Has the agent cancel the task, and waits until it has, for `wait_ms` at most: what it was
   // writing may then be removed.
@@ -48,7 +46,6 @@ class HostTask {
 
   UniqueFd socket_;
   WakeEvent cancel_;
-  const int64_t begun_ = NowNanos();
 };
 
 }  // namespace pulse::lsm

@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kCheckNanos = 100'000'000;  // between two checks of contention
 // After so long without a migrated compaction, earlier measurements of contention are too old.
 constexpr int64_t kForgetNanos = 10'000'000'000;
-// How many times the share of a CPU that a compaction has there it must get here, to return.
+// How many times the share of a CPU that a compaction has there the next must get here, to stay.
 constexpr double kHostGain = 1.5;
 
 }  // namespace
@@ -53,22 +53,14 @@ void CompactionPlacer::MigrateThread(const Key& compaction, const std::string& h
 void CompactionPlacer::BeforeAppend() {
   context_->flush_priority.YieldToFlushes(context_->task_slots.taken());
   if (!adaptive_) return;  // the user has said where compactions run
-  const std::optional<double> share = ContendedShare();
-  if (!share) return;
-  if (TryBeginReturn(*share)) {
-    ReturnThreadToHost(*share);
-  } else {
-    next_check_.store(NowNanos() + kCheckNanos, std::memory_order_relaxed);
-  }
+  if (const std::optional<double> share = ContendedShare()) OnContention(*share);
 }
 
 std::optional<double> CompactionPlacer::ContendedShare() {
   if (NowNanos() < next_check_.load(std::memory_order_relaxed)) return std::nullopt;
   std::lock_guard lock(mu_);
-  const std::optional<double> share = MeasureContentionLocked();
-  // Under contention every thread checks at its next append, so that each may return.
-  if (!share) next_check_.store(NowNanos() + kCheckNanos, std::memory_order_relaxed);
-  return share;
+  next_check_.store(NowNanos() + kCheckNanos, std::memory_order_relaxed);
+  return MeasureContentionLocked();
 }
 
 std::optional<double> CompactionPlacer::ContendedShareAtEnd() {
@@ -107,23 +99,13 @@ int64_t CompactionPlacer::ServedNanos(const std::vector<pid_t>& migrated) const 
 
 bool CompactionPlacer::IsHostBetter(double share) {
   const double others = UpdateForegroundDemand();
-  const double here = host_load_.cores() / (others + compacting_.size() + returning_ + 1);
+  const double here = host_load_.cores() / (others + compacting_.size() + 1);
   return std::min(1.0, here) >= kHostGain * share;
 }
 
-bool CompactionPlacer::TryBeginReturn(double share) {
-  std::lock_guard lock(returning_mu_);
-  if (!IsHostBetter(share)) return false;
-  ++returning_;
-  return true;
-}
-
-void CompactionPlacer::EndReturn() {
-  compacting_.Begin();
-  --returning_;
-}
-
-void CompactionPlacer::BackOffLocked(double share) {
+void CompactionPlacer::OnContention(double share) {
+  if (!IsHostBetter(share)) return;
+  std::lock_guard lock(mu_);
   const double pause = backoff_.BeginPause(NowSeconds());
   if (pause == 0) return;
   Log(LogLevel::kInfo,
@@ -132,46 +114,19 @@ void CompactionPlacer::BackOffLocked(double share) {
                    static_cast<int>(share * 100), " % of one"));
 }
 
-bool CompactionPlacer::IsBackingOffLocked() const {
-  return adaptive_ && backoff_.IsPausing(NowSeconds());
-}
-
-void CompactionPlacer::ReturnThreadToHost(double share) {
-  const std::optional<int64_t> nanos = threads_.Return();
-  ThreadPlacement::SetOnHost(context_, true);
-  if (!nanos) {  // returned already: the hooks are of a compaction whose end was not told
-    --returning_;
-    return;
-  }
-  EndReturn();
-  AtomicCounters& counters = context_->session->counters();
-  Add(&counters.agent_compaction_nanos, static_cast<uint64_t>(*nanos));
-  Add(&counters.whole_returned, 1);
-  std::lock_guard lock(mu_);
-  BackOffLocked(share);
-  const auto part = migrated_.find(gettid());
-  if (part == migrated_.end()) return;
-  const auto it = compactions_.find(part->second.compaction);
-  if (it != compactions_.end()) {
-    it->second.part_returned = true;
-    ReturnedLocked(&it->second, /*full=*/true);
-  }
-  migrated_.erase(part);
-}
+bool CompactionPlacer::IsBackingOffLocked() const { return backoff_.IsPausing(NowSeconds()); }
 
 void CompactionPlacer::OnPartEnd(bool ok) {
   compacting_.End();
   ThreadPlacement::Reset(context_);
-  // Under contention the next ones stay on the host, though this one was too short to return.
   const std::optional<double> share = adaptive_ ? ContendedShareAtEnd() : std::nullopt;
-  const bool host_was_better = share && IsHostBetter(*share);
+  if (share) OnContention(*share);
   const std::optional<int64_t> nanos = threads_.Return();
   if (!nanos) return;
   AtomicCounters& counters = context_->session->counters();
   Add(&counters.agent_compaction_nanos, static_cast<uint64_t>(*nanos));
   if (ok) Add(&counters.whole_compactions, 1);
   std::lock_guard lock(mu_);
-  if (host_was_better) BackOffLocked(*share);
   if (ok) backoff_.OnDone(NowSeconds());
   const auto part = migrated_.find(gettid());
   if (part == migrated_.end()) return;

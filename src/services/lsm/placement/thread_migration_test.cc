@@ -349,61 +349,48 @@ class ContendedAgentTest : public ThreadMigrationTest {
   std::unique_ptr<BusyThreads> on_agent_;
 };
 
-TEST_F(ContendedAgentTest, LongCompaction_Contention_ReturnsToHost) {
+// Long ones, which notice while they run, and others, each of which is over before one could tell.
+TEST_F(ContendedAgentTest, Contention_NextCompactions_StayOnHostUntilItIsOver) {
   static const SlowFilter filter;
-  ScratchDir dir;
-  // Of one long compaction, which is asked for.
-  PlacedDb placed(Embedded(Uri("placement=adaptive")), dir / "db", [](rocksdb::Options* o) {
-    o->write_buffer_size = 4 << 20;
-    o->target_file_size_base = 64 << 20;
-    o->max_bytes_for_level_base = 256 << 20;
-    o->disable_auto_compactions = true;
-    o->compaction_filter = &filter;
-  });
-  ASSERT_TRUE(placed.db->Open().ok());
-  std::mt19937_64 rng(TestSeed());
-  for (int round = 0; round < 100 && placed.stats().whole_returned == 0; ++round) {
-    ASSERT_TRUE(placed.db->Fill(&rng, 4000, 8000).ok());
-    ASSERT_TRUE(placed.db->CompactAll().ok());
+  for (const int keys : {4000, 150}) {
+    SCOPED_TRACE(keys);
+    ScratchDir dir;
+    PlacedDb placed(Embedded(Uri("placement=adaptive")), dir / "db", [&](rocksdb::Options* o) {
+      o->compaction_filter = &filter;
+      if (keys < 4000) return;
+      // Of one long compaction, which is asked for.
+      o->write_buffer_size = 4 << 20;
+      o->target_file_size_base = 64 << 20;
+      o->max_bytes_for_level_base = 256 << 20;
+      o->disable_auto_compactions = true;
+    });
+    ASSERT_TRUE(placed.db->Open().ok());
+    std::mt19937_64 rng(TestSeed());
+    uint64_t there = 0;
+    bool stays = false;
+    for (int round = 0; round < 200 && !stays; ++round) {
+      ASSERT_TRUE(placed.db->Fill(&rng, keys, 4000, /*key_space=*/keys).ok());
+      ASSERT_TRUE(placed.db->CompactAll().ok());
+      const Stats stats = placed.stats();
+      stays = there > 0 && there == stats.whole_compactions + stats.whole_returned;
+      there = stats.whole_compactions + stats.whole_returned;
+    }
+    EXPECT_GT(there, 0u);
+    EXPECT_TRUE(stays) << "of " << there << " there";
+    EXPECT_TRUE(AllAreBack());
+    // And go there again when it is the agent's alone.
+    on_agent_.reset();
+    const uint64_t before = placed.stats().whole_compactions;
+    for (int round = 0; round < 400 && placed.stats().whole_compactions == before; ++round) {
+      ASSERT_TRUE(placed.db->Fill(&rng, 100, 4000).ok());
+      ASSERT_TRUE(placed.db->CompactAll().ok());
+    }
+    EXPECT_GT(placed.stats().whole_compactions, before);
+    on_agent_ = std::make_unique<BusyThreads>(4, all_.back());
+    EXPECT_EQ(placed.db->Difference(), "");
+    placed.db->Close();
+    EXPECT_EQ(DifferenceOnStock(dir / "db", placed.db->model(), placed.options), "");
   }
-  EXPECT_GT(placed.stats().whole_returned, 0u);
-  EXPECT_GT(placed.stats().agent_compaction_nanos, 0u);
-  EXPECT_TRUE(AllAreBack());
-  // And go there again when it is the agent's alone.
-  on_agent_.reset();
-  const uint64_t before = placed.stats().whole_compactions;
-  for (int round = 0; round < 200 && placed.stats().whole_compactions == before; ++round) {
-    ASSERT_TRUE(placed.db->Fill(&rng, 100, 4000).ok());
-    ASSERT_TRUE(placed.db->CompactAll().ok());
-  }
-  EXPECT_GT(placed.stats().whole_compactions, before);
-  on_host_.clear();
-  EXPECT_EQ(placed.db->Difference(), "");
-  placed.db->Close();
-  EXPECT_EQ(DifferenceOnStock(dir / "db", placed.db->model(), placed.options), "");
-}
-
-// Each is over before one could tell.
-TEST_F(ContendedAgentTest, ShortCompactions_Contention_StayOnHost) {
-  static const SlowFilter filter;
-  ScratchDir dir;
-  PlacedDb placed(Embedded(Uri("placement=adaptive")), dir / "db",
-                  [](rocksdb::Options* o) { o->compaction_filter = &filter; });
-  ASSERT_TRUE(placed.db->Open().ok());
-  std::mt19937_64 rng(TestSeed());
-  uint64_t there = 0;
-  bool stays = false;
-  for (int round = 0; round < 200 && !stays; ++round) {
-    ASSERT_TRUE(placed.db->Fill(&rng, 150, 4000, /*key_space=*/150).ok());
-    ASSERT_TRUE(placed.db->CompactAll().ok());
-    const Stats stats = placed.stats();
-    stays = there > 0 && there == stats.whole_compactions + stats.whole_returned;
-    there = stats.whole_compactions + stats.whole_returned;
-  }
-  EXPECT_GT(there, 0u);
-  EXPECT_TRUE(stays) << "of " << there << " there";
-  EXPECT_EQ(placed.db->Difference(), "");
-  placed.db->Close();
 }
 
 TEST_F(ThreadMigrationTest, Return_OtherMigratorsThread_IsRefused) {

@@ -121,7 +121,8 @@ class OutputWritableFile : public FSWritableFile {
     if (purpose == IoPurpose::kUnknown) return;
     output_->set_purpose(purpose);
     ThreadActivity::SetPurpose(purpose);
-    ThreadActivity::ApplyPriority(context_->session->options().compaction, purpose);
+    ThreadActivity::ApplyPriority(static_cast<int>(context_->session->options().compaction_nice),
+                                  purpose);
     context_->session->NotePressure(hints_.stalls() ? wire::kPressureDelayed : wire::kPressureNone);
   }
 

@@ -1,6 +1,7 @@
 package org.pulsedb.flink;
 
 import java.util.Collection;
+import java.util.Collections;
 import org.apache.flink.configuration.ConfigOption;
 import org.apache.flink.configuration.ConfigOptions;
 import org.apache.flink.configuration.ReadableConfig;
@@ -41,7 +42,11 @@ public class PulseOptionsFactory implements ConfigurableRocksDBOptionsFactory {
   @Override
   public DBOptions createDBOptions(final DBOptions options, final Collection<AutoCloseable> handlesToClose) {
     try {
-      options.setEnv(PulseEnv.shared(uri));
+      final PulseEnv env = PulseEnv.shared(uri);
+      options.setEnv(env);
+      // The families come later, and an agent of its own must know a family before it takes its compactions. An embedded
+      // one does them, and flushes, on the database's own threads.
+      if (uri.startsWith("pulse://?")) env.place(options, Collections.emptyList());
     } catch (RocksDBException e) {
       throw new IllegalArgumentException(URI.key() + "=" + uri + ": " + e.getMessage(), e);
     }

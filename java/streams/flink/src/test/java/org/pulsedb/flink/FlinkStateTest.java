@@ -111,7 +111,7 @@ final class FlinkStateTest {
 
   @Test
   void State_OnPulse_IsRight() throws Exception {
-    final String uri = "pulse://";
+    final String uri = "pulse://?agent_cpus=0&flushes=agent";
     final Configuration config = configuration(uri);
     try (MiniCluster cluster = start(config)) {
       final JobExecutionResult result = cluster.executeJobBlocking(job(config).getStreamGraph().getJobGraph());
@@ -119,6 +119,7 @@ final class FlinkStateTest {
     }
     checkSums();
     assertTrue(PulseEnv.shared(uri).counters().get("pulse.persisted.bytes") > 0, "nothing went through PulseDB");
+    assertTrue(PulseEnv.shared(uri).counters().get("pulse.flushes.on_agent") > 0, "the state was not placed");
   }
 
   @Test

@@ -155,6 +155,18 @@ final class KafkaStreamsTest {
     }
   }
 
+  @Test
+  void Flushes_OnTheAgent_AsTheUriSays() throws Exception {
+    final String uri = "pulse://?agent_cpus=0&flushes=agent";
+    produce(20000, 7);
+    try (KafkaStreams streams = Counter.streams(cluster.bootstrapServers(), dir.resolve("a"), uri)) {
+      streams.start();
+      awaitSums();
+      assertTrue(holds(streams, expected));
+    }
+    assertTrue(PulseEnv.shared(uri).counters().get("pulse.flushes.on_agent") > 0, "the stores were not placed");
+  }
+
   private Process instance(final String name, final String uri) throws Exception {
     final Process process = new ProcessBuilder(Path.of(System.getProperty("java.home"), "bin", "java").toString(),
         "-cp", System.getProperty("java.class.path"), Counter.class.getName(), cluster.bootstrapServers(),
