@@ -42,20 +42,26 @@ ROOMS = {
     "src/services/files": SUBSTRATE + ("store", "include"),
     "src/services/offload": ("base", "store", "net", "agent", "services/files", "services/front",
                              "include"),
-    "src/services/redis": ("base", "net", "services/kv/core", "include", "rocksdb"),
+    # Its commands on keys, which a Keyspace holds: in a RocksDB, or in memory.
+    "src/services/redis/commands": ("base", "include", "rocksdb"),
+    "src/services/redis": ("base", "net", "services/kv/core", "services/redis/commands", "include",
+                           "rocksdb"),
     # What the agent answers of it.
     "src/services/redis/offload": ("base", "net", "agent", "services/front", "services/kv/core",
-                                   "services/redis", "include", "rocksdb"),
+                                   "services/redis", "services/redis/commands", "include",
+                                   "rocksdb"),
     # The in-memory store: its commands are those of the Redis server. Its engine is pure.
-    "src/services/kv": ("base", "net", "services/kv/core", "services/redis", "include"),
+    "src/services/kv": ("base", "net", "services/kv/core", "services/redis",
+                        "services/redis/commands", "include"),
     "src/services/kv/core": ("base",),
     # Its clients that share memory with it: both halves, and the client's, which has no store.
     "src/services/kv/shm": ("base", "channel", "services/kv", "services/kv/core"),
     # Its communication engine in a process of its own: the agent's half, and the host's.
     "src/services/kv/agent": ("base", "channel", "net", "agent", "services/front", "services/kv",
-                              "services/kv/shm", "services/redis"),
+                              "services/kv/shm", "services/redis", "services/redis/commands"),
     # Its clients that send datagrams.
-    "src/services/kv/udp": ("base", "net", "services/kv", "services/kv/core", "services/redis"),
+    "src/services/kv/udp": ("base", "net", "services/kv", "services/kv/core",
+                            "services/redis/commands"),
     "src/services/kv/client": ("base", "channel", "net", "services/kv", "services/kv/core",
                                "services/kv/etcd", "services/kv/shm", "services/kv/udp",
                                "include"),
@@ -120,8 +126,10 @@ ROOMS = {
                                 "services/lsm/pool", "include", "rocksdb"),
     # Programs, which only bench includes. Examples are built from what users have, too.
     "apps/nbd": ("base", "include"),
+    # The screen of `pulse top`: samples, and what is drawn of them.
+    "apps/pulse/top": ("base", "agent", "net", "services/*"),
     "apps/pulse": SUBSTRATE
-    + ("store", "vdpu", "net", "placement", "services", "services/*", "include", "rocksdb"),
+    + ("apps/pulse/top", "store", "vdpu", "net", "placement", "services", "services/*", "include", "rocksdb"),
     "examples": ("base", "uring", "net", "include", "rocksdb"),
     # What a JVM loads.
     "java/native": ("services/lsm/plugin",),
@@ -145,7 +153,7 @@ EXCEPTIONS = set()
 # ---------------------------------------------------------------------------------------------------
 
 # Limits, in lines of C++ outside tests.
-ALL_LINES = 168000
+ALL_LINES = 172000
 ROOM_LINES = 9000
 FILE_LINES = 600
 

@@ -30,7 +30,7 @@
 #include "services/kv/shm/server.h"
 #include "services/kv/store.h"
 #include "services/kv/udp/server.h"
-#include "services/redis/cluster.h"
+#include "services/redis/commands/cluster.h"
 
 namespace pulse {
 namespace {

@@ -23,7 +23,7 @@
 #include "examples/common/load.h"
 #include "net/application.h"
 #include "nlohmann/json.hpp"
-#include "services/redis/codec.h"
+#include "services/redis/commands/codec.h"
 #include "services/redis/offload/resp.h"
 #include "services/redis/serve.h"
 

@@ -3,9 +3,9 @@
 #include <string>
 
 #include "fuzz_input.h"
-#include "services/redis/codec.h"
-#include "services/redis/commands.h"
-#include "services/redis/value.h"
+#include "services/redis/commands/codec.h"
+#include "services/redis/commands/commands.h"
+#include "services/redis/commands/value.h"
 
 namespace {
 

@@ -21,8 +21,8 @@
 #include "history_test.h"
 #include "redis_load.h"
 #include "services/kv/store.h"
+#include "services/redis/commands/handlers.h"
 #include "services/redis/designs.h"
-#include "services/redis/handlers.h"
 #include "services/redis/serve.h"
 #include "transaction_load.h"
 #ifdef PULSE_PROGRAM

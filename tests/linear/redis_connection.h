@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/unique_fd.h"
-#include "services/redis/codec.h"
+#include "services/redis/commands/codec.h"
 
 namespace pulse::linear {
 

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/errors.h"
 #include "net/address.h"
-#include "services/redis/codec.h"
+#include "services/redis/commands/codec.h"
 
 namespace pulse::top {
 namespace {

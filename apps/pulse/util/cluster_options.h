@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "services/redis/cluster.h"
+#include "services/redis/commands/cluster.h"
 
 namespace CLI {
 class App;

@@ -12,7 +12,7 @@
 #include "services/kv/core/batch.h"
 #include "services/kv/queue_pair.h"
 #include "services/kv/wire.h"
-#include "services/redis/watch.h"
+#include "services/redis/commands/watch.h"
 
 namespace pulse::kv {
 

@@ -13,7 +13,7 @@
 #include "services/kv/held.h"
 #include "services/kv/node.h"
 #include "services/kv/view.h"
-#include "services/redis/handlers.h"
+#include "services/redis/commands/handlers.h"
 
 namespace pulse::kv {
 namespace {

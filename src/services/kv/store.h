@@ -31,9 +31,9 @@
 #include "services/kv/core/partition.h"
 #include "services/kv/processing.h"
 #include "services/kv/store_file.h"
-#include "services/redis/cluster.h"
+#include "services/redis/commands/cluster.h"
+#include "services/redis/commands/keyspace.h"
 #include "services/redis/designs.h"
-#include "services/redis/keyspace.h"
 
 namespace pulse::kv {
 

@@ -20,7 +20,7 @@
 #include "absl/status/statusor.h"
 #include "base/unique_fd.h"
 #include "services/kv/core/memory.h"
-#include "services/redis/cluster.h"
+#include "services/redis/commands/cluster.h"
 
 namespace pulse::kv {
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/testing.h"
-#include "services/redis/command_suite.h"
+#include "services/redis/commands/command_suite.h"
 
 namespace pulse::kv {
 namespace {

@@ -10,7 +10,7 @@
 #include "base/cpu_list.h"
 #include "services/kv/memcached/flow.h"
 #include "services/kv/store.h"
-#include "services/redis/cluster.h"
+#include "services/redis/commands/cluster.h"
 #include "services/redis/designs.h"
 #include "services/redis/test_server.h"
 

@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/testing.h"
 #include "services/kv/test_server.h"
-#include "services/redis/command_suite.h"
+#include "services/redis/commands/command_suite.h"
 
 namespace pulse::kv {
 namespace {

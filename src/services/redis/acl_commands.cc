@@ -6,9 +6,9 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/clock.h"
-#include "services/redis/cluster.h"
+#include "services/redis/commands/cluster.h"
+#include "services/redis/commands/handlers.h"
 #include "services/redis/executor.h"
-#include "services/redis/handlers.h"
 #include "services/redis/permissions.h"
 
 namespace pulse::redis {

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "services/redis/commands/handlers.h"
 #include "services/redis/executor.h"
-#include "services/redis/handlers.h"
 
 namespace pulse::redis {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "services/redis/handlers.h"
+#include "services/redis/commands/handlers.h"
 
 namespace pulse::redis {
 

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "base/cycle_rate.h"
-#include "services/redis/commands.h"
+#include "services/redis/commands/commands.h"
 
 namespace pulse::redis {
 

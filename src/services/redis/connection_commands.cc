@@ -3,8 +3,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
+#include "services/redis/commands/handlers.h"
 #include "services/redis/executor.h"
-#include "services/redis/handlers.h"
 
 namespace pulse::redis {
 namespace {

@@ -11,8 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/cpu_profile.h"
-#include "services/redis/commands.h"
-#include "services/redis/handlers.h"
+#include "services/redis/commands/commands.h"
+#include "services/redis/commands/handlers.h"
 
 namespace pulse::redis {
 namespace {

@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/cpu_profile.h"
-#include "services/redis/handlers.h"
-#include "services/redis/http_guard.h"
+#include "services/redis/commands/handlers.h"
+#include "services/redis/commands/http_guard.h"
 #include "services/redis/permissions.h"
 
 namespace pulse::redis {

@@ -15,7 +15,7 @@
 #include "absl/types/span.h"
 #include "services/redis/acl_log.h"
 #include "services/redis/command_stats.h"
-#include "services/redis/keyspace.h"
+#include "services/redis/commands/keyspace.h"
 #include "services/redis/message_batch.h"
 #include "services/redis/pause.h"
 #include "services/redis/session.h"

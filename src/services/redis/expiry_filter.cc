@@ -4,7 +4,7 @@
 #include "pulse/rocksdb.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/env.h"
-#include "services/redis/value.h"
+#include "services/redis/commands/value.h"
 
 namespace pulse::redis {
 namespace {

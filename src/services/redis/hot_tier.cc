@@ -1,7 +1,7 @@
 #include "services/redis/hot_tier.h"
 
 #include "absl/container/inlined_vector.h"
-#include "services/redis/value.h"
+#include "services/redis/commands/value.h"
 
 namespace pulse::redis {
 

@@ -6,7 +6,7 @@
 
 #include "absl/types/span.h"
 #include "net/users.h"
-#include "services/redis/commands.h"
+#include "services/redis/commands/commands.h"
 
 namespace pulse::redis {
 

@@ -10,8 +10,8 @@
 
 #include "absl/strings/str_split.h"
 #include "base/testing.h"
+#include "services/redis/commands/handlers.h"
 #include "services/redis/cursors.h"
-#include "services/redis/handlers.h"
 #include "services/redis/test_store.h"
 
 namespace pulse::redis {

@@ -21,7 +21,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "net/access.h"
-#include "services/redis/codec.h"
+#include "services/redis/commands/codec.h"
 
 namespace pulse {
 class WorkerPool;

@@ -11,7 +11,7 @@
 #include "net/access.h"
 #include "net/address.h"
 #include "net/director.h"
-#include "services/redis/cluster.h"
+#include "services/redis/commands/cluster.h"
 #include "services/redis/designs.h"
 #include "services/redis/executor.h"
 #include "services/redis/host_flow.h"

@@ -7,7 +7,7 @@
 
 #include "base/testing.h"
 #include "net/director.h"
-#include "services/redis/codec.h"
+#include "services/redis/commands/codec.h"
 #include "services/redis/test_server.h"
 
 namespace pulse::redis {

@@ -15,8 +15,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "base/cpu_profile.h"
+#include "services/redis/commands/handlers.h"
 #include "services/redis/executor.h"
-#include "services/redis/handlers.h"
 #include "services/redis/permissions.h"
 
 #ifndef PULSE_VERSION

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/testing.h"
-#include "services/redis/codec.h"
-#include "services/redis/commands.h"
+#include "services/redis/commands/codec.h"
+#include "services/redis/commands/commands.h"
 #include "services/redis/test_server.h"
 
 namespace pulse::redis {

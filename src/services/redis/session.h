@@ -17,10 +17,10 @@
 #include <vector>
 
 #include "net/users.h"
-#include "services/redis/codec.h"
-#include "services/redis/commands.h"
+#include "services/redis/commands/codec.h"
+#include "services/redis/commands/commands.h"
+#include "services/redis/commands/watch.h"
 #include "services/redis/tracking.h"
-#include "services/redis/watch.h"
 
 namespace pulse::redis {
 

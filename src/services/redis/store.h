@@ -27,11 +27,11 @@
 #include "absl/status/statusor.h"
 #include "base/clock.h"
 #include "rocksdb/db.h"
+#include "services/redis/commands/keyspace.h"
 #include "services/redis/cursors.h"
 #include "services/redis/hot_tier.h"
 #include "services/redis/key_locks.h"
 #include "services/redis/key_sampler.h"
-#include "services/redis/keyspace.h"
 #include "services/redis/serve.h"
 #include "services/redis/store_view.h"
 

@@ -5,7 +5,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
-#include "services/redis/handlers.h"
+#include "services/redis/commands/handlers.h"
 #include "services/redis/store.h"
 
 namespace pulse::redis {

@@ -18,7 +18,7 @@
 #include "rocksdb/options.h"
 #include "rocksdb/status.h"
 #include "rocksdb/write_batch.h"
-#include "services/redis/keyspace.h"
+#include "services/redis/commands/keyspace.h"
 
 namespace pulse::redis {
 

@@ -16,7 +16,7 @@
 
 #include "base/testing.h"
 #include "base/unique_fd.h"
-#include "services/redis/codec.h"
+#include "services/redis/commands/codec.h"
 #include "services/redis/offload/resp.h"
 #include "services/redis/serve.h"
 

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "base/testing.h"
-#include "services/redis/command_suite.h"
+#include "services/redis/commands/command_suite.h"
 #include "services/redis/store.h"
 
 namespace pulse::redis {

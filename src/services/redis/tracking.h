@@ -32,7 +32,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
-#include "services/redis/watch.h"
+#include "services/redis/commands/watch.h"
 
 namespace pulse::redis {
 

@@ -26,8 +26,8 @@
 #include "net/ring.h"
 #include "services/kv/agent/agent_lane.h"
 #include "services/kv/memcached/codec.h"
-#include "services/redis/codec.h"
-#include "services/redis/commands.h"
+#include "services/redis/commands/codec.h"
+#include "services/redis/commands/commands.h"
 
 namespace pulse::kv {
 

@@ -27,7 +27,7 @@
 #include "absl/status/statusor.h"
 #include "services/kv/etcd/http_client.h"
 #include "services/kv/etcd/lease.h"
-#include "services/redis/cluster.h"
+#include "services/redis/commands/cluster.h"
 
 namespace pulse::kv {
 

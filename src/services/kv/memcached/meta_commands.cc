@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "services/kv/memcached/commands.h"
-#include "services/redis/handlers.h"
+#include "services/redis/commands/handlers.h"
 
 namespace pulse::kv::memcached {
 namespace {

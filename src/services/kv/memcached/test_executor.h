@@ -13,8 +13,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "services/kv/memcached/commands.h"
-#include "services/redis/command_suite.h"
-#include "services/redis/handlers.h"
+#include "services/redis/commands/command_suite.h"
+#include "services/redis/commands/handlers.h"
 
 namespace pulse::kv::memcached {
 

@@ -13,8 +13,8 @@
 #include "base/log.h"
 #include "base/unique_fd.h"
 #include "net/address.h"
-#include "services/redis/codec.h"
-#include "services/redis/commands.h"
+#include "services/redis/commands/codec.h"
+#include "services/redis/commands/commands.h"
 
 namespace pulse::redis {
 

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "net/ring.h"
-#include "services/redis/http_guard.h"
+#include "services/redis/commands/http_guard.h"
 
 namespace pulse::redis {
 namespace {

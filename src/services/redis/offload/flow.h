@@ -14,9 +14,9 @@
 #include <string_view>
 #include <vector>
 
-#include "services/redis/commands.h"
+#include "services/redis/commands/commands.h"
+#include "services/redis/commands/value.h"
 #include "services/redis/offload/shared.h"
-#include "services/redis/value.h"
 
 namespace pulse::redis {
 

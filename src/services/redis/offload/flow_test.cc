@@ -12,8 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/testing.h"
+#include "services/redis/commands/value.h"
 #include "services/redis/offload/test_simulation.h"
-#include "services/redis/value.h"
 
 namespace pulse::redis {
 namespace {

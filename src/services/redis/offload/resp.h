@@ -52,7 +52,7 @@
 
 #include "absl/status/statusor.h"
 #include "net/application.h"
-#include "services/redis/codec.h"
+#include "services/redis/commands/codec.h"
 #include "services/redis/offload/secondary.h"
 #include "services/redis/serve.h"
 

@@ -1,6 +1,6 @@
 #include "services/redis/offload/test_simulation.h"
 
-#include "services/redis/value.h"
+#include "services/redis/commands/value.h"
 
 namespace pulse::redis::sim {
 

@@ -25,7 +25,7 @@
 #include "base/testing.h"
 #include "base/unique_fd.h"
 #include "net/address.h"
-#include "services/redis/codec.h"
+#include "services/redis/commands/codec.h"
 #include "services/redis/offload/resp.h"
 #include "tests/linear/checker.h"
 

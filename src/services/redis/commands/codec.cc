@@ -1,4 +1,4 @@
-#include "services/redis/codec.h"
+#include "services/redis/commands/codec.h"
 
 #include <charconv>
 #include <cmath>

@@ -2,8 +2,8 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "services/redis/dump.h"
-#include "services/redis/handlers.h"
+#include "services/redis/commands/dump.h"
+#include "services/redis/commands/handlers.h"
 
 namespace pulse::redis {
 namespace {

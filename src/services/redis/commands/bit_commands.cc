@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "services/redis/handlers.h"
+#include "services/redis/commands/handlers.h"
 
 namespace pulse::redis {
 namespace {

@@ -1,4 +1,4 @@
-#include "services/redis/watch.h"
+#include "services/redis/commands/watch.h"
 
 #include <algorithm>
 

@@ -1,10 +1,10 @@
-#include "services/redis/dump.h"
+#include "services/redis/commands/dump.h"
 
 #include <array>
 #include <bit>
 #include <cstring>
 
-#include "services/redis/codec.h"
+#include "services/redis/commands/codec.h"
 
 namespace pulse::redis {
 namespace {

@@ -1,6 +1,6 @@
-#include "services/redis/keyspace.h"
+#include "services/redis/commands/keyspace.h"
 
-#include "services/redis/handlers.h"
+#include "services/redis/commands/handlers.h"
 
 namespace pulse::redis {
 namespace {

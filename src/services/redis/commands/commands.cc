@@ -1,4 +1,4 @@
-#include "services/redis/commands.h"
+#include "services/redis/commands/commands.h"
 
 #include <array>
 
@@ -11,7 +11,7 @@ namespace {
 constexpr CommandInfo kInfos[] = {
 #define PULSE_REDIS_COMMAND(id, name, arity, flags, first, last, step, group, summary) \
   {Command::k##id, name, arity, flags, first, last, step, group, summary},
-#include "services/redis/commands.inc"
+#include "services/redis/commands/commands.inc"
 #undef PULSE_REDIS_COMMAND
 };
 

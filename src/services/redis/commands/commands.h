@@ -15,13 +15,13 @@ namespace pulse::redis {
 
 enum class Command : uint8_t {
 #define PULSE_REDIS_COMMAND(id, ...) k##id,
-#include "services/redis/commands.inc"
+#include "services/redis/commands/commands.inc"
 #undef PULSE_REDIS_COMMAND
 };
 
 inline constexpr size_t kCommands = 0
 #define PULSE_REDIS_COMMAND(id, ...) +1
-#include "services/redis/commands.inc"
+#include "services/redis/commands/commands.inc"
 #undef PULSE_REDIS_COMMAND
     ;
 

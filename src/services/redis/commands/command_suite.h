@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "services/redis/keyspace.h"
+#include "services/redis/commands/keyspace.h"
 
 namespace pulse::redis {
 

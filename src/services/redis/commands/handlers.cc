@@ -1,4 +1,4 @@
-#include "services/redis/handlers.h"
+#include "services/redis/commands/handlers.h"
 
 #include <algorithm>
 #include <array>

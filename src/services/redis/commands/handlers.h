@@ -7,7 +7,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "services/redis/keyspace.h"
+#include "services/redis/commands/keyspace.h"
 
 namespace pulse::redis {
 

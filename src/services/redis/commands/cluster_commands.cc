@@ -5,8 +5,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "services/redis/cluster.h"
-#include "services/redis/handlers.h"
+#include "services/redis/commands/cluster.h"
+#include "services/redis/commands/handlers.h"
 
 namespace pulse::redis {
 namespace {

@@ -1,11 +1,11 @@
-#include "services/redis/http_guard.h"
+#include "services/redis/commands/http_guard.h"
 
 #include <atomic>
 
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "services/redis/commands.h"
+#include "services/redis/commands/commands.h"
 
 namespace pulse::redis {
 namespace {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "services/redis/handlers.h"
+#include "services/redis/commands/handlers.h"
 
 namespace pulse::redis {
 namespace {

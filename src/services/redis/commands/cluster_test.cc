@@ -1,4 +1,4 @@
-#include "services/redis/cluster.h"
+#include "services/redis/commands/cluster.h"
 
 #include <gtest/gtest.h>
 

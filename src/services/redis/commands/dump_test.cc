@@ -1,4 +1,4 @@
-#include "services/redis/dump.h"
+#include "services/redis/commands/dump.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "services/redis/codec.h"
+#include "services/redis/commands/codec.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "base/testing.h"
-#include "services/redis/commands.h"
-#include "services/redis/value.h"
+#include "services/redis/commands/commands.h"
+#include "services/redis/commands/value.h"
 
 namespace pulse::redis {
 namespace {

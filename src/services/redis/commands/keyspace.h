@@ -19,11 +19,11 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "rocksdb/slice.h"
-#include "services/redis/cluster.h"
-#include "services/redis/codec.h"
-#include "services/redis/commands.h"
-#include "services/redis/value.h"
-#include "services/redis/watch.h"
+#include "services/redis/commands/cluster.h"
+#include "services/redis/commands/codec.h"
+#include "services/redis/commands/commands.h"
+#include "services/redis/commands/value.h"
+#include "services/redis/commands/watch.h"
 
 namespace pulse::redis {
 
