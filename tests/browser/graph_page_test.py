@@ -20,6 +20,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -141,6 +142,12 @@ def test_limits(server):
     check(server.query("MATCH (m:M) RETURN count(m)")[1]["rows"] == [[5000]], "all were made")
     check(len(server.query("MATCH (m:M) RETURN m")[1]["graph"]["nodes"]) == 400, "what is drawn")
     server.query("MATCH (m:M) DELETE m")
+    # A value of more bytes than an answer has is not even written as one.
+    status, answer = server.query("RETURN range(1, 20000000) AS list")
+    check(status == 200 and answer["rows"] == [] and answer["truncated"], str(answer)[:200])
+    most = {f"k{i:06}": 1 for i in range(250000)}
+    status, answer = server.query("RETURN $most AS most", parameters={"most": most})
+    check(status == 200 and answer["rows"] == [[most]], "a map of many keys")
     status, _, body = server.ask("POST", "/query", "x" * (5 << 20), JSON)
     check(status == 413, f"a request of 5 MiB: {status}")
 
@@ -187,6 +194,8 @@ def test_hostile(server):
                  "[" * 100000, '{"query": "\xff"}'.encode("latin-1")):
         status, _, text = server.ask("POST", "/query", body, JSON)
         check(status == 400 and "error" in json.loads(text), f"{body[:60]}: {status} {text[:200]}")
+    deep = '{"query": "RETURN $x", "parameters": {"x": ' + "[" * 4000000
+    check("too deep" in server.ask("POST", "/query", deep, JSON)[2], "what is too deep is not read")
     host = f"Host: 127.0.0.1:{server.port}\r\n".encode()
     head = b"POST /query HTTP/1.1\r\n" + host + b"Content-Type: application/json\r\n"
     good = b'{"query":"CREATE (:Bad)"}'
@@ -219,6 +228,30 @@ def test_hostile(server):
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         list(pool.map(server.raw, damaged))
     check(server.query("MATCH (b:Bad) RETURN count(b)")[1]["rows"] == [[0]], "the server answers, unchanged")
+
+
+def test_slow(server):
+    """As many clients as the server has threads, each of which sends a byte a second."""
+    done = threading.Event()
+
+    def send_slowly():
+        with socket.create_connection(("127.0.0.1", server.port), timeout=100) as connection:
+            connection.sendall(f"POST /query HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
+                               "Content-Type: application/json\r\nContent-Length: 20000\r\n\r\n".encode())
+            try:
+                while not done.wait(1):
+                    connection.sendall(b" ")
+            except OSError:  # cut
+                pass
+
+    clients = [threading.Thread(target=send_slowly, daemon=True) for _ in range(8)]
+    for client in clients:
+        client.start()
+    time.sleep(1)  # sleep: so that they are there, mostly; the order does not matter
+    check(server.ask("GET", "/")[0] == 200, "the page beside slow clients")
+    done.set()
+    for client in clients:
+        client.join()
 
 
 def test_users(pulse, scratch):
@@ -394,6 +427,12 @@ def browser_test(pulse, scratch):
     check(browser.value(SHOWN % "error") and "SyntaxError" in error and error.endswith("^"),
           f"an error with its caret: {error}")
     check(not browser.value(SHOWN % "graph") and not browser.value(SHOWN % "scroll"), "and nothing else")
+    # Maps that look nearly like nodes, relationships and paths.
+    for text in ("{labels: 1, id: 2}", "{labels: null, id: null}", "{type: 1, start: 2, end: 3}",
+                 "{nodes: 1, relationships: 2}", "{nodes: [], relationships: [1]}", "[{labels: {}, id: 0}]"):
+        browser.run(f"RETURN {text} AS map")
+        check(not browser.value(SHOWN % "error") and
+              browser.value("document.querySelectorAll('#rows td').length") == 1, text)
     browser.run("CREATE (:Made) RETURN 1 AS one")
     check("1 nodes created" in browser.value("document.getElementById('state').textContent"), "what changed")
     browser.run("EXPLAIN MATCH (n) RETURN n")
@@ -418,6 +457,7 @@ def http_test(pulse, scratch):
     test_limits(server)
     test_other_pages(server)
     test_hostile(server)
+    test_slow(server)
     server.stop()
     test_users(pulse, scratch)
     print("ok: the page's requests")

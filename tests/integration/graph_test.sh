@@ -69,7 +69,15 @@ refused "is no export of a graph" import other .
 cmp files/graph.schema by-statement/graph.schema || fail "the command and the statement differ"
 rm files/nodes-*.csv
 refused "nodes-1-Person.csv" import other files
-[[ ! -e other && ! -e other.importing ]] || fail "half an import"
+[[ ! -e other && ! -e .other.partial ]] || fail "half an import"
+mkdir .taken.partial
+flock .taken.partial "$PULSE" graph import taken by-statement >taken.out 2>&1 && fail "two imports at once" taken.out
+grep -q "somebody else is writing it" taken.out || fail "two imports at once" taken.out
+mkdir later.importing
+touch later.importing/mine .taken.partial/left
+"$PULSE" graph import later by-statement >import.out 2>&1 || fail "import" import.out
+"$PULSE" graph import taken by-statement >import.out 2>&1 || fail "import behind one that was killed" import.out
+[[ -e later.importing/mine && ! -e .taken.partial && ! -e taken/left ]] || fail "what an import removes"
 
 note "backup"
 "$PULSE" graph backup db backup >backup.out 2>&1 || fail "backup" backup.out

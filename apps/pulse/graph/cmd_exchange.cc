@@ -1,7 +1,6 @@
 // `pulse graph export` and `import`: a database as CSV files, and back.
 #include <cinttypes>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -12,7 +11,6 @@
 #include "apps/pulse/util/disk.h"
 #include "apps/pulse/util/progress.h"
 #include "base/errors.h"
-#include "base/file_calls.h"
 #include "services/graph/core/bulk_load.h"
 #include "services/graph/core/store.h"
 #include "services/graph/exchange/export.h"
@@ -57,21 +55,16 @@ absl::Status RunExport(const ExchangeArgs& args) {
 
 // Into a database that gets its name at the end, so that a kill leaves none.
 absl::Status RunImport(const ExchangeArgs& args) {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  std::string db = args.db;
-  while (db.size() > 1 && db.back() == '/') db.pop_back();
-  if (fs::exists(fs::symlink_status(db, error)) && !fs::is_empty(db, error)) {
-    return absl::AlreadyExistsError(
-        absl::StrCat(db, ": there is already something; an import makes a new database"));
-  }
   PULSE_ASSIGN_OR_RETURN(auto from, graph::OpenExport(Anywhere(), args.directory, ""));
   // Maps them: whoever runs the command owns the files.
   for (auto& file : from.load.nodes) file.descriptor = -1;
   for (auto& file : from.load.edges) file.descriptor = -1;
-  const std::string partial = db + ".importing";
-  fs::remove_all(partial, error);
-  if (error) return ErrnoError(error.value(), "removing", partial);
+  auto made = graph::NewDirectory::Create(Anywhere(), args.db, "");
+  if (absl::IsAlreadyExists(made.status())) {
+    return absl::AlreadyExistsError(
+        absl::StrCat(args.db, ": there is already something; an import makes a new database"));
+  }
+  PULSE_RETURN_IF_ERROR(made.status());
   Progress progress(0);
   from.load.progress = [&progress](const graph::LoadProgress& now) {
     if (absl::StartsWith(now.what, "reading ")) {
@@ -81,8 +74,8 @@ absl::Status RunImport(const ExchangeArgs& args) {
     }
   };
   graph::ExchangeReport report;
-  const auto import = [&]() -> absl::Status {
-    PULSE_ASSIGN_OR_RETURN(const auto store, graph::GraphStore::Open(partial));
+  {
+    PULSE_ASSIGN_OR_RETURN(const auto store, graph::GraphStore::Open((*made)->partial_path()));
     PULSE_ASSIGN_OR_RETURN(const graph::LoadReport loaded,
                            graph::LoadCsvInto(store.get(), from.load));
     PULSE_RETURN_IF_ERROR(from.CheckCounts(loaded));
@@ -95,16 +88,8 @@ absl::Status RunImport(const ExchangeArgs& args) {
     report.bytes = loaded.bytes;
     report.files = from.files.size();
     PULSE_RETURN_IF_ERROR(store->Close());
-    if (std::rename(partial.c_str(), db.c_str()) != 0) {
-      return ErrnoError(errno, "renaming", partial);
-    }
-    const fs::path parent = fs::path(db).parent_path();
-    return SyncDirectory(parent.empty() ? "." : parent.string());
-  };
-  if (absl::Status status = import(); !status.ok()) {
-    fs::remove_all(partial, error);
-    return status;
   }
+  PULSE_RETURN_IF_ERROR((*made)->Commit());
   PrintReport(report, "from", progress.Elapsed());
   return absl::OkStatus();
 }

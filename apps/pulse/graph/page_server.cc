@@ -3,6 +3,7 @@
 #include <civetweb.h>
 #include <sys/random.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <limits>
@@ -36,6 +37,19 @@ constexpr char kCommonHeaders[] =
     "Cache-Control: no-store\r\n"
     "Connection: close\r\n";
 
+constexpr uint16_t kHttpPort = 80;  // which browsers leave out
+// A client that reads or writes a byte at a time, each before the time of a request is over, would
+// hold one of the threads for days. The library waits until all that is asked for is there.
+constexpr int64_t kTransferNanos = 10'000'000'000;
+constexpr int64_t kTransferNanosOfByte = 10'000;  // 100 kB/s
+constexpr int64_t kDropNanos = 2'000'000'000;
+constexpr size_t kReadBytes = 16;
+constexpr size_t kWriteBytes = size_t{64} << 10;
+
+int64_t TransferEnd(size_t bytes) {
+  return NowNanos() + kTransferNanos + kTransferNanosOfByte * static_cast<int64_t>(bytes);
+}
+
 std::string Dump(const ordered_json& json) {
   return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
@@ -58,6 +72,8 @@ std::string_view PhraseOf(int code) {
       return "Not Found";
     case 405:
       return "Method Not Allowed";
+    case 408:
+      return "Request Timeout";
     case 411:
       return "Length Required";
     case 413:
@@ -77,7 +93,30 @@ void Send(mg_connection* connection, int code, std::string_view type, std::strin
                    "\r\n", kCommonHeaders, cypher::Absl(more), "\r\n");
   // A client that has gone gets nothing; there is nobody to tell.
   if (mg_write(connection, head.data(), head.size()) <= 0 || !with_body) return;
-  (void)mg_write(connection, body.data(), body.size());
+  const int64_t end = TransferEnd(body.size());
+  while (!body.empty() && NowNanos() < end) {
+    const int n = mg_write(connection, body.data(), std::min(body.size(), kWriteBytes));
+    if (n <= 0) return;
+    body.remove_prefix(static_cast<size_t>(n));
+  }
+}
+
+// Brackets that are open at once, in JSON. Each costs some hundred times its byte.
+int DepthOf(std::string_view json) {
+  int depth = 0, most = 0;
+  bool quoted = false;
+  for (size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    if (c == '"') quoted = !quoted;
+    if (quoted) {
+      i += c == '\\' ? 1 : 0;
+    } else if (c == '[' || c == '{') {
+      most = std::max(most, ++depth);
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  return most;
 }
 
 void Refuse(mg_connection* connection, int code, std::string_view message,
@@ -150,6 +189,24 @@ std::optional<Value> ToValue(const nlohmann::json& json, int depth) {
   }
 }
 
+// Takes from `left` what its JSON has at least, without what is in the graph; false: that is more.
+bool TakeBytes(const Value& value, size_t* left) {
+  size_t bytes = 1;
+  if (value.is_string()) bytes = value.as_string().size();
+  if (bytes > *left) return false;
+  *left -= bytes;
+  if (value.is_list()) {
+    for (const Value& item : value.as_list()) {
+      if (!TakeBytes(item, left)) return false;
+    }
+  } else if (value.is_map()) {
+    for (const auto& [key, item] : value.as_map()) {
+      if (!TakeBytes(item, left)) return false;
+    }
+  }
+  return true;
+}
+
 // Rows as JSON, and the nodes and relationships in them to draw, up to the limits.
 class PageRows : public cypher::RowSink {
  public:
@@ -165,6 +222,12 @@ class PageRows : public cypher::RowSink {
         truncated_ = true;
         continue;
       }
+      // What is too large is not even made.
+      size_t left = limits_.answer_bytes - text_.size();
+      for (const cypher::Slot column : columns) {
+        truncated_ |= !TakeBytes(rows[i * stride + static_cast<size_t>(column)], &left);
+      }
+      if (truncated_) continue;
       std::string row = "[";
       for (const cypher::Slot column : columns) {
         const Value& value = rows[i * stride + static_cast<size_t>(column)];
@@ -287,7 +350,14 @@ PageServer::~PageServer() {
 }
 
 int PageServer::OnRequest(mg_connection* connection) {
+  // Else the library waits for the rest of a request that was refused, however long that takes.
+  mg_disable_connection_keep_alive(connection);
   static_cast<PageServer*>(mg_get_user_data(mg_get_context(connection)))->Serve(connection);
+  // A client that still writes when the connection is closed does not see the answer.
+  char dropped[kReadBytes];
+  const int64_t end = NowNanos() + kDropNanos;
+  while (NowNanos() < end && mg_read(connection, dropped, sizeof(dropped)) > 0) {
+  }
   return 1;  // it was answered
 }
 
@@ -296,7 +366,8 @@ const net::User* PageServer::CheckRequest(mg_connection* connection) {
   const auto hosts = HeadersOf(request, "Host");
   bool known = false;
   for (const char* host : {"127.0.0.1", "localhost", "[::1]"}) {
-    known |= hosts.size() == 1 && hosts[0] == cypher::Concat(host, ":", port_);
+    known |= hosts.size() == 1 && (hosts[0] == cypher::Concat(host, ":", port_) ||
+                                   (port_ == kHttpPort && hosts[0] == host));
   }
   if (!known) {
     Refuse(connection, 403, cypher::Concat("ask for http://127.0.0.1:", port_, "/"));
@@ -395,8 +466,10 @@ void PageServer::Query(mg_connection* connection, const net::User& user) {
   }
   std::string body(size, '\0');
   size_t done = 0;
+  const int64_t end = TransferEnd(body.size());
   while (done < body.size()) {
-    const int n = mg_read(connection, body.data() + done, body.size() - done);
+    if (NowNanos() >= end) return Refuse(connection, 408, "the request comes too slowly");
+    const int n = mg_read(connection, body.data() + done, std::min(body.size() - done, kReadBytes));
     if (n <= 0) return;  // it has gone, or says nothing for too long
     done += static_cast<size_t>(n);
   }
@@ -407,6 +480,10 @@ void PageServer::Query(mg_connection* connection, const net::User& user) {
 
 std::string PageServer::Answer(const std::string& body, const net::User& user, int* code) {
   *code = 400;
+  // Beside the values, the request itself and its parameters.
+  if (DepthOf(body) > cypher::kMaxValueDepth + 2) {
+    return ErrorJson("Http", "parameters: too deep");
+  }
   const auto json = nlohmann::json::parse(body, nullptr, false);
   if (!json.is_object() || !json.contains("query") || !json["query"].is_string()) {
     return ErrorJson("Http", "expected {\"query\": \"...\", \"parameters\": {...}, \"limit\": n}");

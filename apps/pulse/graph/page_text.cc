@@ -61,8 +61,9 @@ svg g:focus { outline: none; } svg g:focus circle { stroke: var(--fore); stroke-
   var SVG = 'http://www.w3.org/2000/svg', COLOURS = ['#4c8dd6', '#d9822b', '#4fa36b', '#c95d8a', '#8a6fd1', '#b59a2a', '#3fa3a3', '#c4624f'];
   var running = false, moving = 0;
   function show(id, on) { $(id).toggleAttribute('hidden', !on); }  // SVG has no property for it
-  function isNode(v) { return v && typeof v === 'object' && 'labels' in v && 'id' in v; }
-  function isEdge(v) { return v && typeof v === 'object' && 'type' in v && 'start' in v && 'end' in v; }
+  // Maps of a query may look nearly alike.
+  function isNode(v) { return Array.isArray(v.labels) && 'id' in v; }
+  function isEdge(v) { return typeof v.type === 'string' && 'id' in v && 'start' in v && 'end' in v; }
   function inner(map) { return Object.keys(map || {}).map(function (k) { return k + ': ' + text(map[k], true); }).join(', '); }
   function text(v, quoted) {
     if (v === null) return 'null';
@@ -72,7 +73,7 @@ svg g:focus { outline: none; } svg g:focus circle { stroke: var(--fore); stroke-
     var p = inner(v.properties);
     if (isNode(v)) return '(' + v.labels.map(function (l) { return ':' + l; }).join('') + (p ? ' {' + p + '}' : '') + ')';
     if (isEdge(v)) return '[:' + v.type + (p ? ' {' + p + '}' : '') + ']';
-    if (v.nodes && v.relationships) return v.nodes.map(function (n, i) { return text(n) + (v.relationships[i] ? '–' + text(v.relationships[i]) + '–' : ''); }).join('');
+    if (Array.isArray(v.nodes) && Array.isArray(v.relationships)) return v.nodes.map(function (n, i) { return text(n) + (v.relationships[i] ? '–' + text(v.relationships[i]) + '–' : ''); }).join('');
     return '{' + inner(v) + '}';
   }
   function element(name, set, parent) {

@@ -27,9 +27,12 @@ constexpr size_t kKeptBytes = size_t{1} << 20;
 
 ordered_json ToJson(const Value& value, const GraphView* view);
 
+// Keys come once each; operator[] would look for each among all before it.
 ordered_json PropertiesOf(const cypher::Properties& properties, const GraphView& view) {
-  ordered_json map = ordered_json::object();
-  for (const auto& [key, value] : properties) map[view.KeyName(key)] = ToJson(value, &view);
+  ordered_json::object_t map;
+  for (const auto& [key, value] : properties) {
+    map.emplace_back(view.KeyName(key), ToJson(value, &view));
+  }
   return map;
 }
 
@@ -83,8 +86,8 @@ ordered_json ToJson(const Value& value, const GraphView* view) {
       return list;
     }
     case Type::kMap: {
-      ordered_json map = ordered_json::object();
-      for (const auto& [key, item] : value.as_map()) map[key] = ToJson(item, view);
+      ordered_json::object_t map;
+      for (const auto& [key, item] : value.as_map()) map.emplace_back(key, ToJson(item, view));
       return map;
     }
     case Type::kNode:

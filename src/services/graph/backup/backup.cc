@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <utility>
@@ -140,6 +141,7 @@ class Backup {
     if (stat(from_.c_str(), &source) != 0) {
       return absl::NotFoundError(Concat(from_, ": there is no graph database"));
     }
+    PULSE_RETURN_IF_ERROR(ResolveDestination());
     bool in_place = false;
     if (stat(to_.c_str(), &there) == 0) {
       if (there.st_dev == source.st_dev && there.st_ino == source.st_ino) {
@@ -171,6 +173,23 @@ class Backup {
   }
 
  private:
+  // Where a link stands, the directory that it leads to gives way, and not the link. Within the
+  // database nothing else may stand: what copies or removes it would have both.
+  absl::Status ResolveDestination() {
+    namespace fs = std::filesystem;
+    std::error_code error;
+    if (fs::is_symlink(to_, error)) {
+      const fs::path target = fs::canonical(to_, error);
+      if (!error) to_ = target.string();
+    }
+    const fs::path database = fs::canonical(from_, error);
+    const fs::path to = fs::weakly_canonical(fs::absolute(to_, error), error);
+    if (error) return ErrnoError(error.value(), "looking at", to_);
+    const fs::path within = to.lexically_relative(database);
+    if (within.empty() || within == "." || *within.begin() == "..") return absl::OkStatus();
+    return absl::InvalidArgumentError(Concat(to_, " is in the directory of the database"));
+  }
+
   // Whether there is an earlier backup, as it was made; false for an empty directory.
   absl::StatusOr<bool> CheckEarlier() {
     PULSE_ASSIGN_OR_RETURN(const auto names, SystemFiles()->List(to_));
@@ -286,7 +305,8 @@ class Backup {
     return Write(kBackupFile, list);
   }
 
-  const std::string from_, to_;
+  const std::string from_;
+  std::string to_;
   const BackupOptions& options_;
   BackupReport report_;
   uint64_t done_ = 0;

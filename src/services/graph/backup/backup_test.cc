@@ -284,6 +284,43 @@ TEST_F(BackupTest, WhatMayNotBeReplaced_IsRefusedAndKept) {
   EXPECT_TRUE(absl::IsFailedPrecondition(BackUp().status()));
 }
 
+TEST_F(BackupTest, DestinationThatIsALink_StaysOne) {
+  Open(false);
+  Grow(10);
+  fs::create_directory(Path("disk"));
+  ASSERT_TRUE(BackUpGraph(Path("db"), Path("disk/copy"), {}).ok());
+  fs::create_directory_symlink("disk/copy", Path("copy"));
+  for (int i = 0; i < 2; ++i) {
+    Grow(5);
+    const auto report = BackUp();
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_TRUE(fs::is_symlink(Path("copy")));
+    EXPECT_FALSE(fs::is_symlink(fs::symlink_status(Path(".copy.partial"))));
+    EXPECT_FALSE(fs::exists(Path("disk/.copy.partial")));
+    EXPECT_EQ(ChainIn(Path("disk/copy")), chain_->committed());
+  }
+  // One that leads nowhere, and one that leads to the database.
+  fs::create_directory_symlink("nowhere", Path("loose"));
+  EXPECT_TRUE(absl::IsAlreadyExists(BackUpGraph(Path("db"), Path("loose"), {}).status()));
+  fs::create_directory_symlink("db", Path("self"));
+  EXPECT_TRUE(absl::IsInvalidArgument(BackUpGraph(Path("db"), Path("self"), {}).status()));
+  EXPECT_TRUE(fs::is_symlink(Path("self")));
+}
+
+TEST_F(BackupTest, DestinationWithinTheDatabase_IsRefused) {
+  Open(false);
+  Grow(10);
+  fs::create_directory_symlink("db", Path("self"));
+  for (const char* where : {"db/copy", "db/../db/copy", "self/copy"}) {
+    const absl::Status status = BackUpGraph(Path("db"), Path(where), {}).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << where << ": " << status;
+  }
+  EXPECT_TRUE(absl::IsInvalidArgument(BackUpGraph(Path("self"), Path("db/copy"), {}).status()));
+  EXPECT_FALSE(fs::exists(Path("db/copy")));
+  EXPECT_FALSE(fs::exists(Path("db/.copy.partial")));
+  EXPECT_TRUE(BackUpGraph(Path("db"), Path("db2"), {}).ok());
+}
+
 TEST_F(BackupTest, DatabaseWithAMissingFile_IsNamed) {
   Open(false);
   Grow(200);

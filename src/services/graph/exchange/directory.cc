@@ -59,6 +59,13 @@ bool IsFree(int parent, const std::string& name) {
   return entries <= 2;  // itself and its parent
 }
 
+// Whether `name` is the directory that is open.
+bool IsNameOf(int parent, const char* name, int directory) {
+  struct stat named, open;
+  return fstatat(parent, name, &named, AT_SYMLINK_NOFOLLOW) == 0 && fstat(directory, &open) == 0 &&
+         named.st_dev == open.st_dev && named.st_ino == open.st_ino;
+}
+
 absl::Status CheckText(std::string_view where) {
   if (where.empty() || where.find('\0') != std::string_view::npos) {
     return absl::InvalidArgumentError("expected the name of a directory");
@@ -123,23 +130,33 @@ absl::StatusOr<std::unique_ptr<NewDirectory>> NewDirectory::Create(const Allowed
                                                              : std::string(where.substr(0, slash));
   PULSE_ASSIGN_OR_RETURN(made->parent_, OpenDirectory(allowed, parent, option));
   made->partial_ = Concat(".", made->name_, ".partial");
-  const char* const partial = made->partial_.c_str();
-  if (!in_place && !IsFree(made->parent_.get(), made->name_)) {
-    return absl::AlreadyExistsError(Concat(where, ": there is already something of that name"));
-  }
-  if (mkdirat(made->parent_.get(), partial, 0777) != 0 && errno != EEXIST) {
-    return ErrnoError(errno, "making the directory", made->shown_);
-  }
-  made->directory_.reset(
-      openat(made->parent_.get(), partial, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  if (!made->directory_.valid()) return ErrnoError(errno, "opening", made->shown_);
-  if (flock(made->directory_.get(), LOCK_EX | LOCK_NB) != 0) {
-    made->directory_.reset();
-    return absl::FailedPreconditionError(Concat(where, ": somebody else is writing it"));
+  for (bool taken = false; !taken;) {
+    if (!in_place && !IsFree(made->parent_.get(), made->name_)) {
+      return absl::AlreadyExistsError(Concat(where, ": there is already something of that name"));
+    }
+    PULSE_ASSIGN_OR_RETURN(taken, made->TakePartial());
   }
   // Of one that was killed.
   PULSE_RETURN_IF_ERROR(made->Clear());
   return made;
+}
+
+absl::StatusOr<bool> NewDirectory::TakePartial() {
+  const char* const partial = partial_.c_str();
+  if (mkdirat(parent_.get(), partial, 0777) != 0 && errno != EEXIST) {
+    return ErrnoError(errno, "making the directory", shown_);
+  }
+  directory_.reset(openat(parent_.get(), partial, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!directory_.valid()) {
+    if (errno == ENOENT) return false;
+    return ErrnoError(errno, "opening", Concat(shown_, ": ", partial_, " beside it"));
+  }
+  if (flock(directory_.get(), LOCK_EX | LOCK_NB) != 0) {
+    directory_.reset();
+    return absl::FailedPreconditionError(Concat(shown_, ": somebody else is writing it"));
+  }
+  // Before the lock, whoever had it may have removed it, or given it its name.
+  return IsNameOf(parent_.get(), partial, directory_.get());
 }
 
 NewDirectory::~NewDirectory() {
@@ -190,16 +207,20 @@ absl::Status NewDirectory::Commit() {
 
 absl::Status NewDirectory::CommitInPlace() {
   PULSE_RETURN_IF_ERROR(SyncFd(directory_.get(), shown_));
+  // Once it has the other name, nobody else may take it for what a kill left.
+  UniqueFd old(
+      openat(parent_.get(), name_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!old.valid()) return ErrnoError(errno, "opening", shown_);
+  if (flock(old.get(), LOCK_EX | LOCK_NB) != 0) {
+    return absl::FailedPreconditionError(Concat(shown_, ": somebody else is writing it"));
+  }
   if (syscall(SYS_renameat2, parent_.get(), partial_.c_str(), parent_.get(), name_.c_str(),
               RENAME_EXCHANGE) != 0) {
     return ErrnoError(errno, "exchanging", shown_);
   }
   committed_ = true;
+  directory_ = std::move(old);
   PULSE_RETURN_IF_ERROR(SyncParent());
-  // The old one has the other name now.
-  directory_.reset(
-      openat(parent_.get(), partial_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  if (!directory_.valid()) return ErrnoError(errno, "opening", shown_);
   PULSE_RETURN_IF_ERROR(Clear());
   if (unlinkat(parent_.get(), partial_.c_str(), AT_REMOVEDIR) != 0) {
     return ErrnoError(errno, "removing", Concat("what was at ", shown_));

@@ -61,6 +61,8 @@ class NewDirectory {
 
  private:
   NewDirectory() = default;
+  // Makes the directory, or takes what a kill left; false: it went meanwhile, try again.
+  absl::StatusOr<bool> TakePartial();
   absl::Status Clear();
   absl::Status SyncParent();
 

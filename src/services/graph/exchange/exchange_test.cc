@@ -12,6 +12,7 @@
 #include <random>
 
 #include "base/errors.h"
+#include "base/file_calls.h"
 #include "base/testing.h"
 #include "services/graph/core/bulk_load.h"
 #include "services/graph/core/store.h"
@@ -373,6 +374,28 @@ TEST_F(ExchangeTest, WhatAKilledExportLeft_IsRemoved) {
   ASSERT_TRUE(first.ok());
   EXPECT_TRUE(
       absl::IsFailedPrecondition(NewDirectory::Create(allowed_, "two", "--export").status()));
+}
+
+TEST_F(ExchangeTest, CommitInPlace_TakesNothingThatOthersHave) {
+  Write("old", "x");
+  auto made = NewDirectory::Create(allowed_, "out", "--export", true).value();
+  ASSERT_TRUE(made->CreateFile("new").ok());
+  // Who has it thinks that it is what a kill left, and writes to it.
+  const UniqueFd other = OpenFile(dir_.get() + "/out", O_RDONLY | O_DIRECTORY);
+  ASSERT_EQ(flock(other.get(), LOCK_EX | LOCK_NB), 0);
+  EXPECT_TRUE(absl::IsFailedPrecondition(made->CommitInPlace()));
+  EXPECT_EQ(Read("old"), "x");
+  ASSERT_EQ(flock(other.get(), LOCK_UN), 0);
+  EXPECT_TRUE(made->CommitInPlace().ok());
+  EXPECT_TRUE(fs::exists(dir_.get() + "/out/new"));
+  EXPECT_FALSE(fs::exists(dir_.get() + "/out/old"));
+  // In place of a link nothing is put, and nothing stays.
+  fs::create_directory_symlink("out", dir_.get() + "/link");
+  made = NewDirectory::Create(allowed_, "link", "--export", true).value();
+  EXPECT_FALSE(made->CommitInPlace().ok());
+  made.reset();
+  EXPECT_TRUE(fs::is_symlink(dir_.get() + "/link"));
+  EXPECT_FALSE(fs::exists(fs::symlink_status(dir_.get() + "/.link.partial")));
 }
 
 TEST_F(ExchangeTest, PathsOutsideTheDirectory_AreRefused) {
