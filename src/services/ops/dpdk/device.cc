@@ -48,9 +48,9 @@ absl::StatusOr<const ModuleApi*> LoadModuleOnce() {
     if (module == nullptr) {
       const char* const text = dlerror();
       why = text == nullptr ? "no reason given" : text;
-      // One that is there, and does not load, is what has to be repaired.
-      if (path != kModuleFile) break;
-      continue;
+      if (path == kModuleFile) continue;
+      return absl::FailedPreconditionError(absl::StrCat(
+          path, " does not load; install DPDK's libraries (package libdpdk-dev): ", why));
     }
     const auto entry = reinterpret_cast<ModuleEntry>(dlsym(module, kModuleEntry));
     const ModuleApi* const api = entry == nullptr ? nullptr : entry();

@@ -23,14 +23,14 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "services/ops/dpdk/module.h"
+#include "services/ops/dpdk/module_api.h"
 #include "services/ops/engine_order.h"
 #include "services/ops/format.h"
 
 namespace pulse::ops::dpdk {
 
-// Loads the module. Unimplemented: this build has none, or DPDK is not installed; it says what to
-// install. FailedPrecondition: the module is of another build.
+// Loads the module. Unimplemented: there is none; it says what to install. FailedPrecondition: it
+// is there and does not load, or is of another version.
 absl::StatusOr<const ModuleApi*> LoadModule();
 
 class Device : public EngineSupplier {

@@ -6,6 +6,7 @@
 #include <isa-l/igzip_lib.h>
 #include <zlib.h>
 
+#include <csignal>
 #include <fstream>
 #include <iterator>
 #include <optional>
@@ -15,12 +16,16 @@
 
 #include "absl/strings/match.h"
 #include "base/testing.h"
+#include "services/ops/dpdk/regex.h"
 #include "services/ops/test_data.h"
 
 namespace pulse::ops::dpdk {
 namespace {
 
 using testing_util::TestSeed;
+
+// A refused input is a closed pipe for whoever writes it.
+const bool kIgnoresSigpipe = signal(SIGPIPE, SIG_IGN) != SIG_ERR;
 
 bool IsInstalled(const std::string& driver) {
   return absl::StrContains(PULSE_TEST_DRIVERS, " " + driver);
@@ -352,6 +357,7 @@ TEST_P(SoftwareDriver, FormatsOfOthers_AreDecompressedByTheHost) {
 }
 
 TEST(Dpdk, DeviceThatDoesNotExist_IsNamed) {
+  ASSERT_TRUE(kIgnoresSigpipe);
   if (!IsInstalled("compress_zlib")) {
     const auto device = Device::Open("compress_zlib");
     ASSERT_FALSE(device.ok());
@@ -366,6 +372,19 @@ TEST(Dpdk, DeviceThatDoesNotExist_IsNamed) {
   EXPECT_TRUE(absl::IsInvalidArgument(Device::Open("").status()));
   // The others still work.
   EXPECT_TRUE(Device::Open("compress_zlib", 2).ok());
+}
+
+// DPDK has no software driver for regular expressions.
+TEST(Dpdk, RegexDevice_WithoutACard_IsSaidNotToBeHere) {
+  const auto device = RegexDevice::Open("0000:ff:1e.7", "rules");
+  ASSERT_FALSE(device.ok());
+  if (!IsInstalled("compress_zlib")) {
+    GTEST_SKIP() << "DPDK was not installed when this was built: " << device.status();
+  }
+  EXPECT_TRUE(absl::IsNotFound(device.status())) << device.status();
+  EXPECT_TRUE(absl::StrContains(device.status().message(), "no regex device here"))
+      << device.status();
+  EXPECT_TRUE(absl::StrContains(device.status().message(), "0000:ff:1e.7")) << device.status();
 }
 
 }  // namespace

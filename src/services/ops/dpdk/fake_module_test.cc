@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "base/testing.h"
 #include "services/ops/dpdk/device.h"
+#include "services/ops/dpdk/regex.h"
 #include "services/ops/test_data.h"
 
 namespace pulse::ops::dpdk {
@@ -121,8 +122,30 @@ void FakeRun(void* work, Job* jobs, uint32_t count) {
 
 const char* FakeStatusName(int32_t) { return "FAKE"; }
 
-constexpr ModuleApi kFake = {kModuleVersion, sizeof(ModuleApi), FakeOpen,      FakeOpenWork,
-                             FakeCloseWork,  FakeRun,           FakeStatusName};
+// Its one rule: an x. It knows nothing of inputs with a '?'.
+Outcome FakeOpenRegex(const char*, const void* rules, uint32_t bytes, void** device,
+                      RegexFacts* facts, Error* error) {
+  if (std::string(static_cast<const char*>(rules), bytes) != "x") {
+    std::snprintf(error->text, sizeof(error->text), "no database of rules");
+    return Outcome::kUnsupported;
+  }
+  *facts = {};
+  facts->largest_input = 100;
+  *device = &behaviour;
+  return Outcome::kOk;
+}
+
+void FakeScan(void*, RegexJob* jobs, uint32_t count) {
+  for (uint32_t i = 0; i < count; ++i) {
+    const std::string input(reinterpret_cast<const char*>(jobs[i].input), jobs[i].input_bytes);
+    jobs[i].outcome = input.find('?') != std::string::npos ? Outcome::kRefused : Outcome::kOk;
+    jobs[i].matched = input.find('x') != std::string::npos ? 1 : 0;
+  }
+}
+
+constexpr ModuleApi kFake = {kModuleVersion, sizeof(ModuleApi), FakeOpen,
+                             FakeOpenWork,   FakeCloseWork,     FakeRun,
+                             FakeStatusName, FakeOpenRegex,     FakeScan};
 
 std::shared_ptr<Device> OpenFake(const Behaviour& how) {
   behaviour = how;
@@ -266,6 +289,19 @@ TEST(FakeDevice, UnknownName_IsSaid) {
   const auto device = Device::Open(&kFake, "other", 1);
   EXPECT_TRUE(absl::IsNotFound(device.status())) << device.status();
   EXPECT_TRUE(absl::StrContains(device.status().message(), "nothing is called so"));
+}
+
+TEST(FakeRegexDevice, Records_AreMatchedOrLeftToTheHost) {
+  EXPECT_TRUE(absl::IsFailedPrecondition(RegexDevice::Open(&kFake, "fake", "y").status()));
+  const auto device = RegexDevice::Open(&kFake, "fake", "x");
+  ASSERT_TRUE(device.ok()) << device.status();
+  const std::string large(101, 'x');
+  const std::vector<absl::string_view> records = {"a", "axb", "", "x?", large, "x"};
+  const auto answers = (*device)->Scan(records);
+  ASSERT_TRUE(answers.ok()) << answers.status();
+  using Answer = RegexDevice::Answer;
+  EXPECT_EQ(*answers, (std::vector<Answer>{Answer::kNo, Answer::kYes, Answer::kNo, Answer::kUnknown,
+                                           Answer::kUnknown, Answer::kYes}));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Devices of DPDK's compressdev, behind module.h.
+// Devices of DPDK's compressdev, behind module_api.h.
 //
 // A device has queue pairs; each call of Run has one to itself. Data are copied to mbufs of the
 // device's pool and back, since cards reach only memory that was registered with them. A buffer
@@ -7,12 +7,8 @@
 #include <rte_compressdev.h>
 #include <rte_errno.h>
 #include <rte_mbuf.h>
-#include <rte_pause.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <condition_variable>
 #include <cstdio>
 #include <cstring>
@@ -23,8 +19,10 @@
 #include <string>
 #include <vector>
 
-#include "services/ops/dpdk/environment.h"
-#include "services/ops/dpdk/module.h"
+#include "services/ops/dpdk/module/environment.h"
+#include "services/ops/dpdk/module/pause.h"
+#include "services/ops/dpdk/module/regex_device.h"
+#include "services/ops/dpdk/module_api.h"
 
 namespace pulse::ops::dpdk {
 namespace {
@@ -40,8 +38,6 @@ constexpr uint32_t kBurst = 16;
 constexpr uint32_t kMostQueues = 32;
 // Works that are open at a time on one device.
 constexpr uint32_t kMostWorks = 16;
-// A device that has finished nothing for so long is lost.
-constexpr std::chrono::seconds kHang(4);
 constexpr uint8_t kWindowBits = 15;
 // In place of DPDK's status.
 constexpr int32_t kSenseless = -1;
@@ -199,28 +195,6 @@ void TakeResult(const rte_comp_op& op, Job& job) {
       job.outcome = Outcome::kRefused;
   }
 }
-
-// Waits for a device that is not done yet: soon again at first, then without keeping a CPU busy.
-class Pause {
- public:
-  void Reset() {
-    rounds_ = 0;
-    since_ = std::chrono::steady_clock::now();
-  }
-  // False: too long.
-  bool Wait() {
-    if (++rounds_ < 256) {
-      rte_pause();
-      return true;
-    }
-    usleep(20);
-    return std::chrono::steady_clock::now() - since_ < kHang;
-  }
-
- private:
-  int rounds_ = 0;
-  std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
-};
 
 // At most facts.burst jobs. False: the device is lost, with all that it was given.
 bool RunBurst(const Work& work, uint16_t queue, Job* jobs, uint32_t count) {
@@ -475,17 +449,17 @@ Outcome OpenDevice(Registry& registry, const std::string& name, uint32_t queues,
   if (const Outcome got = AddDevice(name, "compress", why); got != Outcome::kOk) return got;
   // Cards give their devices names of their own: ours is the one that is new.
   bool found = false;
-  for (unsigned id = 0; id < RTE_COMPRESS_MAX_DEVS && !found; ++id) {
+  // None is closed, so that those that are there have the first numbers.
+  for (unsigned id = 0; id < rte_compressdev_count() && !found; ++id) {
     const auto candidate = static_cast<uint8_t>(id);
-    if (rte_compressdev_name_get(candidate) == nullptr || registry.ids.count(candidate) != 0) {
-      continue;
-    }
+    if (registry.ids.count(candidate) != 0) continue;
     registry.ids.insert(candidate);
     device.id = candidate;
     found = true;
   }
   if (!found) {
-    why = "its driver has no compression";
+    why = IsPciAddress(name) ? "there is no such card, or no driver that compresses with it"
+                             : "its driver has no compression";
     return Outcome::kNoDevice;
   }
   device.name = name;
@@ -535,8 +509,8 @@ const char* StatusName(int32_t status) {
   }
 }
 
-constexpr ModuleApi kApi = {kModuleVersion, sizeof(ModuleApi), Open, OpenWork, CloseWork, Run,
-                            StatusName};
+constexpr ModuleApi kApi = {kModuleVersion, sizeof(ModuleApi), Open,     OpenWork, CloseWork, Run,
+                            StatusName,     OpenRegex,         ScanRegex};
 
 }  // namespace
 }  // namespace pulse::ops::dpdk

@@ -61,6 +61,20 @@ struct WorkSpec {
   uint32_t whole;
 };
 
+// Whether one of a device's rules matches.
+struct RegexJob {
+  const uint8_t* input;
+  uint64_t input_bytes;
+  uint32_t matched;  // by the module: 1: one does; 0: none does
+  // kRefused: the device reached a limit of its own, and does not know. kUnsupported: too large.
+  Outcome outcome;
+};
+
+struct RegexFacts {
+  char driver[64];
+  uint64_t largest_input;
+};
+
 struct ModuleApi {
   uint32_t version;
   uint32_t size;  // of this structure
@@ -78,6 +92,13 @@ struct ModuleApi {
   void (*run)(void* work, Job* jobs, uint32_t count);
   // The name of a job's status.
   const char* (*status_name)(int32_t status);
+
+  // A card's device for regular expressions, with a database of rules that the vendor's compiler
+  // made; they are of its group 1. It stays open; with other rules it cannot be opened again.
+  Outcome (*open_regex)(const char* name, const void* rules, uint32_t rule_bytes, void** device,
+                        RegexFacts* facts, Error* error);
+  // As `run`.
+  void (*scan)(void* regex_device, RegexJob* jobs, uint32_t count);
 };
 
 using ModuleEntry = const ModuleApi* (*)();

@@ -1,4 +1,4 @@
-#include "services/ops/dpdk/environment.h"
+#include "services/ops/dpdk/module/environment.h"
 
 #include <rte_bus_vdev.h>
 #include <rte_dev.h>
@@ -136,7 +136,9 @@ Outcome AddDevice(const std::string& name, const std::string& device_class, std:
                       ? rte_eal_hotplug_add("pci", name.c_str(), ("class=" + device_class).c_str())
                       : rte_vdev_init(name.c_str(), "");
   if (got != 0 && got != -EEXIST) {
-    why = std::string("DPDK does not find it: ") + rte_strerror(-got);
+    // -1 says nothing.
+    why = std::string("DPDK has no driver for it") +
+          (got == -1 ? "" : std::string(": ") + rte_strerror(-got));
     const std::string said = TakeLog();
     if (!said.empty()) why += " (" + said + ")";
     return Outcome::kNoDevice;

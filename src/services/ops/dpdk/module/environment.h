@@ -1,5 +1,5 @@
 // DPDK's environment (EAL), of which a process has one: begun with the first device, never ended.
-// Part of the module (module.h).
+// Part of the module (module_api.h).
 //
 // It runs without huge pages, without files and sockets of its own, and without a claim on any CPU.
 // What it would print is kept for messages instead.
@@ -9,7 +9,7 @@
 
 #include <string>
 
-#include "services/ops/dpdk/module.h"
+#include "services/ops/dpdk/module_api.h"
 
 namespace pulse::ops::dpdk {
 
