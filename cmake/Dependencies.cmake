@@ -23,6 +23,9 @@ pkg_check_modules(RE2 REQUIRED IMPORTED_TARGET re2)
 # Its devices as engines of services/ops: a module of its own, which nothing else needs.
 if(PULSE_DPDK)
   pkg_check_modules(DPDK IMPORTED_TARGET libdpdk>=21.11)
+  if(NOT DPDK_FOUND)
+    message(STATUS "no module for DPDK's devices: libdpdk is not installed (scripts/setup-debian.sh --dpdk)")
+  endif()
 endif()
 if(PULSE_BUILD_APP)
   # For the agent's --metrics; the plug-in does not link it.
