@@ -20,6 +20,13 @@ pkg_check_modules(LZ4 REQUIRED IMPORTED_TARGET liblz4)
 pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
 pkg_check_modules(VECTORSCAN REQUIRED IMPORTED_TARGET libhs)
 pkg_check_modules(RE2 REQUIRED IMPORTED_TARGET re2)
+# Its devices as engines of services/ops: a module of its own, which nothing else needs.
+if(PULSE_DPDK)
+  pkg_check_modules(DPDK IMPORTED_TARGET libdpdk>=21.11)
+  if(NOT DPDK_FOUND)
+    message(STATUS "no module for DPDK's devices: libdpdk is not installed (scripts/setup-debian.sh --dpdk)")
+  endif()
+endif()
 if(PULSE_BUILD_APP)
   # For the agent's --metrics; the plug-in does not link it.
   pkg_check_modules(PROMETHEUS REQUIRED IMPORTED_TARGET prometheus-cpp-pull prometheus-cpp-core)

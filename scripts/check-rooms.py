@@ -111,6 +111,8 @@ ROOMS = {
                       "services/graph/library", "include"),
     # Operators on chunks, which any engine may process.
     "src/services/ops": ("base", "include"),
+    # Devices of DPDK as engines. What includes DPDK is a module that programs load.
+    "src/services/ops/dpdk": ("base", "services/ops"),
     "src/services/ops/filter": ("base", "services/ops"),
     "src/services/ops/library": ("base", "services/ops", "services/ops/filter",
                                  "services/ops/remote", "include"),

@@ -33,7 +33,7 @@ if ((${#existing[@]} == 0)); then echo "check-tidy: no file to look at"; exit 0;
 flags=(-std=c++20 -I. -Iinclude -Isrc -Itests -DSPDLOG_FMT_EXTERNAL -DFMT_HEADER_ONLY)
 # Those that CMake gives to a file of its own.
 for name in PULSE_VERSION PULSE_REPORT_SOURCE PULSE_PROGRAM PULSE_TEST_BLOCKS_OFFLOAD \
-  PULSE_TEST_PAGES_OFFLOAD PULSE_TEST_FAULTY_PROGRAM; do flags+=("-D$name=\"x\""); done
+  PULSE_TEST_PAGES_OFFLOAD PULSE_TEST_FAULTY_PROGRAM PULSE_OPS_LIBDIR PULSE_TEST_DRIVERS; do flags+=("-D$name=\"x\""); done
 # leave_out FOLDER WHY: what needs headers that are not here.
 leave_out() {
   local file kept=()
@@ -60,6 +60,12 @@ if javac=$(command -v javac); then
   flags+=(-isystem "$jdk" -isystem "$jdk/linux")
 else
   leave_out java "there is no JDK (scripts/setup-debian.sh --java)"
+fi
+# What includes DPDK.
+if pkg-config --exists libdpdk; then
+  flags+=(-DALLOW_EXPERIMENTAL_API "$(pkg-config --cflags libdpdk | sed 's/-I/-isystem /g')")
+else
+  leave_out src/services/ops/dpdk/module "there is no DPDK (scripts/setup-debian.sh --dpdk)"
 fi
 rc=0
 printf '%s\0' "${existing[@]}" |

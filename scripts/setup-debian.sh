@@ -2,7 +2,8 @@
 # Installs with apt what PulseDB needs to build and test, and only what is missing. Silent when
 # nothing is. PULSE_SKIP_SETUP=1 skips it, for systems that provide the same by other means. With
 # --fuzz also what scripts/fuzz.sh needs: clang and its run-time libraries; with --browser one for the
-# test of the report, unless there is one; with --java what java/build.sh needs; with --clients what
+# test of the report, unless there is one; with --java what java/build.sh needs; with --dpdk what the
+# module for DPDK's devices needs, which is built only where that is; with --clients what
 # scripts/redis-py-tests.sh, kv-clients.sh and kv-suites.sh need.
 set -euo pipefail
 
@@ -60,6 +61,10 @@ if [[ "${1:-}" == --java ]]; then
   command -v javac >/dev/null || missing+=(default-jdk-headless)
   command -v mvn >/dev/null || missing+=(maven)
   command -v cargo >/dev/null || missing+=(cargo)
+fi
+if [[ "${1:-}" == --dpdk ]]; then
+  # All of DPDK's drivers come with it: some 200 packages.
+  is_installed libdpdk-dev || missing+=(libdpdk-dev)
 fi
 if [[ "${1:-}" == --fuzz ]]; then
   # The run-time libraries are a package of their own, of clang's version, from Debian 12 on.

@@ -184,6 +184,7 @@ void AddShared(CLI::App* command, CodecArguments& args) {
                     "Overwrite the output, follow links, use a terminal");
   command->add_flag("-v,--verbose", args.verbose, "Say what each engine did");
   AddProcessorOptions(command, &args.processors);
+  AddEngineOption(command, &args.processors);
   command->add_option("--max-output", args.max_output,
                       "Decompression: refuse more bytes of output, such as 10G; default: no limit");
   command->add_flag("--salvage", args.salvage,

@@ -33,7 +33,7 @@ inline Check Fail(std::string name, std::string found, std::string remedy) {
 Checks CheckSystem();
 
 // What single services can use: of `pulse kv` a tmpfs, datagrams, connections; of `pulse filter`
-// its engine.
+// its engine, of `pulse compress` the module for DPDK's devices.
 Checks CheckServices();
 Check CheckMemoryFiles(const std::string& dir);
 

@@ -14,6 +14,7 @@
 #include "apps/pulse/util/disk.h"
 #include "base/unique_fd.h"
 #include "fmt/format.h"
+#include "services/ops/dpdk/device.h"
 #include "services/ops/filter/scanner.h"
 
 namespace pulse::doctor {
@@ -76,6 +77,16 @@ Check CheckConnections() {
                           kClients + 1000));
 }
 
+// Nobody needs it: that it is not there is no shortcoming.
+Check CheckDpdk() {
+  const char* const name = "compress: DPDK";
+  const auto module = ops::dpdk::LoadModule();
+  if (module.ok()) return Ok(name, "loads; compress and decompress have --engine dpdk:NAME");
+  if (absl::IsUnimplemented(module.status())) return Ok(name, "not in this build; not needed");
+  return Warn(name, std::string(module.status().message()),
+              "install the module of this version, or remove it");
+}
+
 Check CheckFilter() {
   const char* const name = "filter: engine";
   switch (filter::Scanner::SoundUse()) {
@@ -97,7 +108,8 @@ Check CheckFilter() {
 }  // namespace
 
 Checks CheckServices() {
-  return {CheckMemoryFiles("/dev/shm"), CheckDatagrams(), CheckConnections(), CheckFilter()};
+  return {CheckMemoryFiles("/dev/shm"), CheckDatagrams(), CheckConnections(), CheckFilter(),
+          CheckDpdk()};
 }
 
 }  // namespace pulse::doctor

@@ -5,9 +5,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "apps/pulse/util/option_values.h"
 #include "base/cpu_list.h"
 #include "base/errors.h"
+#include "services/ops/dpdk/device.h"
 #include "services/ops/remote/host_agent.h"
 
 namespace pulse {
@@ -43,6 +45,13 @@ void AddProcessorOptions(CLI::App* cmd, ProcessorArgs* args) {
       ->capture_default_str();
 }
 
+void AddEngineOption(CLI::App* cmd, ProcessorArgs* args) {
+  cmd->add_option("--engine", args->engine,
+                  "a device that shares the work, in place of an agent: dpdk:NAME, a compression\n"
+                  "device of DPDK: its software drivers compress_isal and compress_zlib, or the\n"
+                  "PCI address of a card, as dpdk:0000:03:00.0");
+}
+
 absl::StatusOr<ops::Processors> ReadProcessors(const ProcessorArgs& args) {
   ops::Processors processors;
   PULSE_ASSIGN_OR_RETURN(processors.host_cpus, Cpus(args.cpus, "--cpus"));
@@ -50,6 +59,21 @@ absl::StatusOr<ops::Processors> ReadProcessors(const ProcessorArgs& args) {
   const auto placement = ops::Placement::Parse(args.placement);
   if (!placement.ok()) return OptionError("--placement", placement.status());
   processors.placement = *placement;
+  if (!args.engine.empty()) {
+    if (!args.agent.empty() || !args.agent_cpus.empty()) {
+      return absl::InvalidArgumentError(
+          "a device stands for the agent; name one of --engine, --agent and --agent-cpus");
+    }
+    absl::string_view name = args.engine;
+    if (!absl::ConsumePrefix(&name, "dpdk:") || name.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--engine ", args.engine, ": expected dpdk:NAME, such as dpdk:compress_isal"));
+    }
+    auto device = ops::dpdk::Device::Open(std::string(name));
+    if (!device.ok()) return OptionError("--engine", device.status());
+    processors.agent = *std::move(device);
+    return processors;
+  }
   if (args.agent.empty()) return processors;
   auto agent = ops::remote::RemoteAgent::Connect(args.agent);
   if (!agent.ok()) return OptionError("--agent", agent.status());

@@ -1,5 +1,6 @@
-// EngineOrder: an engine, as an operation describes it to whoever makes it in another process; and
-// EngineSupplier, which does. So operations use an agent without knowing how it is reached.
+// EngineOrder: an engine, as an operation describes it to whoever makes it in another process or on
+// a device; and EngineSupplier, which does. So operations use an agent without knowing how it is
+// reached.
 //
 // Plain data. A supplier is thread-safe, and outlives its engines; Make blocks for the other side's
 // answer.

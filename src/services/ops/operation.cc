@@ -38,8 +38,8 @@ absl::StatusOr<std::vector<EngineTraits>> EnginesFor(const Processors& processor
   if ((kind == Placement::Kind::kAgent || kind == Placement::Kind::kSplit) && agent.empty() &&
       !remote) {
     return absl::InvalidArgumentError(
-        "this placement needs an agent: name its CPUs with --agent-cpus, or its socket with "
-        "--agent");
+        "this placement needs an agent: name its CPUs with --agent-cpus, its socket with --agent, "
+        "or a device with --engine");
   }
   if ((kind == Placement::Kind::kHost || kind == Placement::Kind::kSplit) && host.empty() &&
       !agent.empty()) {

@@ -31,7 +31,8 @@ struct Processors {
   // One lane for each CPU. Both empty: every CPU that this process may use is the host's.
   std::vector<int> host_cpus;
   std::vector<int> agent_cpus;
-  // Makes the agent's engines in another process; not together with agent_cpus. May be null.
+  // Makes the agent's engines in another process, or on a device; not together with agent_cpus. May
+  // be null.
   std::shared_ptr<EngineSupplier> agent;
   Placement placement;
   RateTable* rates = nullptr;
