@@ -13,6 +13,7 @@ RunningEntry::~RunningEntry() {
   const std::lock_guard<std::mutex> lock(list_->mutex_);
   (before_ != nullptr ? before_->after_ : list_->oldest_) = after_;
   (after_ != nullptr ? after_->before_ : list_->newest_) = before_;
+  --list_->count_;
 }
 
 void RunningEntry::BeginQuery(std::string_view text) {
@@ -52,6 +53,7 @@ std::unique_ptr<RunningEntry> RunningList::Add(const Caller& caller, int64_t tim
   entry->before_ = newest_;
   (newest_ != nullptr ? newest_->after_ : oldest_) = entry.get();
   newest_ = entry.get();
+  ++count_;
   return entry;
 }
 
@@ -63,6 +65,12 @@ std::vector<RunningFacts> RunningList::List(const Caller& caller) const {
     list.push_back(entry->FactsLocked());
   }
   return list;
+}
+
+RunningList::Open RunningList::open() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (oldest_ == nullptr) return {};
+  return {count_, NowNanos() - oldest_->began_nanos_};
 }
 
 std::function<void()> RunningList::End(RunningEntry* entry) {

@@ -73,6 +73,13 @@ class RunningList {
   // By number. Of others too if the caller may.
   std::vector<RunningFacts> List(const Caller& caller) const;
 
+  // How many there are, and for how long the oldest has been there.
+  struct Open {
+    uint64_t count = 0;
+    int64_t oldest_nanos = 0;
+  };
+  Open open() const;
+
   enum class Ended { kDone, kNoSuch, kForbidden };
   Ended Terminate(std::string_view id, const Caller& caller);
   // What somebody else has to do when it is ended, such as to roll back what waits for its client.
@@ -89,6 +96,7 @@ class RunningList {
   mutable std::mutex mutex_;
   uint64_t last_ = 0;
   uint64_t last_query_ = 0;
+  uint64_t count_ = 0;
   // Every statement enters and leaves: the list is made of the entries themselves.
   RunningEntry* oldest_ = nullptr;
   RunningEntry* newest_ = nullptr;

@@ -49,6 +49,11 @@ void WaitBeforeRetry(int attempt) {
   nanosleep(&wait, nullptr);
 }
 
+StatementKind KindOf(const Statement& statement) {
+  if (statement.schema) return StatementKind::kSchema;
+  return statement.plan->writes ? StatementKind::kWrite : StatementKind::kRead;
+}
+
 std::string SchemaText(const IndexDefinition& index) {
   std::string keys;
   for (const std::string& key : index.keys) keys += Concat(keys.empty() ? "" : ", ", key);
@@ -65,12 +70,22 @@ GraphService::GraphService(Database* database, const ServiceOptions& options)
 
 absl::StatusOr<std::shared_ptr<const Statement>> GraphService::Prepare(std::string_view text) {
   if (text.size() > options_.max_text_bytes) {
+    counts_.CountFailure(FailureReason::kCompile);
     return CompileError(
         "SyntaxError", "UnexpectedSyntax",
         Concat("the statement is longer than the limit of ", options_.max_text_bytes, " bytes"));
   }
   const uint64_t nodes = database_->NodeCount();
-  if (auto known = plans_.Find(text, nodes)) return known;
+  auto known = plans_.Find(text, nodes);
+  counts_.CountPlan(known != nullptr);
+  if (known != nullptr) return known;
+  auto made = MakeStatement(text, nodes);
+  if (!made.ok()) counts_.CountFailure(FailureReason::kCompile);
+  return made;
+}
+
+absl::StatusOr<std::shared_ptr<const Statement>> GraphService::MakeStatement(std::string_view text,
+                                                                             uint64_t nodes) {
   PULSE_ASSIGN_OR_RETURN(ParsedStatement parsed, ParseStatement(text));
   auto statement = std::make_shared<Statement>();
   statement->text = text;
@@ -172,6 +187,16 @@ absl::Status GraphService::RunOnce(const Statement& statement, const Caller& cal
 
 absl::Status GraphService::Run(const Statement& statement, const Caller& caller,
                                const RunOptions& options, RowSink* sink, Outcome* outcome) {
+  const int64_t began = NowNanos();
+  *outcome = Outcome();
+  absl::Status status = RunUncounted(statement, caller, options, sink, outcome);
+  counts_.CountStatement(KindOf(statement), status, outcome->rows, NowNanos() - began);
+  return status;
+}
+
+absl::Status GraphService::RunUncounted(const Statement& statement, const Caller& caller,
+                                        const RunOptions& options, RowSink* sink,
+                                        Outcome* outcome) {
   PULSE_RETURN_IF_ERROR(CheckAccess(statement, caller));
   if (options.read_only && statement.writes() && !statement.explain()) {
     return RuntimeError("SemanticError", "ReadOnly",
@@ -182,19 +207,20 @@ absl::Status GraphService::Run(const Statement& statement, const Caller& caller,
   entry->BeginQuery(statement.text);
   absl::Status status;
   if (statement.is_exchange()) {
-    *outcome = Outcome();
     status = RunExchange(*statement.schema, *entry, options, outcome);
   } else if (statement.schema) {
-    *outcome = Outcome();
     bool change = false;
     status = CheckSchema(*statement.schema, database_->Indexes(), &change, outcome);
     if (status.ok() && change) status = ApplySchema(*statement.schema, outcome);
   } else {
     for (int attempt = 0;; ++attempt) {
       status = RunOnce(statement, caller, entry.get(), options, sink, outcome);
-      if (!absl::IsAborted(status) || attempt >= options_.retries) break;
+      if (!absl::IsAborted(status)) break;
+      counts_.CountConflict();
+      if (attempt >= options_.retries) break;
       if (entry->is_terminated()) return Terminated(*entry);
       if (!sink->Restart()) break;
+      counts_.CountRetry();
       WaitBeforeRetry(attempt);
     }
   }
@@ -313,7 +339,17 @@ absl::Status Transaction::Ended() const {
 
 absl::Status Transaction::Run(const Statement& statement, const ValueMap* parameters, RowSink* sink,
                               Outcome* outcome, const std::function<bool()>* interrupted) {
+  const int64_t began = NowNanos();
   *outcome = Outcome();
+  absl::Status status = RunUncounted(statement, parameters, sink, outcome, interrupted);
+  if (absl::IsAborted(status)) service_->counts_.CountConflict();
+  service_->counts_.CountStatement(KindOf(statement), status, outcome->rows, NowNanos() - began);
+  return status;
+}
+
+absl::Status Transaction::RunUncounted(const Statement& statement, const ValueMap* parameters,
+                                       RowSink* sink, Outcome* outcome,
+                                       const std::function<bool()>* interrupted) {
   PULSE_RETURN_IF_ERROR(Ended());
   absl::Status status = service_->CheckAccess(statement, caller_);
   entry_->BeginQuery(statement.text);
@@ -375,7 +411,9 @@ absl::Status Transaction::Commit(uint64_t* sequence) {
       PULSE_RETURN_IF_ERROR(service_->ApplySchema(command, &ignored));
     }
   } else if (transaction_ != nullptr && wrote_) {
-    PULSE_RETURN_IF_ERROR(transaction_->Commit());
+    const absl::Status status = transaction_->Commit();
+    if (absl::IsAborted(status)) service_->counts_.CountConflict();
+    PULSE_RETURN_IF_ERROR(status);
   }
   transaction_.reset();
   view_.reset();

@@ -29,6 +29,7 @@
 #include "services/graph/session/plan_cache.h"
 #include "services/graph/session/procedures.h"
 #include "services/graph/session/running.h"
+#include "services/graph/session/statement_counts.h"
 
 namespace pulse::cypher {
 
@@ -95,6 +96,8 @@ class Transaction {
  private:
   friend class GraphService;
   Transaction(GraphService* service, Caller caller, std::unique_ptr<RunningEntry> entry);
+  absl::Status RunUncounted(const Statement& statement, const ValueMap* parameters, RowSink* sink,
+                            Outcome* outcome, const std::function<bool()>* interrupted);
   absl::Status RunSchema(const SchemaCommand& command, Outcome* outcome);
   absl::Status Ended() const;
 
@@ -123,10 +126,16 @@ class GraphService {
   Database* database() { return database_; }
   RunningList* running() { return &running_; }
   PlanCache* plans() { return &plans_; }
+  // What it has run so far.
+  StatementNumbers numbers() const { return counts_.Take(); }
   const ServiceOptions& options() const { return options_; }
 
  private:
   friend class Transaction;
+  absl::StatusOr<std::shared_ptr<const Statement>> MakeStatement(std::string_view text,
+                                                                 uint64_t nodes);
+  absl::Status RunUncounted(const Statement& statement, const Caller& caller,
+                            const RunOptions& options, RowSink* sink, Outcome* outcome);
   absl::StatusOr<std::unique_ptr<DatabaseTransaction>> BeginWriting();
   int64_t TimeoutOf(const RunOptions& options) const;
   absl::Status CheckAccess(const Statement& statement, const Caller& caller) const;
@@ -149,6 +158,7 @@ class GraphService {
   const ServiceOptions options_;
   RunningList running_;
   PlanCache plans_;
+  StatementCounts counts_;
   const ServiceProcedures procedures_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <numeric>
 #include <thread>
 
 #include "base/testing.h"
@@ -157,6 +158,74 @@ TEST_F(ServiceTest, Terminate_RunningQuery_EndsIt) {
   EXPECT_EQ(said[1], "'transaction-0', null, 'Transaction not found.'");
   EXPECT_EQ(status.code(), absl::StatusCode::kCancelled) << status;
   EXPECT_TRUE(Rows(find).empty());
+}
+
+uint64_t Failed(const StatementNumbers& numbers, FailureReason reason) {
+  return numbers.failed[static_cast<size_t>(reason)];
+}
+
+TEST_F(ServiceTest, Numbers_AfterStatements_CountThem) {
+  ASSERT_TRUE(Run("CREATE (:A {x: 1})").ok());
+  Rows("UNWIND [1, 2, 3] AS x RETURN x");
+  Rows("UNWIND [1, 2, 3] AS x RETURN x");
+  ASSERT_TRUE(Run("CREATE INDEX xs FOR (a:A) ON (a.x)").ok());
+  EXPECT_FALSE(Run("RETURN 1 / 0").ok());
+  EXPECT_FALSE(Run("RETRUN 1").ok());
+  EXPECT_FALSE(Run(std::string(ServiceOptions().max_text_bytes + 1, ' ')).ok());
+  RunOptions late;
+  late.timeout_nanos = 1;
+  EXPECT_FALSE(Run(kLong, {}, late).ok());
+  caller_.may_write = false;
+  EXPECT_FALSE(Run("CREATE (:A)").ok());
+  const StatementNumbers numbers = service_.numbers();
+  EXPECT_EQ(numbers.ended, (std::array<uint64_t, 3>{4, 2, 1}));
+  EXPECT_EQ(numbers.rows, 6u);
+  EXPECT_EQ(Failed(numbers, FailureReason::kOther), 1u);
+  EXPECT_EQ(Failed(numbers, FailureReason::kCompile), 2u);
+  EXPECT_EQ(Failed(numbers, FailureReason::kTime), 1u);
+  EXPECT_EQ(Failed(numbers, FailureReason::kRefused), 1u);
+  EXPECT_EQ(std::accumulate(numbers.buckets.begin(), numbers.buckets.end(), uint64_t{0}), 7u);
+  EXPECT_GT(numbers.nanos, 0u);
+  EXPECT_EQ(numbers.plans_found, 1u);
+}
+
+TEST_F(ServiceTest, Numbers_OfConflicts_AreThoseOfStatementsAndTransactions) {
+  database_.AbortCommits(2);
+  ASSERT_TRUE(Run("CREATE (:A)").ok());
+  StatementNumbers numbers = service_.numbers();
+  EXPECT_EQ(numbers.conflicts, 2u);
+  EXPECT_EQ(numbers.retries, 2u);
+  EXPECT_EQ(Failed(numbers, FailureReason::kConflict), 0u);
+  database_.AbortCommits(1);
+  may_restart_ = false;
+  EXPECT_FALSE(Run("CREATE (:A)").ok());
+  {
+    const auto transaction = Begin();
+    EXPECT_EQ(service_.running()->open().count, 1u);
+    ASSERT_TRUE(RunIn(transaction.get(), "CREATE (:A)").ok());
+    database_.AbortCommits(1);
+    uint64_t sequence = 0;
+    EXPECT_FALSE(transaction->Commit(&sequence).ok());
+  }
+  EXPECT_EQ(service_.running()->open().count, 0u);
+  EXPECT_EQ(service_.running()->open().oldest_nanos, 0);
+  numbers = service_.numbers();
+  EXPECT_EQ(numbers.conflicts, 4u);
+  EXPECT_EQ(numbers.retries, 2u);
+  EXPECT_EQ(Failed(numbers, FailureReason::kConflict), 1u);
+  EXPECT_EQ(numbers.ended, (std::array<uint64_t, 3>{0, 3, 0}));
+}
+
+TEST(StatementCounts, CountStatement_Duration_IsInItsBucket) {
+  StatementCounts counts;
+  constexpr int64_t kFirst = StatementNumbers::kFirstNanos;
+  for (const int64_t nanos : {int64_t{0}, kFirst, kFirst + 1, 4 * kFirst, int64_t{1} << 60}) {
+    counts.CountStatement(StatementKind::kRead, absl::OkStatus(), 0, nanos);
+  }
+  const StatementNumbers numbers = counts.Take();
+  EXPECT_EQ(numbers.buckets[0], 2u);
+  EXPECT_EQ(numbers.buckets[1], 2u);
+  EXPECT_EQ(numbers.buckets[StatementNumbers::kBuckets - 1], 1u);
 }
 
 TEST_F(ServiceTest, Terminate_OfAnotherUser_NeedsAnAdministrator) {
