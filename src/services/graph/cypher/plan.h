@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "services/graph/cypher/eval.h"
 #include "services/graph/syntax/ast.h"
+#include "services/graph/syntax/stop.h"
 
 namespace pulse::cypher {
 
@@ -172,6 +173,7 @@ struct PlanOptions {
   // Samples are taken of graphs with this many nodes, for patterns that begin with a scan of as
   // many.
   uint64_t statistics_from = 1000;
+  const StopHook* stop = nullptr;  // true: MakePlan ends with Cancelled
 };
 
 // Parses and plans. `view` is asked for indexes and counts only; plans stay right when these

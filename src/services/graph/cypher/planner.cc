@@ -28,7 +28,7 @@ size_t CountSteps(const Steps& steps) {
 absl::StatusOr<std::shared_ptr<const Plan>> MakePlan(std::string_view query, const GraphView& view,
                                                      const ProcedureCatalog* procedures,
                                                      const PlanOptions& options) {
-  auto parsed = Parse(query);
+  auto parsed = Parse(query, options.stop);
   if (!parsed.ok()) return parsed.status();
   auto plan = std::make_shared<Plan>();
   plan->query = *std::move(parsed);
@@ -61,6 +61,11 @@ void Planner::Fail(std::string_view detail, Pos pos, std::string_view message,
                    std::string_view kind) {
   if (failed()) return;
   status_ = CompileError(kind, detail, AtPosition(text_, pos, message));
+}
+
+bool Planner::Ended() {
+  if (!failed() && stop_.Asks()) status_ = StopCheck::Ended();
+  return failed();
 }
 
 int Planner::NameIndex(const std::string& name) {

@@ -72,7 +72,7 @@ void Planner::Want(const Expr& expr, uint32_t types, std::string_view what, std:
 }
 
 void Planner::Bind(Expr* e, Context context) {
-  if (failed()) return;
+  if (Ended()) return;
   const Context inner = {.aggregates = context.aggregates, .in_aggregate = context.in_aggregate};
   e->types = kAnyType;
   switch (e->kind) {

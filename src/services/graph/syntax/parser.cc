@@ -19,10 +19,10 @@ constexpr std::string_view kReserved[] = {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Query>> Parse(std::string_view query) {
-  auto tokens = Lex(query);
+absl::StatusOr<std::unique_ptr<Query>> Parse(std::string_view query, const StopHook* stop) {
+  auto tokens = Lex(query, stop);
   if (!tokens.ok()) return tokens.status();
-  return Parser(query, *std::move(tokens)).Run();
+  return Parser(query, *std::move(tokens), stop).Run();
 }
 
 absl::StatusOr<std::unique_ptr<Query>> Parser::Run() {

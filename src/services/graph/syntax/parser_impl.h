@@ -17,8 +17,8 @@ namespace pulse::cypher {
 
 class Parser {
  public:
-  Parser(std::string_view text, std::vector<Lexeme> tokens)
-      : text_(text), tokens_(std::move(tokens)) {}
+  Parser(std::string_view text, std::vector<Lexeme> tokens, const StopHook* stop)
+      : text_(text), tokens_(std::move(tokens)), stop_(stop) {}
 
   absl::StatusOr<std::unique_ptr<Query>> Run();
 
@@ -43,6 +43,7 @@ class Parser {
   }
   void Advance() {
     if (at_ + 1 < tokens_.size()) ++at_;
+    if (stop_.Asks() && !failed()) status_ = StopCheck::Ended();
   }
   bool TakeSymbol(std::string_view symbol) {
     if (failed() || !IsSymbol(symbol)) return false;
@@ -123,6 +124,7 @@ class Parser {
 
   const std::string_view text_;
   const std::vector<Lexeme> tokens_;
+  StopCheck stop_;
   size_t at_ = 0;
   int depth_ = 0;
   absl::Status status_;
