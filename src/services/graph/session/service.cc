@@ -11,6 +11,7 @@
 #include "services/graph/exchange/export.h"
 #include "services/graph/exchange/import.h"
 #include "services/graph/model/text.h"
+#include "services/graph/planner/make_plan.h"
 #include "services/graph/session/plan_tree.h"
 #include "services/graph/syntax/error.h"
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "services/graph/cypher/planner.h"
+#include "services/graph/planner/planner.h"
 
 namespace pulse::cypher {
 namespace {

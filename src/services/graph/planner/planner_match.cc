@@ -3,8 +3,8 @@
 // there.
 #include <algorithm>
 
-#include "services/graph/cypher/planner.h"
 #include "services/graph/model/text.h"
+#include "services/graph/planner/planner.h"
 #include "services/graph/syntax/error.h"
 
 namespace pulse::cypher {

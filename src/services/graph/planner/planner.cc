@@ -1,4 +1,4 @@
-#include "services/graph/cypher/planner.h"
+#include "services/graph/planner/planner.h"
 
 #include <algorithm>
 

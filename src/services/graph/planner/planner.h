@@ -13,7 +13,8 @@
 
 #include "services/graph/cypher/functions.h"
 #include "services/graph/cypher/plan.h"
-#include "services/graph/cypher/planner_statistics.h"
+#include "services/graph/planner/make_plan.h"
+#include "services/graph/planner/planner_statistics.h"
 
 namespace pulse::cypher {
 

@@ -1,8 +1,8 @@
 // Binds expressions: names to slots, functions, and what is known of types.
 #include <algorithm>
 
-#include "services/graph/cypher/planner.h"
 #include "services/graph/model/text.h"
+#include "services/graph/planner/planner.h"
 #include "services/graph/syntax/error.h"
 #include "services/graph/syntax/regex_cache.h"
 

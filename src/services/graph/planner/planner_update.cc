@@ -1,8 +1,8 @@
 // Clauses that change the graph, and those that call something.
 #include <algorithm>
 
-#include "services/graph/cypher/planner.h"
 #include "services/graph/model/text.h"
+#include "services/graph/planner/planner.h"
 #include "services/graph/syntax/error.h"
 
 namespace pulse::cypher {
