@@ -347,7 +347,7 @@ void Planner::CheckCount(const Expr& expr, std::string_view what) {
     const Expr& e = *pending.back();
     pending.pop_back();
     if (e.kind == Expr::Kind::kVariable || e.kind == Expr::Kind::kPattern ||
-        e.kind == Expr::Kind::kExists) {
+        e.kind == Expr::Kind::kSubquery) {
       return Fail("NonConstantExpression", e.pos, Concat(what, " may not depend on variables"));
     }
     for (const ExprPtr& kid : e.kids) {
@@ -401,7 +401,7 @@ void Planner::RewriteToKeys(ExprPtr* expr, const Clause& clause, bool local) {
                   Concat("`", e.name, "` is neither aggregated nor what the rows are grouped by"));
     }
   }
-  if (e.kind == Expr::Kind::kPattern || e.kind == Expr::Kind::kExists ||
+  if (e.kind == Expr::Kind::kPattern || e.kind == Expr::Kind::kSubquery ||
       e.kind == Expr::Kind::kPatternComprehension) {
     return Fail("AmbiguousAggregationExpression", e.pos,
                 "a pattern cannot stand beside an aggregate here");

@@ -100,7 +100,7 @@ class Lexer {
     }
     if (c == '$') return Parameter(lexeme);
     lexeme->kind = Lexeme::Kind::kSymbol;
-    for (const std::string_view two : {"..", "+=", "=~", "<>", "<=", ">="}) {
+    for (const std::string_view two : {"..", "+=", "=~", "<>", "<=", ">=", "||"}) {
       if (query_.substr(at_, 2) == two) {
         lexeme->text = two;
         at_ += 2;

@@ -22,7 +22,7 @@ struct Lexeme {
     kFloat,
     kString,
     kParameter,  // `text` is the name
-    kSymbol,     // one of ( ) [ ] { } , . .. : ; | + += - * / % ^ = =~ <> < <= > >= $
+    kSymbol,     // one of ( ) [ ] { } , . .. : ; | || + += - * / % ^ = =~ <> < <= > >= $
   };
   Kind kind = Kind::kEnd;
   uint32_t begin = 0, end = 0;  // byte offsets in the query

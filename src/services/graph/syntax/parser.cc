@@ -336,7 +336,24 @@ void Parser::ParseForeach(Clause* clause) {
   ExpectSymbol(")");
 }
 
+void Parser::ParseImports(Clause* clause) {
+  clause->imports_given = true;
+  ExpectSymbol("(");
+  clause->imports_star = TakeSymbol("*");
+  if (!clause->imports_star && !IsSymbol(")")) {
+    do {
+      ProjectionItem item;
+      item.pos = Here();
+      item.alias = Variable();
+      clause->imports.push_back(std::move(item));
+    } while (TakeSymbol(","));
+  }
+  ExpectSymbol(")");
+}
+
 void Parser::ParseCall(Clause* clause) {
+  if (IsSymbol("(")) ParseImports(clause);
+  if (clause->imports_given && !IsSymbol("{")) return Unexpected("\"{\"");
   if (TakeSymbol("{")) {
     clause->kind = Clause::Kind::kSubquery;
     clause->subquery = ParseQuery(true);

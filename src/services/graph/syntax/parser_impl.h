@@ -78,6 +78,7 @@ class Parser {
   void ParseSetItems(std::vector<SetItem>* items);
   void ParseRemoveItems(std::vector<SetItem>* items);
   void ParseForeach(Clause* clause);
+  void ParseImports(Clause* clause);
   void ParseCall(Clause* clause);
   void CheckComposition(const std::vector<Clause>& clauses, Pos end);
 
@@ -109,6 +110,9 @@ class Parser {
   ExprPtr ParseNumber(bool negative);
   ExprPtr ParseCase();
   ExprPtr ParseExists();
+  bool AtSubquery() const;
+  ExprPtr ParseSubqueryExpr(Expr::Use use);
+  void ParseSubqueryParts(Expr::Use use, Query* query);
   ExprPtr ParseCallOrVariable();
   ExprPtr ParseQuantifier();
   ExprPtr ParseReduce();
