@@ -6,6 +6,7 @@
 #include "fuzz_input.h"
 #include "services/graph/cypher/engine.h"
 #include "services/graph/model/test_memory_graph.h"
+#include "services/graph/planner/make_plan.h"
 #include "services/graph/syntax/error.h"
 
 namespace {

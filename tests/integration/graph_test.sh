@@ -274,5 +274,23 @@ done
 kill "$server"
 wait "$server" || fail "the server does not end well" serve.log
 refused "is reached by other machines" serve db --bolt 0 --bind 0.0.0.0
+refused "without a password" serve db --bolt 0 --metrics 0.0.0.0:0
+refused "expected PORT" serve db --bolt 0 --metrics nonsense
 refused "TLS needs both" serve db --bolt 0 --tls-cert file
+
+note "metrics"
+"$PULSE" graph serve counted --bolt 0 --http 0 --metrics 0 --timeout 0.2 >serve.log 2>&1 &
+server=$!
+STARTED_PIDS+=("$server")
+for _ in $(seq 600); do
+  grep -q 'metrics at' serve.log && break
+  kill -0 "$server" 2>/dev/null || fail "the server does not start" serve.log
+  sleep 0.1 # sleep: between looks at the log
+done
+python3 "$here/graph_metrics_check.py" "$(grep -o 'http://127.0.0.1:[0-9]*/metrics' serve.log)" \
+  "$(grep -o 'http://127.0.0.1:[0-9]*/$' serve.log)" "$(sed -n 's/.*bolt:.*:\([0-9]*\) (process.*/\1/p' serve.log)" \
+  >metrics.log 2>&1 || fail "metrics" metrics.log
+note "$(tail -n 1 metrics.log)"
+kill "$server"
+wait "$server" || fail "the server does not end well" serve.log
 note "done"

@@ -65,6 +65,12 @@ start "$kv_log" "$PULSE" kv --port 0 --memory 256M --udp-port 0 --agent-socket "
 kv=$STARTED
 await 60 url_of "$kv_log" >/dev/null || fail "the store names no URL" "$kv_log"
 
+# A graph.
+graph_log="$SCRATCH/graph.log"
+start "$graph_log" "$PULSE" graph serve "$SCRATCH/graph" --bolt 0 --metrics 0
+graph=$STARTED
+await 60 url_of "$graph_log" >/dev/null || fail "the graph names no URL" "$graph_log"
+
 # What fronts count.
 port=$(grep -oE '127.0.0.1:[0-9]+ \(process' "$serve_log" | grep -oE ':[0-9]+' | tr -d :)
 run_ok front-redis 120 python3 "$here/front_metrics_check.py" redis "$(url_of "$serve_log")" "$port"
@@ -88,7 +94,8 @@ first=$FILL
 start_fill two "pulse://$socket"
 second=$FILL
 run_ok scrape 120 python3 "$here/metrics_check.py" "$url" "$here/../../docs/reference" \
-  "$SCRATCH/db one" "$SCRATCH/db two" --also "$(url_of "$serve_log")" "$(url_of "$kv_log")"
+  "$SCRATCH/db one" "$SCRATCH/db two" --also "$(url_of "$serve_log")" "$(url_of "$kv_log")" \
+  "$(url_of "$graph_log")"
 note "$(tail -n 1 "$SCRATCH/scrape.log")"
 
 # 3. pulse top beside it.
@@ -157,4 +164,5 @@ await 30 is_gone "$FILL"
 stop_agent "$AGENT" "$AGENT_LOG"
 stop_agent "$server" "$serve_log"
 stop_agent "$kv" "$kv_log"
+stop_agent "$graph" "$graph_log"
 note "passed"

@@ -16,6 +16,8 @@
 #include "apps/pulse/graph/engine_options.h"
 #include "apps/pulse/graph/page_server.h"
 #include "apps/pulse/graph/shell.h"
+#include "apps/pulse/metrics/endpoint.h"
+#include "apps/pulse/metrics/graph_metrics.h"
 #include "apps/pulse/util/option_values.h"
 #include "apps/pulse/util/server_options.h"
 #include "base/errors.h"
@@ -45,6 +47,8 @@ struct GraphArgs {
   int port = 7687;
   int http_port = -1;  // none
   std::string cpus, password_file;
+  std::string metrics;
+  bool metrics_anywhere = false;
   cypher::CsvDirectory imports{.path = {}, .everywhere = true};  // serve: by --import
   cypher::CsvDirectory exports{.path = {}, .everywhere = true};  // serve: by --export
 };
@@ -162,11 +166,20 @@ absl::Status RunServer(GraphArgs args) {
         page, PageServer::Open(&service, args.bolt, static_cast<uint16_t>(args.http_port)));
     std::fprintf(stderr, "pulse graph: the page: http://127.0.0.1:%d/\n", page->port());
   }
+  std::unique_ptr<metrics::Endpoint> metrics;
+  if (!args.metrics.empty()) {
+    metrics::Sources sources;
+    sources.graph = [&] { return metrics::TakeGraphNumbers(&service, *server, *store.store); };
+    PULSE_ASSIGN_OR_RETURN(
+        metrics, metrics::Endpoint::Open(args.metrics, args.metrics_anywhere, std::move(sources)));
+    std::fprintf(stderr, "pulse graph: metrics at %s\n", metrics->url().c_str());
+  }
   if (store.engines != nullptr) {
     std::fprintf(stderr, "pulse graph: copy engine %s\n", store.engines->Describe().c_str());
   }
   stop.Wait();
   std::fprintf(stderr, "pulse graph: stopping\n");
+  metrics.reset();  // it asks the server
   page.reset();
   server->Stop();
   if (args.read_only) return absl::OkStatus();
@@ -238,6 +251,7 @@ void AddServe(CLI::App* graph, const std::shared_ptr<GraphArgs>& args) {
   cmd->add_option("--export", args->exports.path,
                   "directory that EXPORT DATABASE may write to (default: none)")
       ->check(CLI::ExistingDirectory);
+  metrics::Endpoint::AddOptions(cmd, "9466", &args->metrics, &args->metrics_anywhere);
   cmd->add_option("--cpus", args->cpus, "CPUs of all these threads, as 0,2-3 (default: all)");
   cmd->callback([args] { Finish(RunServer(*args)); });
 }

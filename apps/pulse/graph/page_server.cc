@@ -506,9 +506,6 @@ std::string PageServer::Answer(const std::string& body, const net::User& user, i
     const cypher::Failure failure = cypher::FailureOf(status, doing);
     return ErrorJson(failure.code, failure.message);
   };
-  const auto statement = service_->Prepare(json["query"].get_ref<const std::string&>());
-  if (!statement.ok()) return failed(statement.status(), cypher::Doing::kQuery);
-  const cypher::Statement& prepared = **statement;
   cypher::Caller caller;
   caller.user = user.name;
   caller.client = "http";
@@ -520,6 +517,11 @@ std::string PageServer::Answer(const std::string& body, const net::User& user, i
   options.parameters = &parameters;
   options.timeout_nanos = limits_.query_nanos;
   options.interrupted = &interrupted;
+  options.began_nanos = began;
+  const auto statement =
+      service_->Prepare(json["query"].get_ref<const std::string&>(), caller, options);
+  if (!statement.ok()) return failed(statement.status(), cypher::Doing::kQuery);
+  const cypher::Statement& prepared = **statement;
   PageRows rows(limits_, most_rows, prepared.writes());
   cypher::Outcome outcome;
   if (const auto st = service_->Run(prepared, caller, options, &rows, &outcome); !st.ok()) {

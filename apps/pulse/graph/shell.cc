@@ -291,14 +291,18 @@ absl::StatusOr<cypher::Value> ReadCypherValue(cypher::GraphService* service,
 absl::Status RunGraphStatement(cypher::GraphService* service, cypher::Transaction* transaction,
                                const std::string& text, const cypher::ValueMap& parameters,
                                bool json) {
-  PULSE_ASSIGN_OR_RETURN(const auto statement, service->Prepare(text));
+  cypher::RunOptions options;
+  options.parameters = &parameters;
+  options.began_nanos = NowNanos();
+  PULSE_ASSIGN_OR_RETURN(const auto statement,
+                         transaction != nullptr
+                             ? transaction->Prepare(text)
+                             : service->Prepare(text, cypher::Caller(), options));
   ResultOutput output(stdout, json, statement->columns());
   cypher::Outcome outcome;
   if (transaction != nullptr) {
     PULSE_RETURN_IF_ERROR(transaction->Run(*statement, &parameters, &output, &outcome));
   } else {
-    cypher::RunOptions options;
-    options.parameters = &parameters;
     PULSE_RETURN_IF_ERROR(service->Run(*statement, cypher::Caller(), options, &output, &outcome));
   }
   output.Finish(outcome);

@@ -1,12 +1,12 @@
 #include "apps/pulse/metrics/collector.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <limits>
 #include <optional>
 #include <utility>
 
+#include "apps/pulse/metrics/families.h"
+#include "apps/pulse/metrics/graph_metrics.h"
 #include "base/cpu_profile.h"
 #include "services/kv/agent/host_server.h"
 #include "services/kv/udp/server.h"
@@ -14,51 +14,6 @@
 
 namespace pulse::metrics {
 namespace {
-
-using prometheus::ClientMetric;
-using prometheus::MetricFamily;
-using prometheus::MetricType;
-using Labels = std::vector<ClientMetric::Label>;
-
-double Seconds(uint64_t nanos) { return static_cast<double>(nanos) / 1e9; }
-
-}  // namespace
-
-// Families by name, each with its samples.
-class Families {
- public:
-  template <typename T>
-  void Counter(const char* name, const char* help, const Labels& labels, T value) {
-    ClientMetric m;
-    m.label = labels;
-    m.counter.value = static_cast<double>(value);
-    Add(name, help, MetricType::Counter, std::move(m));
-  }
-  template <typename T>
-  void Gauge(const char* name, const char* help, const Labels& labels, T value) {
-    ClientMetric m;
-    m.label = labels;
-    m.gauge.value = static_cast<double>(value);
-    Add(name, help, MetricType::Gauge, std::move(m));
-  }
-  void Add(const char* name, const char* help, MetricType type, ClientMetric metric) {
-    const auto [it, fresh] = index_.emplace(name, families_.size());
-    if (fresh) families_.push_back({name, help, type, {}});
-    families_[it->second].metric.push_back(std::move(metric));
-  }
-  std::vector<MetricFamily> Take() { return std::move(families_); }
-
- private:
-  std::vector<MetricFamily> families_;
-  std::map<std::string, size_t> index_;
-};
-
-namespace {
-
-Labels With(Labels labels, const char* name, std::string value) {
-  labels.push_back({name, std::move(value)});
-  return labels;
-}
 
 void AddAgent(const AgentStatusCopy& a, Families* out) {
   out->Gauge("pulse_agent_info", "The agent: its socket, engine and process.",
@@ -200,14 +155,9 @@ void AddServer(const redis::ServerNumbers& s, Families* out) {
   count("pulse_server_rejected_passwords_total", "Passwords that were wrong.", s.rejected);
   count("pulse_server_loop_cpu_seconds_total", "CPU time of the threads that serve connections.",
         Seconds(static_cast<uint64_t>(s.loop_cpu_nanos)));
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6;
-  };
   count("pulse_server_process_cpu_seconds_total",
         "CPU time of the process: an agent in it and RocksDB's threads, too.",
-        seconds(usage.ru_utime) + seconds(usage.ru_stime));
+        Seconds(ProcessCpuNanos()));
   const CpuProfileNumbers profile = ReadCpuProfile();
   for (size_t side = 0; side < profile.nanos.size(); ++side) {
     for (size_t i = 0; i < profile.nanos[side].size(); ++i) {
@@ -265,6 +215,7 @@ std::vector<MetricFamily> Collector::Collect() const {
   if (sources_.server != nullptr) AddServer(sources_.server(), &out);
   if (sources_.udp != nullptr) AddUdp(sources_.udp(), &out);
   if (sources_.kv_agents != nullptr) AddKvAgents(sources_.kv_agents(), &out);
+  if (sources_.graph != nullptr) AddGraph(sources_.graph(), &out);
   return out.Take();
 }
 

@@ -16,6 +16,9 @@ namespace pulse::kv {
 struct AgentServerNumbers;
 struct UdpNumbers;
 }  // namespace pulse::kv
+namespace pulse::metrics {
+struct GraphNumbers;
+}  // namespace pulse::metrics
 namespace CLI {
 class App;
 }  // namespace CLI
@@ -33,6 +36,7 @@ struct Sources {
   std::function<redis::ServerNumbers()> server;
   std::function<kv::UdpNumbers()> udp = nullptr;  // of a server of datagrams
   std::function<kv::AgentServerNumbers()> kv_agents = nullptr;
+  std::function<GraphNumbers()> graph = nullptr;
 };
 
 class Endpoint {

@@ -322,7 +322,11 @@ void BoltConnection::Run(const Message& message, net::Ticket ticket) {
       return Fail(ticket, st, Doing::kQuery);
     }
   }
-  auto statement = shared_->service->Prepare(text.as_string());
+  result->options.began_nanos = result->began;
+  result->options.on_begin = [this](cypher::RunningEntry* entry) { Watch(entry); };
+  auto statement = own ? shared_->service->Prepare(text.as_string(), caller_, result->options)
+                       : transaction_->Prepare(text.as_string());
+  if (own) Watch(nullptr);
   if (!statement.ok()) return Fail(ticket, statement.status(), Doing::kQuery);
   result->statement = *std::move(statement);
   result->parameters = parameters.as_map();

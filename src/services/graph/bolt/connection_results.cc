@@ -243,7 +243,6 @@ void BoltConnection::Execute(Result* result, bool ahead) {
   ResultStream stream(this, result, own, ahead);
   if (own) {
     result->options.parameters = &result->parameters;
-    result->options.on_begin = [this](cypher::RunningEntry* entry) { Watch(entry); };
     result->status = shared_->service->Run(*result->statement, caller_, result->options, &stream,
                                            &result->outcome);
     Watch(nullptr);

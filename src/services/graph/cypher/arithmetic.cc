@@ -104,6 +104,13 @@ std::string_view OpName(Op op) {
 
 Value Arithmetic(Op op, const Value& a, const Value& b, EvalContext& ctx) {
   if (a.is_null() || b.is_null()) return {};
+  if (op == Op::kConcat) {
+    // As +, but of nothing else.
+    const bool alike = (a.is_string() && b.is_string()) || (a.is_list() && b.is_list());
+    if (alike) return Arithmetic(Op::kAdd, a, b, ctx);
+    return ctx.TypeError(Concat("|| joins two texts or two lists, not ", TypeName(a.type()),
+                                " and ", TypeName(b.type())));
+  }
   if (a.is_int() && b.is_int()) return Integers(op, a.as_int(), b.as_int(), ctx);
   if (a.is_number() && b.is_number()) return Floats(op, a.as_number(), b.as_number());
   std::string error;

@@ -190,6 +190,7 @@ bool BatchEval::Evaluate(const Expr& e, const BatchInput& in, std::span<const ui
       return Call(e, in, rows, out);
     case Expr::Kind::kBinary:
       if (e.op >= Op::kAdd && e.op <= Op::kPow) return Compute(e, in, rows, out);
+      if (e.op == Op::kConcat) return RowByRow(e, in, rows, out);
       break;
     case Expr::Kind::kUnary:
       if (e.op == Op::kNot || e.op == Op::kIsNull || e.op == Op::kIsNotNull) break;

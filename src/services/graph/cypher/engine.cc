@@ -1,6 +1,7 @@
 #include "services/graph/cypher/engine.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/clock.h"
 #include "services/graph/cypher/operators.h"
@@ -98,18 +99,16 @@ class Subplans : public SubplanRunner {
  public:
   explicit Subplans(Runtime* runtime) : runtime_(runtime) {}
 
-  bool Exists(const Plan& plan, const Value* row) override {
-    State& state = StateOf(plan);
-    state.found = false;
-    state.out = nullptr;
-    state.runner->Run(row);
-    return state.found;
+  bool Exists(const Plan& plan, const Value* row) override { return CountTo(1, plan, row) > 0; }
+
+  int64_t Count(const Plan& plan, const Value* row) override {
+    return CountTo(std::numeric_limits<int64_t>::max(), plan, row);
   }
 
-  void Collect(const Plan& plan, const Expr& result, const Value* row, ValueList* out) override {
+  void Collect(const Plan& plan, const Expr* result, const Value* row, ValueList* out) override {
     State& state = StateOf(plan);
     state.out = out;
-    state.result = &result;
+    state.result = result;
     state.runner->Run(row);
     state.out = nullptr;
   }
@@ -117,10 +116,19 @@ class Subplans : public SubplanRunner {
  private:
   struct State {
     std::unique_ptr<PlanRunner> runner;
-    bool found = false;
+    int64_t rows = 0, most = 0;
     ValueList* out = nullptr;
     const Expr* result = nullptr;
   };
+
+  int64_t CountTo(int64_t most, const Plan& plan, const Value* row) {
+    State& state = StateOf(plan);
+    state.rows = 0;
+    state.most = most;
+    state.out = nullptr;
+    state.runner->Run(row);
+    return state.rows;
+  }
 
   State& StateOf(const Plan& plan) {
     auto& state = states_[&plan];
@@ -128,12 +136,16 @@ class Subplans : public SubplanRunner {
     state = std::make_unique<State>();
     State* s = state.get();
     s->runner = std::make_unique<PlanRunner>(
-        plan, runtime_, [this, s](Rows& rows, const std::vector<Slot>&) {
-          s->found = true;
-          if (s->out == nullptr) return false;
+        plan, runtime_, [this, s](Rows& rows, const std::vector<Slot>& columns) {
+          if (s->out == nullptr) {
+            s->rows += static_cast<int64_t>(rows.size());
+            return s->rows < s->most;
+          }
           EvalContext& ctx = *runtime_->context;
-          for (size_t i = 0; i < rows.size(); ++i)
-            s->out->push_back(Eval(*s->result, rows.Row(i), ctx));
+          for (size_t i = 0; i < rows.size(); ++i) {
+            s->out->push_back(s->result != nullptr ? Eval(*s->result, rows.Row(i), ctx)
+                                                   : rows.Row(i)[static_cast<size_t>(columns[0])]);
+          }
           return ctx.Fits(s->out->size() * sizeof(Value));
         });
     return *state;

@@ -8,6 +8,7 @@
 #include "base/testing.h"
 #include "services/graph/model/test_memory_graph.h"
 #include "services/graph/model/text.h"
+#include "services/graph/planner/make_plan.h"
 #include "services/graph/syntax/error.h"
 
 namespace pulse::cypher {

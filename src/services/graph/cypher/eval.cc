@@ -182,6 +182,20 @@ Value EvalQuantifier(const Expr& e, Value* row, EvalContext& ctx) {
   return unknown > 0 ? Value() : Value::Bool(holds == 1);
 }
 
+Value EvalSubquery(const Expr& e, const Value* row, EvalContext& ctx) {
+  switch (e.use) {
+    case Expr::Use::kExists:
+      return Value::Bool(ctx.subplans->Exists(*e.plan, row));
+    case Expr::Use::kCount:
+      return Value::Int(ctx.subplans->Count(*e.plan, row));
+    case Expr::Use::kCollect:
+      break;
+  }
+  ValueList list;
+  ctx.subplans->Collect(*e.plan, nullptr, row, &list);
+  return MakeList(std::move(list), ctx);
+}
+
 Value EvalReduce(const Expr& e, Value* row, EvalContext& ctx) {
   Value accumulator = Eval(*e.kids[0], row, ctx);
   Value list;
@@ -428,13 +442,13 @@ Value Eval(const Expr& e, Value* row, EvalContext& ctx) {
       return EvalQuantifier(e, row, ctx);
     case Expr::Kind::kReduce:
       return EvalReduce(e, row, ctx);
-    case Expr::Kind::kExists:
-      return Value::Bool(ctx.subplans->Exists(*e.plan, row));
+    case Expr::Kind::kSubquery:
+      return EvalSubquery(e, row, ctx);
     case Expr::Kind::kPattern:
       if (e.flag) {
         // A shortest path as a value.
         ValueList paths;
-        ctx.subplans->Collect(*e.plan, *e.kids[0], row, &paths);
+        ctx.subplans->Collect(*e.plan, e.kids[0].get(), row, &paths);
         if (e.pattern[0].kind == PatternPart::Kind::kAllShortest)
           return MakeList(std::move(paths), ctx);
         return paths.empty() ? Value() : paths[0];
@@ -442,7 +456,7 @@ Value Eval(const Expr& e, Value* row, EvalContext& ctx) {
       return Value::Bool(ctx.subplans->Exists(*e.plan, row));
     case Expr::Kind::kPatternComprehension: {
       ValueList list;
-      ctx.subplans->Collect(*e.plan, *e.kids[1], row, &list);
+      ctx.subplans->Collect(*e.plan, e.kids[1].get(), row, &list);
       return MakeList(std::move(list), ctx);
     }
   }

@@ -55,8 +55,9 @@ class SubplanRunner {
  public:
   virtual ~SubplanRunner() = default;
   virtual bool Exists(const Plan& plan, const Value* row) = 0;
-  // The value of `result` on every row of the plan.
-  virtual void Collect(const Plan& plan, const Expr& result, const Value* row, ValueList* out) = 0;
+  virtual int64_t Count(const Plan& plan, const Value* row) = 0;
+  // The value of `result` on every row of the plan; null: its only column.
+  virtual void Collect(const Plan& plan, const Expr* result, const Value* row, ValueList* out) = 0;
 };
 
 class EvalContext {

@@ -1,4 +1,7 @@
 // Functions on numbers.
+#include <sys/random.h>
+
+#include <array>
 #include <cmath>
 #include <numbers>
 
@@ -50,6 +53,23 @@ Value Atan2(EvalContext& ctx, std::span<Value> a) {
 Value Rand(EvalContext& ctx, std::span<Value>) {
   return Value::Float(static_cast<double>(ctx.Random()() >> 11) * 0x1.0p-53);
 }
+// Of the system's randomness, as others rely on it that no two are equal; version 4.
+Value RandomUuid(EvalContext& ctx, std::span<Value>) {
+  std::array<uint8_t, 16> bytes{};
+  if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
+    return ctx.Fail(absl::UnavailableError("the system has no random bytes"));
+  }
+  bytes[6] = static_cast<uint8_t>((bytes[6] & 0x0F) | 0x40);
+  bytes[8] = static_cast<uint8_t>((bytes[8] & 0x3F) | 0x80);
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += kDigits[bytes[i] >> 4];
+    text += kDigits[bytes[i] & 15];
+  }
+  return Value::String(text);
+}
 Value Pi(EvalContext&, std::span<Value>) { return Value::Float(std::numbers::pi); }
 Value Euler(EvalContext&, std::span<Value>) { return Value::Float(std::numbers::e); }
 Value IsNan(EvalContext& ctx, std::span<Value> a) {
@@ -71,6 +91,8 @@ void AddMathFunctions(std::vector<Function>* out) {
   out->push_back({"round", 1, 2, Round, kFloat, {kNumber, kNumber, kAnyType}});
   out->push_back({"atan2", 2, 2, Atan2, kFloat, {kNumber, kNumber, kAnyType}});
   out->push_back({"rand", 0, 0, Rand, kFloat, {}, true, Aggregate::kNone, false});
+  out->push_back(
+      {"randomUUID", 0, 0, RandomUuid, Bit(Type::kString), {}, true, Aggregate::kNone, false});
   out->push_back({"pi", 0, 0, Pi, kFloat, {}});
   out->push_back({"e", 0, 0, Euler, kFloat, {}});
   out->push_back({"isNaN", 1, 1, IsNan, Bit(Type::kBool), {kNumber}});

@@ -7,6 +7,7 @@
 #include "base/testing.h"
 #include "services/graph/cypher/plan.h"
 #include "services/graph/model/test_memory_graph.h"
+#include "services/graph/planner/make_plan.h"
 #include "services/graph/syntax/error.h"
 
 namespace pulse::cypher {
@@ -30,6 +31,27 @@ TEST(Parser, Error_SecondLine_HasLineColumnAndCaret) {
             "`missing` is not defined (line 1, column 16)\n"
             "\"RETURN 'äöü' + missing\"\n"
             "                ^");
+}
+
+TEST(Parser, Error_InSubquery_PointsAtIt) {
+  EXPECT_EQ(MessageOf("MATCH (p) RETURN COLLECT { MATCH (p)-->(q) } AS c"),
+            "COLLECT needs a query that returns one column (line 1, column 28)\n"
+            "\"MATCH (p) RETURN COLLECT { MATCH (p)-->(q) } AS c\"\n"
+            "                            ^");
+  EXPECT_EQ(MessageOf("WITH 1 AS x CALL (y) { RETURN 1 AS z } RETURN z"),
+            "`y` is not defined (line 1, column 19)\n"
+            "\"WITH 1 AS x CALL (y) { RETURN 1 AS z } RETURN z\"\n"
+            "                   ^");
+  EXPECT_EQ(DetailOf("CALL (1) { RETURN 1 AS z } RETURN z"), "UnexpectedSyntax");
+  EXPECT_EQ(DetailOf("WITH 1 AS x CALL (x) RETURN x"), "UnexpectedSyntax");
+  EXPECT_EQ(DetailOf("RETURN COUNT { MATCH (n) RETURN n MATCH (m) } AS c"),
+            "InvalidClauseComposition");
+  EXPECT_EQ(DetailOf("RETURN COUNT { MATCH } AS c"), "UndefinedVariable");  // a map projection
+  EXPECT_EQ(DetailOf("RETURN COLLECT { (n) } AS c"), "UnexpectedSyntax");
+  EXPECT_EQ(DetailOf("RETURN COLLECT { RETURN * } AS c"), "NoVariablesInScope");
+  std::string deep = "1";
+  for (int i = 0; i < 200; ++i) deep = "COUNT { UNWIND [" + deep + "] AS x RETURN x }";
+  EXPECT_EQ(DetailOf("RETURN " + deep), "UnexpectedSyntax");
 }
 
 TEST(Parser, Error_LongLine_ShowsTheSurroundings) {

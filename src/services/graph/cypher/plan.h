@@ -165,21 +165,6 @@ struct Plan {
   bool explain = false, profile = false;
 };
 
-struct PlanOptions {
-  // Counts paths without making them, and tests predicates where nodes are found. Off for tests,
-  // which compare what comes out.
-  bool shortcuts = true;
-  // Samples are taken of graphs with this many nodes, for patterns that begin with a scan of as
-  // many.
-  uint64_t statistics_from = 1000;
-};
-
-// Parses and plans. `view` is asked for indexes and counts only; plans stay right when these
-// change.
-absl::StatusOr<std::shared_ptr<const Plan>> MakePlan(std::string_view query, const GraphView& view,
-                                                     const ProcedureCatalog* procedures,
-                                                     const PlanOptions& options = {});
-
 // How many rows each step has given.
 using StepRows = std::unordered_map<const Step*, uint64_t>;
 

@@ -17,6 +17,7 @@
 #include "services/graph/cypher/engine.h"
 #include "services/graph/model/test_memory_database.h"
 #include "services/graph/model/text.h"
+#include "services/graph/planner/make_plan.h"
 
 namespace pulse::cypher {
 namespace {

@@ -20,6 +20,7 @@
 #include "services/graph/cypher/functions.h"
 #include "services/graph/model/test_memory_graph.h"
 #include "services/graph/model/text.h"
+#include "services/graph/planner/make_plan.h"
 #include "services/graph/syntax/error.h"
 
 namespace pulse::cypher {

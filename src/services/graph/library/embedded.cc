@@ -62,15 +62,19 @@ absl::StatusOr<ResultTable> EmbeddedGraph::Execute(std::string_view text,
                                                    const StatementOptions& options) {
   Call call(this);
   PULSE_RETURN_IF_ERROR(CheckOpen());
-  PULSE_ASSIGN_OR_RETURN(auto statement, service_->Prepare(text));
-  SetDoing(options, *statement);
-  absl::StatusOr<ResultTable> result{ResultTable(std::move(statement))};
-  TableSink sink(&*result, options_.service.query_memory_bytes);
   cypher::RunOptions run;
   run.parameters = parameters;
   run.timeout_nanos = options.timeout_nanos;
+  run.began_nanos = service_->running()->Now();
   run.read_only = options.read_only;
   run.interrupted = options.interrupted;
+  run.on_begin = [&call](cypher::RunningEntry* entry) { call.set_entry(entry); };
+  auto prepared = service_->Prepare(text, Embedder(), run);
+  call.set_entry(nullptr);
+  if (!prepared.ok()) return prepared.status();
+  SetDoing(options, **prepared);
+  absl::StatusOr<ResultTable> result{ResultTable(*std::move(prepared))};
+  TableSink sink(&*result, options_.service.query_memory_bytes);
   run.on_begin = [this, &call, &sink](cypher::RunningEntry* entry) {
     call.set_entry(entry);
     sink.EndBy(service_->running(), entry);
@@ -210,7 +214,7 @@ absl::StatusOr<ResultTable> EmbeddedTransaction::Execute(std::string_view text,
   const std::lock_guard<std::mutex> lock(mu_);
   if (transaction_ == nullptr) return Over();
   call.set_entry(transaction_->entry());
-  PULSE_ASSIGN_OR_RETURN(auto statement, graph_->service_->Prepare(text));
+  PULSE_ASSIGN_OR_RETURN(auto statement, transaction_->Prepare(text, options.interrupted));
   SetDoing(options, *statement);
   absl::StatusOr<ResultTable> result{ResultTable(std::move(statement))};
   TableSink sink(&*result, graph_->options_.service.query_memory_bytes);

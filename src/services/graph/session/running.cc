@@ -13,7 +13,10 @@ RunningEntry::~RunningEntry() {
   const std::lock_guard<std::mutex> lock(list_->mutex_);
   (before_ != nullptr ? before_->after_ : list_->oldest_) = after_;
   (after_ != nullptr ? after_->before_ : list_->newest_) = before_;
+  --list_->count_;
 }
+
+bool RunningEntry::is_late() const { return deadline_ != 0 && list_->Now() >= deadline_; }
 
 void RunningEntry::BeginQuery(std::string_view text) {
   const std::lock_guard<std::mutex> lock(list_->mutex_);
@@ -42,16 +45,18 @@ RunningFacts RunningEntry::FactsLocked() const {
   return facts;
 }
 
-std::unique_ptr<RunningEntry> RunningList::Add(const Caller& caller, int64_t timeout_nanos) {
+std::unique_ptr<RunningEntry> RunningList::Add(const Caller& caller, int64_t timeout_nanos,
+                                               int64_t began) {
   auto entry = std::make_unique<RunningEntry>(this, caller);
   entry->began_wall_nanos_ = ClockNanos(CLOCK_REALTIME);
-  entry->began_nanos_ = NowNanos();
+  entry->began_nanos_ = began != 0 ? began : Now();
   entry->deadline_ = timeout_nanos > 0 ? entry->began_nanos_ + timeout_nanos : 0;
   const std::lock_guard<std::mutex> lock(mutex_);
   entry->number_ = ++last_;
   entry->before_ = newest_;
   (newest_ != nullptr ? newest_->after_ : oldest_) = entry.get();
   newest_ = entry.get();
+  ++count_;
   return entry;
 }
 
@@ -63,6 +68,13 @@ std::vector<RunningFacts> RunningList::List(const Caller& caller) const {
     list.push_back(entry->FactsLocked());
   }
   return list;
+}
+
+RunningList::Open RunningList::open() const {
+  const int64_t now = Now();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (oldest_ == nullptr) return {};
+  return {count_, now - oldest_->began_nanos_};
 }
 
 std::function<void()> RunningList::End(RunningEntry* entry) {

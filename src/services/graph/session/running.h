@@ -11,8 +11,10 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "services/graph/session/caller.h"
 
 namespace pulse::cypher {
@@ -44,6 +46,7 @@ class RunningEntry {
   bool is_terminated() const { return terminated_.load(std::memory_order_relaxed); }
   // Monotonic; 0: none.
   int64_t deadline() const { return deadline_; }
+  bool is_late() const;
   // `text` stays until EndQuery, or the end of this.
   void BeginQuery(std::string_view text);
   void EndQuery();
@@ -68,10 +71,21 @@ class RunningEntry {
 
 class RunningList {
  public:
-  // `timeout_nanos`: after which Sweep ends it; 0: never.
-  std::unique_ptr<RunningEntry> Add(const Caller& caller, int64_t timeout_nanos);
+  // `clock`: monotonic, in nanoseconds.
+  explicit RunningList(std::function<int64_t()> clock = NowNanos) : clock_(std::move(clock)) {}
+
+  // `timeout_nanos`: after which Sweep ends it; 0: never. `began`: on the clock; 0: now.
+  std::unique_ptr<RunningEntry> Add(const Caller& caller, int64_t timeout_nanos, int64_t began = 0);
+  int64_t Now() const { return clock_(); }
   // By number. Of others too if the caller may.
   std::vector<RunningFacts> List(const Caller& caller) const;
+
+  // How many there are, and for how long the oldest has been there.
+  struct Open {
+    uint64_t count = 0;
+    int64_t oldest_nanos = 0;
+  };
+  Open open() const;
 
   enum class Ended { kDone, kNoSuch, kForbidden };
   Ended Terminate(std::string_view id, const Caller& caller);
@@ -86,9 +100,11 @@ class RunningList {
   // What to call outside of the lock; may be null.
   static std::function<void()> End(RunningEntry* entry);
 
+  const std::function<int64_t()> clock_;
   mutable std::mutex mutex_;
   uint64_t last_ = 0;
   uint64_t last_query_ = 0;
+  uint64_t count_ = 0;
   // Every statement enters and leaves: the list is made of the entries themselves.
   RunningEntry* oldest_ = nullptr;
   RunningEntry* newest_ = nullptr;

@@ -11,6 +11,7 @@
 #include "services/graph/exchange/export.h"
 #include "services/graph/exchange/import.h"
 #include "services/graph/model/text.h"
+#include "services/graph/planner/make_plan.h"
 #include "services/graph/session/plan_tree.h"
 #include "services/graph/syntax/error.h"
 
@@ -18,8 +19,7 @@ namespace pulse::cypher {
 namespace {
 
 absl::Status Terminated(const RunningEntry& entry) {
-  const bool late = entry.deadline() != 0 && NowNanos() >= entry.deadline();
-  if (late) {
+  if (entry.is_late()) {
     return LimitError(absl::StatusCode::kDeadlineExceeded,
                       Concat(entry.id(), " has reached its limit of time"));
   }
@@ -49,6 +49,11 @@ void WaitBeforeRetry(int attempt) {
   nanosleep(&wait, nullptr);
 }
 
+StatementKind KindOf(const Statement& statement) {
+  if (statement.schema) return StatementKind::kSchema;
+  return statement.plan->writes ? StatementKind::kWrite : StatementKind::kRead;
+}
+
 std::string SchemaText(const IndexDefinition& index) {
   std::string keys;
   for (const std::string& key : index.keys) keys += Concat(keys.empty() ? "" : ", ", key);
@@ -60,25 +65,62 @@ std::string SchemaText(const IndexDefinition& index) {
 GraphService::GraphService(Database* database, const ServiceOptions& options)
     : database_(database),
       options_(options),
+      running_(options.clock),
       plans_(options.cached_plans, options.cached_text_bytes),
       procedures_(database, &running_, &plans_) {}
 
-absl::StatusOr<std::shared_ptr<const Statement>> GraphService::Prepare(std::string_view text) {
+absl::StatusOr<std::shared_ptr<const Statement>> GraphService::Prepare(std::string_view text,
+                                                                       const Caller& caller,
+                                                                       const RunOptions& options) {
+  PULSE_ASSIGN_OR_RETURN(auto known, FindStatement(text));
+  if (known != nullptr) return known;
+  const auto entry = running_.Add(caller, TimeoutOf(options), options.began_nanos);
+  if (options.on_begin) options.on_begin(entry.get());
+  return MakeStatement(text, entry.get(), options.interrupted);
+}
+
+absl::StatusOr<std::shared_ptr<const Statement>> GraphService::FindStatement(
+    std::string_view text) {
   if (text.size() > options_.max_text_bytes) {
+    counts_.CountFailure(FailureReason::kCompile);
     return CompileError(
         "SyntaxError", "UnexpectedSyntax",
         Concat("the statement is longer than the limit of ", options_.max_text_bytes, " bytes"));
   }
+  auto known = plans_.Find(text, database_->NodeCount());
+  counts_.CountPlan(known != nullptr);
+  return known;
+}
+
+absl::StatusOr<std::shared_ptr<const Statement>> GraphService::MakeStatement(
+    std::string_view text, RunningEntry* entry, const std::function<bool()>* interrupted) {
+  const StopHook stop = [&] {
+    return entry->is_terminated() || entry->is_late() ||
+           (interrupted != nullptr && (*interrupted)());
+  };
+  entry->BeginQuery(text);
+  auto made = PlanStatement(text, stop);
+  entry->EndQuery();
+  if (made.ok()) return made;
+  const bool ended = absl::IsCancelled(made.status());
+  if (ended) made = Terminated(*entry);
+  counts_.CountFailure(ended ? ReasonOf(made.status()) : FailureReason::kCompile);
+  return made;
+}
+
+absl::StatusOr<std::shared_ptr<const Statement>> GraphService::PlanStatement(std::string_view text,
+                                                                             const StopHook& stop) {
   const uint64_t nodes = database_->NodeCount();
-  if (auto known = plans_.Find(text, nodes)) return known;
-  PULSE_ASSIGN_OR_RETURN(ParsedStatement parsed, ParseStatement(text));
+  PULSE_ASSIGN_OR_RETURN(ParsedStatement parsed, ParseStatement(text, &stop));
   auto statement = std::make_shared<Statement>();
   statement->text = text;
   statement->schema = std::move(parsed.schema);
   statement->snapshot = parsed.snapshot;
   if (!statement->schema) {
     PULSE_ASSIGN_OR_RETURN(const auto view, database_->Snapshot());
-    PULSE_ASSIGN_OR_RETURN(statement->plan, MakePlan(parsed.query, *view, &procedures_));
+    PlanOptions options;
+    options.stop = &stop;
+    PULSE_ASSIGN_OR_RETURN(statement->plan, MakePlan(parsed.query, *view, &procedures_, options));
     if (statement->snapshot && statement->plan->writes) {
       return CompileError("SemanticError", "ReadOnly", "AT SNAPSHOT is for queries that only read");
     }
@@ -130,6 +172,7 @@ absl::Status GraphService::Execute(const Statement& statement, const Caller& cal
   options.parameters = parameters;
   options.limits.memory_bytes = options_.query_memory_bytes;
   options.cancelled = entry.terminated();
+  options.monotonic_nanos = options_.clock;
   options.interrupted = interrupted;
   options.caller = &caller;
   const OpenCsv open_csv = [this](std::string_view where, char separator) {
@@ -137,7 +180,8 @@ absl::Status GraphService::Execute(const Statement& statement, const Caller& cal
   };
   options.open_csv = &open_csv;
   if (entry.deadline() != 0) {
-    options.limits.nanos = std::max<int64_t>(1, entry.deadline() - NowNanos());
+    options.limits.nanos = entry.deadline() - running_.Now();
+    if (options.limits.nanos <= 0) return Terminated(entry);
   }
   EngineSink engine_sink(transaction != nullptr ? transaction : view, sink);
   ExecuteSummary summary;
@@ -172,29 +216,40 @@ absl::Status GraphService::RunOnce(const Statement& statement, const Caller& cal
 
 absl::Status GraphService::Run(const Statement& statement, const Caller& caller,
                                const RunOptions& options, RowSink* sink, Outcome* outcome) {
+  const int64_t began = options.began_nanos != 0 ? options.began_nanos : running_.Now();
+  *outcome = Outcome();
+  absl::Status status = RunUncounted(statement, caller, options, sink, outcome);
+  counts_.CountStatement(KindOf(statement), status, outcome->rows, running_.Now() - began);
+  return status;
+}
+
+absl::Status GraphService::RunUncounted(const Statement& statement, const Caller& caller,
+                                        const RunOptions& options, RowSink* sink,
+                                        Outcome* outcome) {
   PULSE_RETURN_IF_ERROR(CheckAccess(statement, caller));
   if (options.read_only && statement.writes() && !statement.explain()) {
     return RuntimeError("SemanticError", "ReadOnly",
                         "this statement writes, and its transaction is for reading only");
   }
-  const auto entry = running_.Add(caller, TimeoutOf(options));
+  const auto entry = running_.Add(caller, TimeoutOf(options), options.began_nanos);
   if (options.on_begin) options.on_begin(entry.get());
   entry->BeginQuery(statement.text);
   absl::Status status;
   if (statement.is_exchange()) {
-    *outcome = Outcome();
     status = RunExchange(*statement.schema, *entry, options, outcome);
   } else if (statement.schema) {
-    *outcome = Outcome();
     bool change = false;
     status = CheckSchema(*statement.schema, database_->Indexes(), &change, outcome);
     if (status.ok() && change) status = ApplySchema(*statement.schema, outcome);
   } else {
     for (int attempt = 0;; ++attempt) {
       status = RunOnce(statement, caller, entry.get(), options, sink, outcome);
-      if (!absl::IsAborted(status) || attempt >= options_.retries) break;
+      if (!absl::IsAborted(status)) break;
+      counts_.CountConflict();
+      if (attempt >= options_.retries) break;
       if (entry->is_terminated()) return Terminated(*entry);
       if (!sink->Restart()) break;
+      counts_.CountRetry();
       WaitBeforeRetry(attempt);
     }
   }
@@ -205,7 +260,7 @@ absl::Status GraphService::Run(const Statement& statement, const Caller& caller,
 absl::Status GraphService::RunExchange(const SchemaCommand& command, const RunningEntry& entry,
                                        const RunOptions& options, Outcome* outcome) {
   const std::function<bool()> stopped = [&] {
-    return entry.is_terminated() || (entry.deadline() != 0 && NowNanos() >= entry.deadline()) ||
+    return entry.is_terminated() || entry.is_late() ||
            (options.interrupted != nullptr && (*options.interrupted)());
   };
   const auto named = [&](const absl::Status& status) {
@@ -311,9 +366,28 @@ absl::Status Transaction::Ended() const {
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::shared_ptr<const Statement>> Transaction::Prepare(
+    std::string_view text, const std::function<bool()>* interrupted) {
+  PULSE_RETURN_IF_ERROR(Ended());
+  PULSE_ASSIGN_OR_RETURN(auto known, service_->FindStatement(text));
+  if (known != nullptr) return known;
+  return service_->MakeStatement(text, entry_.get(), interrupted);
+}
+
 absl::Status Transaction::Run(const Statement& statement, const ValueMap* parameters, RowSink* sink,
                               Outcome* outcome, const std::function<bool()>* interrupted) {
+  const int64_t began = service_->running_.Now();
   *outcome = Outcome();
+  absl::Status status = RunUncounted(statement, parameters, sink, outcome, interrupted);
+  if (absl::IsAborted(status)) service_->counts_.CountConflict();
+  service_->counts_.CountStatement(KindOf(statement), status, outcome->rows,
+                                   service_->running_.Now() - began);
+  return status;
+}
+
+absl::Status Transaction::RunUncounted(const Statement& statement, const ValueMap* parameters,
+                                       RowSink* sink, Outcome* outcome,
+                                       const std::function<bool()>* interrupted) {
   PULSE_RETURN_IF_ERROR(Ended());
   absl::Status status = service_->CheckAccess(statement, caller_);
   entry_->BeginQuery(statement.text);
@@ -375,7 +449,9 @@ absl::Status Transaction::Commit(uint64_t* sequence) {
       PULSE_RETURN_IF_ERROR(service_->ApplySchema(command, &ignored));
     }
   } else if (transaction_ != nullptr && wrote_) {
-    PULSE_RETURN_IF_ERROR(transaction_->Commit());
+    const absl::Status status = transaction_->Commit();
+    if (absl::IsAborted(status)) service_->counts_.CountConflict();
+    PULSE_RETURN_IF_ERROR(status);
   }
   transaction_.reset();
   view_.reset();

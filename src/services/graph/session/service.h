@@ -29,6 +29,7 @@
 #include "services/graph/session/plan_cache.h"
 #include "services/graph/session/procedures.h"
 #include "services/graph/session/running.h"
+#include "services/graph/session/statement_counts.h"
 
 namespace pulse::cypher {
 
@@ -41,11 +42,15 @@ struct ServiceOptions {
   size_t max_text_bytes = size_t{4} << 20;
   CsvDirectory imports;  // the files of LOAD CSV and IMPORT DATABASE; as it is: none
   CsvDirectory exports;  // where EXPORT DATABASE may write; as it is: nowhere
+  std::function<int64_t()> clock = NowNanos;  // monotonic
 };
 
 struct RunOptions {
   const ValueMap* parameters = nullptr;  // sorted by key; null: none
   int64_t timeout_nanos = 0;             // 0: the service's; never more than that
+  // When the statement came in, on the service's clock: its time counts from then, and so has what
+  // Prepare took in it. 0: now.
+  int64_t began_nanos = 0;
   bool read_only = false;
   // Set by others to end it, beside TERMINATE.
   std::function<void(RunningEntry*)> on_begin;
@@ -84,6 +89,9 @@ class GraphService;
 class Transaction {
  public:
   ~Transaction();
+  // As the service's, within this transaction's limits.
+  absl::StatusOr<std::shared_ptr<const Statement>> Prepare(
+      std::string_view text, const std::function<bool()>* interrupted = nullptr);
   // `interrupted`: as RunOptions has it.
   absl::Status Run(const Statement& statement, const ValueMap* parameters, RowSink* sink,
                    Outcome* outcome, const std::function<bool()>* interrupted = nullptr);
@@ -95,6 +103,8 @@ class Transaction {
  private:
   friend class GraphService;
   Transaction(GraphService* service, Caller caller, std::unique_ptr<RunningEntry> entry);
+  absl::Status RunUncounted(const Statement& statement, const ValueMap* parameters, RowSink* sink,
+                            Outcome* outcome, const std::function<bool()>* interrupted);
   absl::Status RunSchema(const SchemaCommand& command, Outcome* outcome);
   absl::Status Ended() const;
 
@@ -112,8 +122,11 @@ class GraphService {
  public:
   GraphService(Database* database, const ServiceOptions& options);
 
-  // Parses and plans, or finds the plan.
-  absl::StatusOr<std::shared_ptr<const Statement>> Prepare(std::string_view text);
+  // Parses and plans, or finds the plan. While it plans, it is among what runs, with an id of its
+  // own, and ends as Run does: by the limit of time, by TERMINATE, when it is interrupted.
+  absl::StatusOr<std::shared_ptr<const Statement>> Prepare(std::string_view text,
+                                                           const Caller& caller = {},
+                                                           const RunOptions& options = {});
   // In a transaction of its own, which is committed when this returns OK.
   absl::Status Run(const Statement& statement, const Caller& caller, const RunOptions& options,
                    RowSink* sink, Outcome* outcome);
@@ -123,10 +136,20 @@ class GraphService {
   Database* database() { return database_; }
   RunningList* running() { return &running_; }
   PlanCache* plans() { return &plans_; }
+  // What it has run so far.
+  StatementNumbers numbers() const { return counts_.Take(); }
   const ServiceOptions& options() const { return options_; }
 
  private:
   friend class Transaction;
+  // Null: it has to be made.
+  absl::StatusOr<std::shared_ptr<const Statement>> FindStatement(std::string_view text);
+  absl::StatusOr<std::shared_ptr<const Statement>> MakeStatement(
+      std::string_view text, RunningEntry* entry, const std::function<bool()>* interrupted);
+  absl::StatusOr<std::shared_ptr<const Statement>> PlanStatement(std::string_view text,
+                                                                 const StopHook& stop);
+  absl::Status RunUncounted(const Statement& statement, const Caller& caller,
+                            const RunOptions& options, RowSink* sink, Outcome* outcome);
   absl::StatusOr<std::unique_ptr<DatabaseTransaction>> BeginWriting();
   int64_t TimeoutOf(const RunOptions& options) const;
   absl::Status CheckAccess(const Statement& statement, const Caller& caller) const;
@@ -149,6 +172,7 @@ class GraphService {
   const ServiceOptions options_;
   RunningList running_;
   PlanCache plans_;
+  StatementCounts counts_;
   const ServiceProcedures procedures_;
 };
 

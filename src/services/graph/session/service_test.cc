@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <numeric>
 #include <thread>
 
 #include "base/testing.h"
@@ -136,12 +137,91 @@ TEST_F(ServiceTest, Run_BeyondTime_EndsTheQuery) {
   EXPECT_EQ(Run(kLong, {}, options).code(), absl::StatusCode::kDeadlineExceeded);
 }
 
+uint64_t Failed(const StatementNumbers& numbers, FailureReason reason) {
+  return numbers.failed[static_cast<size_t>(reason)];
+}
+
+// Planning it looks at each part, for each part that is next.
+std::string PlansForLong() {
+  std::string text = "MATCH (n0:Long)";
+  for (int i = 1; i < 1000; ++i) text += Concat(", (n", i, ":Long)");
+  return text + " RETURN 1";
+}
+
+TEST_F(ServiceTest, Prepare_BeyondTime_EndsWhilePlanning) {
+  int64_t now = 1'000'000'000;
+  int looks = 0;
+  ServiceOptions options;
+  options.query_nanos = 100'000'000;
+  options.clock = [&] { return ++looks, now += 1'000'000; };
+  GraphService service(&database_, options);
+  const std::string text = PlansForLong();
+  EXPECT_EQ(service.Prepare(text).status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_LT(looks, 110);
+  EXPECT_EQ(Failed(service.numbers(), FailureReason::kTime), 1u);
+  EXPECT_EQ(Failed(service.numbers(), FailureReason::kCompile), 0u);
+  EXPECT_EQ(service.running()->open().count, 0u);
+  // Tokens alone.
+  std::string list = "RETURN [1";
+  for (int i = 0; i < 100'000; ++i) list += ",1";
+  EXPECT_EQ(service.Prepare(list + "]").status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_TRUE(service.Prepare("RETURN 1").ok());
+}
+
+TEST_F(ServiceTest, Run_TimeOfPlanning_Counts) {
+  int64_t now = 1'000'000'000;
+  ServiceOptions options;
+  options.query_nanos = 1'000'000;
+  options.clock = [&] { return now; };
+  GraphService service(&database_, options);
+  RunOptions run;
+  run.began_nanos = now;
+  const auto statement = service.Prepare("UNWIND range(1, 100000) AS x RETURN x", caller_, run);
+  ASSERT_TRUE(statement.ok()) << statement.status();
+  now += 999'999;
+  EXPECT_TRUE(service.Run(**statement, caller_, run, &sink_, &outcome_).ok());
+  now += 1;
+  EXPECT_EQ(service.Run(**statement, caller_, run, &sink_, &outcome_).code(),
+            absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST_F(ServiceTest, Terminate_WhilePlanning_EndsIt) {
+  ServiceOptions options;
+  options.query_nanos = int64_t{1} << 60;
+  int looks = 0;
+  GraphService* running = nullptr;
+  options.clock = [&] {
+    if (++looks == 20) {
+      const auto list = running->running()->List(Caller());
+      EXPECT_EQ(list.size(), 1u);
+      for (const RunningFacts& facts : list) {
+        EXPECT_EQ(facts.query.substr(0, 15), "MATCH (n0:Long)");
+        EXPECT_EQ(running->running()->Terminate(facts.id, Caller()), RunningList::Ended::kDone);
+      }
+    }
+    return int64_t{1'000'000'000} + looks;
+  };
+  GraphService service(&database_, options);
+  running = &service;
+  EXPECT_EQ(service.Prepare(PlansForLong()).status().code(), absl::StatusCode::kCancelled);
+  EXPECT_LT(looks, 30);
+  EXPECT_EQ(Failed(service.numbers(), FailureReason::kTerminated), 1u);
+  // Within a transaction, which is ended by it.
+  looks = -100;
+  auto transaction = service.Begin(Caller(), {});
+  ASSERT_TRUE(transaction.ok());
+  looks = 0;
+  EXPECT_EQ((*transaction)->Prepare(PlansForLong()).status().code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ((*transaction)->Prepare("RETURN 1").status().code(), absl::StatusCode::kCancelled);
+}
+
 TEST_F(ServiceTest, Terminate_RunningQuery_EndsIt) {
   absl::Status status;
+  // Planned before: it is another entry of the list then.
+  const auto statement = service_.Prepare(kLong);
   std::thread other([&] {
     RowTexts sink;
     Outcome outcome;
-    const auto statement = service_.Prepare(kLong);
     status = service_.Run(**statement, caller_, {}, &sink, &outcome);
   });
   const std::string find =
@@ -157,6 +237,70 @@ TEST_F(ServiceTest, Terminate_RunningQuery_EndsIt) {
   EXPECT_EQ(said[1], "'transaction-0', null, 'Transaction not found.'");
   EXPECT_EQ(status.code(), absl::StatusCode::kCancelled) << status;
   EXPECT_TRUE(Rows(find).empty());
+}
+
+TEST_F(ServiceTest, Numbers_AfterStatements_CountThem) {
+  ASSERT_TRUE(Run("CREATE (:A {x: 1})").ok());
+  Rows("UNWIND [1, 2, 3] AS x RETURN x");
+  Rows("UNWIND [1, 2, 3] AS x RETURN x");
+  ASSERT_TRUE(Run("CREATE INDEX xs FOR (a:A) ON (a.x)").ok());
+  EXPECT_FALSE(Run("RETURN 1 / 0").ok());
+  EXPECT_FALSE(Run("RETRUN 1").ok());
+  EXPECT_FALSE(Run(std::string(ServiceOptions().max_text_bytes + 1, ' ')).ok());
+  RunOptions late;
+  late.timeout_nanos = 1;
+  EXPECT_FALSE(Run(kLong, {}, late).ok());
+  caller_.may_write = false;
+  EXPECT_FALSE(Run("CREATE (:A)").ok());
+  const StatementNumbers numbers = service_.numbers();
+  EXPECT_EQ(numbers.ended, (std::array<uint64_t, 3>{4, 2, 1}));
+  EXPECT_EQ(numbers.rows, 6u);
+  EXPECT_EQ(Failed(numbers, FailureReason::kOther), 1u);
+  EXPECT_EQ(Failed(numbers, FailureReason::kCompile), 2u);
+  EXPECT_EQ(Failed(numbers, FailureReason::kTime), 1u);
+  EXPECT_EQ(Failed(numbers, FailureReason::kRefused), 1u);
+  EXPECT_EQ(std::accumulate(numbers.buckets.begin(), numbers.buckets.end(), uint64_t{0}), 7u);
+  EXPECT_GT(numbers.nanos, 0u);
+  EXPECT_EQ(numbers.plans_found, 1u);
+}
+
+TEST_F(ServiceTest, Numbers_OfConflicts_AreThoseOfStatementsAndTransactions) {
+  database_.AbortCommits(2);
+  ASSERT_TRUE(Run("CREATE (:A)").ok());
+  StatementNumbers numbers = service_.numbers();
+  EXPECT_EQ(numbers.conflicts, 2u);
+  EXPECT_EQ(numbers.retries, 2u);
+  EXPECT_EQ(Failed(numbers, FailureReason::kConflict), 0u);
+  database_.AbortCommits(1);
+  may_restart_ = false;
+  EXPECT_FALSE(Run("CREATE (:A)").ok());
+  {
+    const auto transaction = Begin();
+    EXPECT_EQ(service_.running()->open().count, 1u);
+    ASSERT_TRUE(RunIn(transaction.get(), "CREATE (:A)").ok());
+    database_.AbortCommits(1);
+    uint64_t sequence = 0;
+    EXPECT_FALSE(transaction->Commit(&sequence).ok());
+  }
+  EXPECT_EQ(service_.running()->open().count, 0u);
+  EXPECT_EQ(service_.running()->open().oldest_nanos, 0);
+  numbers = service_.numbers();
+  EXPECT_EQ(numbers.conflicts, 4u);
+  EXPECT_EQ(numbers.retries, 2u);
+  EXPECT_EQ(Failed(numbers, FailureReason::kConflict), 1u);
+  EXPECT_EQ(numbers.ended, (std::array<uint64_t, 3>{0, 3, 0}));
+}
+
+TEST(StatementCounts, CountStatement_Duration_IsInItsBucket) {
+  StatementCounts counts;
+  constexpr int64_t kFirst = StatementNumbers::kFirstNanos;
+  for (const int64_t nanos : {int64_t{0}, kFirst, kFirst + 1, 4 * kFirst, int64_t{1} << 60}) {
+    counts.CountStatement(StatementKind::kRead, absl::OkStatus(), 0, nanos);
+  }
+  const StatementNumbers numbers = counts.Take();
+  EXPECT_EQ(numbers.buckets[0], 2u);
+  EXPECT_EQ(numbers.buckets[1], 2u);
+  EXPECT_EQ(numbers.buckets[StatementNumbers::kBuckets - 1], 1u);
 }
 
 TEST_F(ServiceTest, Terminate_OfAnotherUser_NeedsAnAdministrator) {

@@ -369,11 +369,11 @@ std::string MadeIndexName(const IndexDefinition& index) {
   return name;
 }
 
-absl::StatusOr<ParsedStatement> ParseStatement(std::string_view text) {
+absl::StatusOr<ParsedStatement> ParseStatement(std::string_view text, const StopHook* stop) {
   ParsedStatement plain;
   plain.query = text;
   if (!MayBeStatement(text)) return plain;
-  auto tokens = Lex(text);
+  auto tokens = Lex(text, stop);
   if (!tokens.ok()) return tokens.status();
   return StatementParser(text, *std::move(tokens)).Parse();
 }

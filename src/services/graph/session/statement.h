@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "services/graph/model/database.h"
+#include "services/graph/syntax/stop.h"
 
 namespace pulse::cypher {
 
@@ -32,7 +33,8 @@ struct ParsedStatement {
 };
 
 // Errors: SyntaxError with its place, as the parser's; Unimplemented kinds of indexes.
-absl::StatusOr<ParsedStatement> ParseStatement(std::string_view text);
+absl::StatusOr<ParsedStatement> ParseStatement(std::string_view text,
+                                               const StopHook* stop = nullptr);
 
 // What CREATE INDEX or CREATE CONSTRAINT without a name calls it: always the same.
 std::string MadeIndexName(const IndexDefinition& index);

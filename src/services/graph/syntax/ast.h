@@ -47,6 +47,7 @@ enum class Op : uint8_t {
   kEndsWith,
   kContains,
   kRegex,
+  kConcat,
   kIsNull,
   kIsNotNull,
 };
@@ -110,10 +111,12 @@ struct Expr {
     kPatternComprehension,  // [pattern WHERE kids[0] | kids[1]]
     kQuantifier,            // name2(name IN kids[0] WHERE kids[1])
     kReduce,                // reduce(name2 = kids[0], name IN kids[1] | kids[2])
-    kExists,                // subquery
+    kSubquery,              // EXISTS, COUNT or COLLECT { subquery }, as `use` says
     kPattern,               // a pattern as a predicate
   };
+  enum class Use : uint8_t { kExists, kCount, kCollect };
   Kind kind = Kind::kLiteral;
+  Use use = Use::kExists;
   Op op = Op::kNone;
   bool flag = false;
   Pos pos;
@@ -211,6 +214,10 @@ struct Clause {
   bool yield_star = false;
   std::vector<YieldItem> yield;
   std::unique_ptr<Query> subquery;
+  // CALL (imports) { subquery }; without them its first WITH says what it sees.
+  bool imports_given = false;
+  bool imports_star = false;
+  std::vector<ProjectionItem> imports;  // variables
 };
 
 inline bool IsUpdate(const Clause& clause) {

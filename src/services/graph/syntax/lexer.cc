@@ -14,7 +14,7 @@ namespace {
 
 class Lexer {
  public:
-  explicit Lexer(std::string_view query) : query_(query) {}
+  Lexer(std::string_view query, const StopHook* stop) : query_(query), stop_(stop) {}
 
   absl::StatusOr<std::vector<Lexeme>> Run() {
     if (query_.size() > std::numeric_limits<uint32_t>::max() / 2) {
@@ -29,6 +29,7 @@ class Lexer {
         out_.push_back(std::move(lexeme));
         return std::move(out_);
       }
+      if (stop_.Asks()) return StopCheck::Ended();
       if (absl::Status status = One(&lexeme); !status.ok()) return status;
       lexeme.end = static_cast<uint32_t>(at_);
       Match(lexeme);
@@ -99,7 +100,7 @@ class Lexer {
     }
     if (c == '$') return Parameter(lexeme);
     lexeme->kind = Lexeme::Kind::kSymbol;
-    for (const std::string_view two : {"..", "+=", "=~", "<>", "<=", ">="}) {
+    for (const std::string_view two : {"..", "+=", "=~", "<>", "<=", ">=", "||"}) {
       if (query_.substr(at_, 2) == two) {
         lexeme->text = two;
         at_ += 2;
@@ -267,6 +268,7 @@ class Lexer {
   }
 
   const std::string_view query_;
+  StopCheck stop_;
   size_t at_ = 0;
   std::vector<Lexeme> out_;
   std::vector<uint32_t> open_;
@@ -274,6 +276,8 @@ class Lexer {
 
 }  // namespace
 
-absl::StatusOr<std::vector<Lexeme>> Lex(std::string_view query) { return Lexer(query).Run(); }
+absl::StatusOr<std::vector<Lexeme>> Lex(std::string_view query, const StopHook* stop) {
+  return Lexer(query, stop).Run();
+}
 
 }  // namespace pulse::cypher

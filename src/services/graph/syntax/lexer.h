@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "services/graph/syntax/stop.h"
 
 namespace pulse::cypher {
 
@@ -21,7 +22,7 @@ struct Lexeme {
     kFloat,
     kString,
     kParameter,  // `text` is the name
-    kSymbol,     // one of ( ) [ ] { } , . .. : ; | + += - * / % ^ = =~ <> < <= > >= $
+    kSymbol,     // one of ( ) [ ] { } , . .. : ; | || + += - * / % ^ = =~ <> < <= > >= $
   };
   Kind kind = Kind::kEnd;
   uint32_t begin = 0, end = 0;  // byte offsets in the query
@@ -33,6 +34,7 @@ struct Lexeme {
 };
 
 // Errors: a character or literal that no token begins with or is, with its place.
-absl::StatusOr<std::vector<Lexeme>> Lex(std::string_view query);
+// `stop`: as Parse() has it.
+absl::StatusOr<std::vector<Lexeme>> Lex(std::string_view query, const StopHook* stop = nullptr);
 
 }  // namespace pulse::cypher

@@ -19,10 +19,10 @@ constexpr std::string_view kReserved[] = {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Query>> Parse(std::string_view query) {
-  auto tokens = Lex(query);
+absl::StatusOr<std::unique_ptr<Query>> Parse(std::string_view query, const StopHook* stop) {
+  auto tokens = Lex(query, stop);
   if (!tokens.ok()) return tokens.status();
-  return Parser(query, *std::move(tokens)).Run();
+  return Parser(query, *std::move(tokens), stop).Run();
 }
 
 absl::StatusOr<std::unique_ptr<Query>> Parser::Run() {
@@ -336,7 +336,24 @@ void Parser::ParseForeach(Clause* clause) {
   ExpectSymbol(")");
 }
 
+void Parser::ParseImports(Clause* clause) {
+  clause->imports_given = true;
+  ExpectSymbol("(");
+  clause->imports_star = TakeSymbol("*");
+  if (!clause->imports_star && !IsSymbol(")")) {
+    do {
+      ProjectionItem item;
+      item.pos = Here();
+      item.alias = Variable();
+      clause->imports.push_back(std::move(item));
+    } while (TakeSymbol(","));
+  }
+  ExpectSymbol(")");
+}
+
 void Parser::ParseCall(Clause* clause) {
+  if (IsSymbol("(")) ParseImports(clause);
+  if (clause->imports_given && !IsSymbol("{")) return Unexpected("\"{\"");
   if (TakeSymbol("{")) {
     clause->kind = Clause::Kind::kSubquery;
     clause->subquery = ParseQuery(true);

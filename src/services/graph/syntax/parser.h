@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "services/graph/syntax/ast.h"
+#include "services/graph/syntax/stop.h"
 
 namespace pulse::cypher {
 
@@ -16,7 +17,8 @@ inline constexpr int kMaxParseDepth = 100;
 inline constexpr int kMaxExprDepth = 400;
 
 // Errors: SyntaxError at compile time with line, column and a caret. What names mean is not looked
-// at.
-absl::StatusOr<std::unique_ptr<Query>> Parse(std::string_view query);
+// at. Cancelled: `stop`, which may be null, has said so.
+absl::StatusOr<std::unique_ptr<Query>> Parse(std::string_view query,
+                                             const StopHook* stop = nullptr);
 
 }  // namespace pulse::cypher

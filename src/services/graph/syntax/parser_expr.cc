@@ -126,8 +126,8 @@ ExprPtr Parser::ParsePredicate() {
 
 ExprPtr Parser::ParseSum() {
   ExprPtr left = ParseProduct();
-  while (!failed() && (IsSymbol("+") || IsSymbol("-"))) {
-    const Op op = IsSymbol("+") ? Op::kAdd : Op::kSub;
+  while (!failed() && (IsSymbol("+") || IsSymbol("-") || IsSymbol("||"))) {
+    const Op op = IsSymbol("+") ? Op::kAdd : IsSymbol("-") ? Op::kSub : Op::kConcat;
     Advance();
     left = Binary(op, std::move(left), ParseProduct());
   }
@@ -282,6 +282,8 @@ ExprPtr Parser::ParseCallOrVariable() {
     if ((IsWord("SHORTESTPATH") || IsWord("ALLSHORTESTPATHS")) && IsSymbol("(", 1)) {
       return PatternExpr();
     }
+    if (IsWord("COUNT") && AtSubquery()) return ParseSubqueryExpr(Expr::Use::kCount);
+    if (IsWord("COLLECT") && AtSubquery()) return ParseSubqueryExpr(Expr::Use::kCollect);
     const bool quantifier = IsWord("ALL") || IsWord("ANY") || IsWord("NONE") || IsWord("SINGLE");
     if (quantifier && IsSymbol("(", 1) && IsVariable(2) && IsWord("IN", 3))
       return ParseQuantifier();
@@ -334,8 +336,8 @@ ExprPtr Parser::ParseCase() {
 }
 
 ExprPtr Parser::ParseExists() {
-  const Pos pos = Here();
   if (IsSymbol("(", 1)) {
+    const Pos pos = Here();
     // exists(n.property) and exists((n)-->()).
     Advance();
     ExpectSymbol("(");
@@ -347,35 +349,77 @@ ExprPtr Parser::ParseExists() {
     test->kids.push_back(std::move(inner));
     return Done(std::move(test));
   }
+  return ParseSubqueryExpr(Expr::Use::kExists);
+}
+
+// COUNT { … } is no map projection of a variable of that name: `{` comes before a pattern or a
+// clause.
+bool Parser::AtSubquery() const {
+  if (!IsSymbol("{", 1)) return false;
+  return IsSymbol("(", 2) ||
+         (IsName(2) && !IsSymbol(":", 3) && !IsSymbol(",", 3) && !IsSymbol("}", 3));
+}
+
+ExprPtr Parser::ParseSubqueryExpr(Expr::Use use) {
+  ExprPtr expr = New(Expr::Kind::kSubquery, Here());
+  expr->use = use;
   Advance();
   ExpectSymbol("{");
-  ExprPtr expr = New(Expr::Kind::kExists, pos);
+  expr->subquery = std::make_unique<Query>();
+  expr->subquery->pos = Here();
   const bool full = IsWord("MATCH") || IsWord("OPTIONAL") || IsWord("WITH") || IsWord("UNWIND") ||
                     IsWord("CALL") || IsWord("RETURN") || IsWord("CREATE") || IsWord("MERGE");
-  if (full) {
+  if (full || use == Expr::Use::kCollect) {
     Nesting nesting(this);
-    expr->subquery = std::make_unique<Query>();
-    std::vector<Clause> clauses;
-    while (!failed() && ParseClause(&clauses)) {
-      const auto kind = clauses.back().kind;
-      if (kind != Clause::Kind::kMatch && kind != Clause::Kind::kWith &&
-          kind != Clause::Kind::kUnwind && kind != Clause::Kind::kReturn &&
-          kind != Clause::Kind::kCall) {
-        Fail("InvalidClauseComposition", clauses.back().pos, "EXISTS may not contain updates");
-      }
-    }
-    expr->subquery->parts.push_back(std::move(clauses));
+    ParseSubqueryParts(use, expr->subquery.get());
   } else {
     Clause match;
     match.pos = Here();
     match.pattern = ParsePattern();
     if (TakeWord("WHERE")) match.where = ParseExpr();
-    expr->subquery = std::make_unique<Query>();
     expr->subquery->parts.emplace_back();
     expr->subquery->parts[0].push_back(std::move(match));
   }
   ExpectSymbol("}");
   return Done(std::move(expr));
+}
+
+void Parser::ParseSubqueryParts(Expr::Use use, Query* query) {
+  using Kind = Clause::Kind;
+  const std::string_view name = use == Expr::Use::kExists  ? "EXISTS"
+                                : use == Expr::Use::kCount ? "COUNT"
+                                                           : "COLLECT";
+  bool more = true;
+  while (more && !failed()) {
+    std::vector<Clause> clauses;
+    const Pos begin = Here();
+    while (!failed() && ParseClause(&clauses)) {
+      const auto kind = clauses.back().kind;
+      const bool after = clauses.size() > 1 && clauses[clauses.size() - 2].kind == Kind::kReturn;
+      if (after) Fail("InvalidClauseComposition", clauses.back().pos, "nothing may follow RETURN");
+      if (kind != Kind::kMatch && kind != Kind::kWith && kind != Kind::kUnwind &&
+          kind != Kind::kReturn && kind != Kind::kCall) {
+        Fail("InvalidClauseComposition", clauses.back().pos,
+             Concat(name, " may not contain updates"));
+      }
+    }
+    if (clauses.empty()) Unexpected("a clause");
+    const bool returns = !clauses.empty() && clauses.back().kind == Kind::kReturn;
+    if (use == Expr::Use::kCollect && !failed() &&
+        (!returns || clauses.back().items.size() + (clauses.back().star ? 1 : 0) != 1)) {
+      Fail("InvalidClauseComposition", returns ? clauses.back().pos : begin,
+           "COLLECT needs a query that returns one column");
+    }
+    query->parts.push_back(std::move(clauses));
+    const Pos pos = Here();
+    more = TakeWord("UNION");
+    if (!more) break;
+    const bool all = TakeWord("ALL");
+    if (query->parts.size() > 1 && all != query->union_all) {
+      Fail("InvalidClauseComposition", pos, "UNION and UNION ALL cannot be mixed in one query");
+    }
+    query->union_all = all;
+  }
 }
 
 ExprPtr Parser::ParseQuantifier() {

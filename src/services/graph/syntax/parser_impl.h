@@ -17,8 +17,8 @@ namespace pulse::cypher {
 
 class Parser {
  public:
-  Parser(std::string_view text, std::vector<Lexeme> tokens)
-      : text_(text), tokens_(std::move(tokens)) {}
+  Parser(std::string_view text, std::vector<Lexeme> tokens, const StopHook* stop)
+      : text_(text), tokens_(std::move(tokens)), stop_(stop) {}
 
   absl::StatusOr<std::unique_ptr<Query>> Run();
 
@@ -43,6 +43,7 @@ class Parser {
   }
   void Advance() {
     if (at_ + 1 < tokens_.size()) ++at_;
+    if (stop_.Asks() && !failed()) status_ = StopCheck::Ended();
   }
   bool TakeSymbol(std::string_view symbol) {
     if (failed() || !IsSymbol(symbol)) return false;
@@ -77,6 +78,7 @@ class Parser {
   void ParseSetItems(std::vector<SetItem>* items);
   void ParseRemoveItems(std::vector<SetItem>* items);
   void ParseForeach(Clause* clause);
+  void ParseImports(Clause* clause);
   void ParseCall(Clause* clause);
   void CheckComposition(const std::vector<Clause>& clauses, Pos end);
 
@@ -108,6 +110,9 @@ class Parser {
   ExprPtr ParseNumber(bool negative);
   ExprPtr ParseCase();
   ExprPtr ParseExists();
+  bool AtSubquery() const;
+  ExprPtr ParseSubqueryExpr(Expr::Use use);
+  void ParseSubqueryParts(Expr::Use use, Query* query);
   ExprPtr ParseCallOrVariable();
   ExprPtr ParseQuantifier();
   ExprPtr ParseReduce();
@@ -123,6 +128,7 @@ class Parser {
 
   const std::string_view text_;
   const std::vector<Lexeme> tokens_;
+  StopCheck stop_;
   size_t at_ = 0;
   int depth_ = 0;
   absl::Status status_;

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "services/graph/cypher/batch_eval.h"
-#include "services/graph/cypher/planner.h"
+#include "services/graph/planner/planner.h"
 #include "services/graph/syntax/parser.h"
 #include "services/graph/syntax/regex_cache.h"
 

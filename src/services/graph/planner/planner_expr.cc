@@ -1,8 +1,8 @@
 // Binds expressions: names to slots, functions, and what is known of types.
 #include <algorithm>
 
-#include "services/graph/cypher/planner.h"
 #include "services/graph/model/text.h"
+#include "services/graph/planner/planner.h"
 #include "services/graph/syntax/error.h"
 #include "services/graph/syntax/regex_cache.h"
 
@@ -72,7 +72,7 @@ void Planner::Want(const Expr& expr, uint32_t types, std::string_view what, std:
 }
 
 void Planner::Bind(Expr* e, Context context) {
-  if (failed()) return;
+  if (Ended()) return;
   const Context inner = {.aggregates = context.aggregates, .in_aggregate = context.in_aggregate};
   e->types = kAnyType;
   switch (e->kind) {
@@ -109,7 +109,7 @@ void Planner::Bind(Expr* e, Context context) {
     case Expr::Kind::kQuantifier:
     case Expr::Kind::kReduce:
       return BindComprehension(e, context);
-    case Expr::Kind::kExists:
+    case Expr::Kind::kSubquery:
     case Expr::Kind::kPatternComprehension:
       return BindSubquery(e);
     case Expr::Kind::kPattern:
@@ -193,6 +193,12 @@ void Planner::BindOperator(Expr* e, Context context) {
     case Op::kXor:
     case Op::kNot:
       for (const ExprPtr& kid : e->kids) Want(*kid, kBoolType | kNullType, "AND, OR, XOR and NOT");
+      return;
+    case Op::kConcat:
+      for (const ExprPtr& kid : e->kids) {
+        Want(*kid, Bit(Type::kString) | kListType | kNullType, "||");
+      }
+      e->types = Bit(Type::kString) | kListType | kNullType;
       return;
     case Op::kIn:
       return Want(*e->kids[1], kListType | kNullType, "IN");
@@ -341,9 +347,14 @@ void Planner::BindSubquery(Expr* e) {
   const bool updated = updated_;
   auto plan = std::make_shared<Plan>();
   plan_->reads = true;
-  if (e->kind == Expr::Kind::kExists) {
-    e->types = kBoolType;
+  if (e->kind == Expr::Kind::kSubquery) {
+    e->types = e->use == Expr::Use::kExists  ? kBoolType
+               : e->use == Expr::Use::kCount ? kIntType
+                                             : kListType;
     PlanQuery(e->subquery.get(), plan.get(), true);
+    if (e->use == Expr::Use::kCollect && !failed() && plan->columns.size() != 1) {
+      Fail("InvalidClauseComposition", e->pos, "COLLECT needs a query that returns one column");
+    }
   } else {
     plan->branches.emplace_back();
     std::vector<Slot> fresh;

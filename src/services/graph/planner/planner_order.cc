@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "services/graph/cypher/planner.h"
+#include "services/graph/planner/planner.h"
 
 namespace pulse::cypher {
 namespace {
@@ -64,7 +64,7 @@ Planner::WalkOrder Planner::OrderFrom(const PatternPart& part, size_t start,
     rows *= ShareOf(part.nodes[start], state, statistics, shares);
   }
   size_t left = start, right = start;
-  while (left > 0 || right < part.edges.size()) {
+  while ((left > 0 || right < part.edges.size()) && !Ended()) {
     struct Next {
       double looks = 0, rows = std::numeric_limits<double>::infinity();
     };

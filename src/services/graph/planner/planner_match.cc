@@ -3,8 +3,8 @@
 // there.
 #include <algorithm>
 
-#include "services/graph/cypher/planner.h"
 #include "services/graph/model/text.h"
+#include "services/graph/planner/planner.h"
 #include "services/graph/syntax/error.h"
 
 namespace pulse::cypher {
@@ -244,7 +244,7 @@ Planner::Start Planner::ChooseStart(const Pattern& pattern, const std::vector<bo
     if (done[p]) continue;
     // A shortest path needs both ends: others first, which may bind them.
     const double late = pattern[p].kind == PatternPart::Kind::kPlain ? 0 : 1e18;
-    for (size_t n = 0; n < pattern[p].nodes.size(); ++n) {
+    for (size_t n = 0; n < pattern[p].nodes.size() && !Ended(); ++n) {
       int key = -1;
       const Expr* seek = nullptr;
       double cost = StartCost(pattern[p], n, state, &key, &seek) + late;

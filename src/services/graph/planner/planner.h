@@ -13,7 +13,8 @@
 
 #include "services/graph/cypher/functions.h"
 #include "services/graph/cypher/plan.h"
-#include "services/graph/cypher/planner_statistics.h"
+#include "services/graph/planner/make_plan.h"
+#include "services/graph/planner/planner_statistics.h"
 
 namespace pulse::cypher {
 
@@ -25,7 +26,12 @@ class Planner {
  public:
   Planner(std::string_view text, const GraphView& view, const ProcedureCatalog* procedures,
           const PlanOptions& options, Plan* plan)
-      : text_(text), view_(view), procedures_(procedures), options_(options), plan_(plan) {}
+      : text_(text),
+        view_(view),
+        procedures_(procedures),
+        options_(options),
+        stop_(options.stop),
+        plan_(plan) {}
 
   absl::Status Run();
 
@@ -37,6 +43,8 @@ class Planner {
   using Scope = std::map<std::string, Variable, std::less<>>;
 
   bool failed() const { return !status_.ok(); }
+  // Failed, or asked to stop: for loops that may be long.
+  bool Ended();
   void Fail(std::string_view detail, Pos pos, std::string_view message,
             std::string_view kind = "SyntaxError");
   int NameIndex(const std::string& name);
@@ -165,6 +173,7 @@ class Planner {
   const GraphView& view_;
   const ProcedureCatalog* const procedures_;
   const PlanOptions options_;
+  StopCheck stop_;
   Plan* const plan_;
   absl::Status status_;
   Scope scope_;

@@ -1,4 +1,4 @@
-#include "services/graph/cypher/planner.h"
+#include "services/graph/planner/planner.h"
 
 #include <algorithm>
 
@@ -28,7 +28,7 @@ size_t CountSteps(const Steps& steps) {
 absl::StatusOr<std::shared_ptr<const Plan>> MakePlan(std::string_view query, const GraphView& view,
                                                      const ProcedureCatalog* procedures,
                                                      const PlanOptions& options) {
-  auto parsed = Parse(query);
+  auto parsed = Parse(query, options.stop);
   if (!parsed.ok()) return parsed.status();
   auto plan = std::make_shared<Plan>();
   plan->query = *std::move(parsed);
@@ -61,6 +61,11 @@ void Planner::Fail(std::string_view detail, Pos pos, std::string_view message,
                    std::string_view kind) {
   if (failed()) return;
   status_ = CompileError(kind, detail, AtPosition(text_, pos, message));
+}
+
+bool Planner::Ended() {
+  if (!failed() && stop_.Asks()) status_ = StopCheck::Ended();
+  return failed();
 }
 
 int Planner::NameIndex(const std::string& name) {
@@ -342,7 +347,7 @@ void Planner::CheckCount(const Expr& expr, std::string_view what) {
     const Expr& e = *pending.back();
     pending.pop_back();
     if (e.kind == Expr::Kind::kVariable || e.kind == Expr::Kind::kPattern ||
-        e.kind == Expr::Kind::kExists) {
+        e.kind == Expr::Kind::kSubquery) {
       return Fail("NonConstantExpression", e.pos, Concat(what, " may not depend on variables"));
     }
     for (const ExprPtr& kid : e.kids) {
@@ -396,7 +401,7 @@ void Planner::RewriteToKeys(ExprPtr* expr, const Clause& clause, bool local) {
                   Concat("`", e.name, "` is neither aggregated nor what the rows are grouped by"));
     }
   }
-  if (e.kind == Expr::Kind::kPattern || e.kind == Expr::Kind::kExists ||
+  if (e.kind == Expr::Kind::kPattern || e.kind == Expr::Kind::kSubquery ||
       e.kind == Expr::Kind::kPatternComprehension) {
     return Fail("AmbiguousAggregationExpression", e.pos,
                 "a pattern cannot stand beside an aggregate here");

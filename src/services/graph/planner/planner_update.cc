@@ -1,8 +1,8 @@
 // Clauses that change the graph, and those that call something.
 #include <algorithm>
 
-#include "services/graph/cypher/planner.h"
 #include "services/graph/model/text.h"
+#include "services/graph/planner/planner.h"
 #include "services/graph/syntax/error.h"
 
 namespace pulse::cypher {
@@ -288,7 +288,21 @@ void Planner::PlanSubquery(Clause* clause, Steps* steps) {
   for (const std::vector<Clause>& part : clause->subquery->parts) {
     imports = imports || (!part.empty() && part[0].kind == Clause::Kind::kWith);
   }
-  if (!imports) scope_.clear();
+  if (clause->imports_given) {
+    if (!clause->imports_star) scope_.clear();
+    for (const ProjectionItem& item : clause->imports) {
+      const auto it = outer.find(item.alias);
+      if (it == outer.end()) {
+        return Fail("UndefinedVariable", item.pos, Concat("`", item.alias, "` is not defined"));
+      }
+      if (!scope_.emplace(*it).second) {
+        return Fail("VariableAlreadyBound", item.pos,
+                    Concat("`", item.alias, "` is imported already"));
+      }
+    }
+  } else if (!imports) {
+    scope_.clear();
+  }
   PlanQuery(clause->subquery.get(), plan.get(), true);
   if (failed()) return;
   if (plan->writes) {

@@ -1,4 +1,4 @@
-#include "services/graph/cypher/planner_statistics.h"
+#include "services/graph/planner/planner_statistics.h"
 
 #include <algorithm>
 

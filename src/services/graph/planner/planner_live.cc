@@ -1,6 +1,6 @@
 // Which slots the steps behind a step read: all that rows need to have. A relationship that is only
 // compared with others is kept as its number.
-#include "services/graph/cypher/planner.h"
+#include "services/graph/planner/planner.h"
 
 namespace pulse::cypher {
 namespace {

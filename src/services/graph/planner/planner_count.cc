@@ -4,7 +4,7 @@
 
 #include "services/graph/cypher/batch_filter.h"
 #include "services/graph/cypher/functions.h"
-#include "services/graph/cypher/planner.h"
+#include "services/graph/planner/planner.h"
 
 namespace pulse::cypher {
 namespace {
