@@ -29,7 +29,8 @@ TEST(ServiceChecksTest, EachService_IsLookedAt) {
     EXPECT_EQ(check.remedy.empty(), check.verdict == Verdict::kOk) << check.name;
     EXPECT_NE(check.verdict, Verdict::kFail) << check.name;
   }
-  EXPECT_EQ(names, "kv: memory file;kv: datagrams;serve, kv: connections;filter: engine;compress: DPDK;");
+  EXPECT_EQ(names,
+            "kv: memory file;kv: datagrams;serve, kv: connections;filter: engine;compress: DPDK;");
 }
 
 }  // namespace

@@ -71,21 +71,21 @@ ExprPtr Parser::ParseComparison() {
   static constexpr std::pair<std::string_view, Op> kOps[] = {{"=", Op::kEq}, {"<>", Op::kNe},
                                                              {"<", Op::kLt}, {"<=", Op::kLe},
                                                              {">", Op::kGt}, {">=", Op::kGe}};
+  const auto next = [this] {
+    return failed() ? std::end(kOps)
+                    : std::find_if(std::begin(kOps), std::end(kOps),
+                                   [this](const auto& entry) { return IsSymbol(entry.first); });
+  };
   ExprPtr left = ParsePredicate();
-  ExprPtr chain;
-  while (!failed()) {
-    const auto op = std::find_if(std::begin(kOps), std::end(kOps),
-                                 [&](const auto& entry) { return IsSymbol(entry.first); });
-    if (op == std::end(kOps)) break;
+  const auto* op = next();
+  if (op == std::end(kOps)) return left;
+  ExprPtr chain = New(Expr::Kind::kChain, left->pos);
+  chain->kids.push_back(std::move(left));
+  for (; op != std::end(kOps); op = next()) {
     Advance();
-    if (chain == nullptr) {
-      chain = New(Expr::Kind::kChain, left->pos);
-      chain->kids.push_back(std::move(left));
-    }
     chain->ops.push_back(op->second);
     chain->kids.push_back(ParsePredicate());
   }
-  if (chain == nullptr) return left;
   if (chain->ops.size() == 1) {
     return Binary(chain->ops[0], std::move(chain->kids[0]), std::move(chain->kids[1]));
   }
