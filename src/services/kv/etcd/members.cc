@@ -165,9 +165,12 @@ void EtcdMembers::Read() {
                                                 "; they stay those that were known last")));
     heard_ = values.ok();
   }
-  if (!values.ok()) return;
+  // Who has heard of nobody yet takes its slots.
+  if (!values.ok() && std::exchange(heard_once_, true)) return;
+  heard_once_ = true;
   const auto before = cluster_->members();
-  Members now = MembersOf(*cluster_, NodesIn(*values), *before);
+  const auto nodes = values.ok() ? NodesIn(*values) : std::vector<RegisteredNode>();
+  Members now = MembersOf(*cluster_, nodes, *before);
   if (now == *before) return;
   Tell(*before, now);
   cluster_->SetMembers(std::move(now));
