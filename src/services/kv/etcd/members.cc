@@ -166,13 +166,13 @@ void EtcdMembers::Read() {
     heard_ = values.ok();
   }
   // Who has heard of nobody yet takes its slots.
-  if (!values.ok() && std::exchange(heard_once_, true)) return;
-  heard_once_ = true;
+  const bool first = !std::exchange(heard_once_, true);
+  if (!values.ok() && !first) return;
   const auto before = cluster_->members();
   const auto nodes = values.ok() ? NodesIn(*values) : std::vector<RegisteredNode>();
   Members now = MembersOf(*cluster_, nodes, *before);
   if (now == *before) return;
-  Tell(*before, now);
+  Tell(first ? Members() : *before, now);
   cluster_->SetMembers(std::move(now));
 }
 
