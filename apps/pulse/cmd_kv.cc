@@ -221,6 +221,7 @@ absl::Status RunKv(KvArgs args) {
       const ClusterShare share,
       ReadClusterShare(args, host, args.options.port, args.options.threads, !args.etcd.empty()));
   redis::Cluster cluster(args.cluster, args.options.threads, host, share.slots);
+  if (!args.part.empty()) cluster.WaitForMembers();  // WatchMembers
   args.options.cluster = &cluster;
   kv::KvStoreOptions store;
   store.designs = &designs;

@@ -1,9 +1,12 @@
 // CLIENT TRACKING, PAUSE and REPLY of the in-memory store, by its sockets. The forms of replies are
 // redis-server's 7.0.15.
+#include "services/redis/tracking.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <fstream>
 #include <future>
 #include <map>
 #include <random>
@@ -12,9 +15,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/clock.h"
 #include "base/testing.h"
 #include "services/kv/test_server.h"
 #include "services/redis/commands/command_suite.h"
+#include "services/redis/executor.h"
+#include "services/redis/pause.h"
 
 namespace pulse::kv {
 namespace {
@@ -68,6 +74,18 @@ TEST_F(KvTrackingTest, Key_ThatWasRead_IsToldOfOnceWhenItChanges) {
   client.Ask("GET k");
   writer.Ask("DEL k");
   writer.Ask("SET k2 1");
+  ExpectQuiet(&client);
+}
+
+// It cannot keep the value, as nobody would tell it of the next change.
+TEST_F(KvTrackingTest, TransactionWithNoloopReadsWhatItHasWritten_IsToldOfThat) {
+  Open(2);
+  redis::BlockingClient client = Tracker("NOLOOP");
+  for (const char* command : {"MULTI", "SET k 1", "GET k", "GET other", "SET other 1"}) {
+    client.Ask(command);
+  }
+  EXPECT_EQ(client.Ask("EXEC"), "*4\r\n+OK\r\n$1\r\n1\r\n_\r\n+OK\r\n");
+  EXPECT_EQ(client.Receive(), Invalid({"k"}));
   ExpectQuiet(&client);
 }
 
@@ -408,6 +426,140 @@ TEST_F(KvTrackingTest, AclLog_HasWhatWasDenied) {
   EXPECT_THAT(client.Ask("ACL LOG x"), StartsWith("-ERR value is not an integer"));
   EXPECT_EQ(client.Ask("ACL LOG RESET"), "+OK\r\n");
   EXPECT_EQ(client.Ask("ACL LOG"), "*0\r\n");
+}
+
+// Reads `keys` as a client of its own.
+std::shared_ptr<redis::Told> Remember(redis::Tracking* tracking, uint64_t id,
+                                      const std::vector<std::string>& keys) {
+  auto told = std::make_shared<redis::Told>(id, redis::TrackingOptions(), [] {});
+  tracking->Start(told);
+  for (const std::string& key : keys) tracking->Remember(told, key);
+  return told;
+}
+
+TEST(TrackingTest, ClientsThatAreGone_TakeNoRoomFromThoseThatStay) {
+  redis::Tracking tracking(1'000'000);
+  const auto stays = Remember(&tracking, 1, {"mine"});
+  for (uint64_t id = 2; id < 30'000; ++id) {
+    Remember(&tracking, id, {"k", "k" + std::to_string(id)});
+    tracking.Stop(id);
+  }
+  tracking.Remember(stays, "k");
+  EXPECT_THAT(stays->Take().keys, testing::IsEmpty());  // nor was it told early
+  EXPECT_LT(tracking.numbers().items, 4096u);
+  tracking.OnChange("k");
+  tracking.OnChange("mine");
+  EXPECT_THAT(stays->Take().keys, testing::ElementsAre("k", "mine"));
+}
+
+TEST(TrackingTest, NoRoom_OneIsToldAtOnce) {
+  redis::Tracking tracking(100'000);
+  std::vector<std::string> keys;
+  for (int i = 0; i < 1000; ++i) keys.push_back("k" + std::to_string(i));
+  const auto told = Remember(&tracking, 1, keys);
+  const size_t early = told->Take().keys.size();
+  EXPECT_GT(early, 0u);
+  EXPECT_EQ(tracking.numbers().keys + early, 1000u);
+  for (const std::string& key : keys) tracking.OnChange(key);
+  EXPECT_EQ(told->Take().keys.size(), 1000 - early);
+  tracking.Remember(told, "again");
+  EXPECT_THAT(told->Take().keys, testing::IsEmpty());
+}
+
+TEST(TrackingTest, SameClientStartsAgain_IsToldOfWhatItHasReadBefore) {
+  redis::Tracking tracking;
+  const auto other = Remember(&tracking, 2, {"b"});
+  Remember(&tracking, 1, {"a"});
+  tracking.Stop(1);
+  const auto told = Remember(&tracking, 1, {"b"});
+  for (const char* key : {"a", "b"}) tracking.OnChange(key);
+  EXPECT_THAT(told->Take().keys, testing::ElementsAre("a", "b"));
+  EXPECT_THAT(other->Take().keys, testing::ElementsAre("b"));
+  EXPECT_EQ(tracking.numbers().items, 0u);
+}
+
+TEST(TrackingTest, LaterExpiryNotedAfterAnEarlierOne_DoesNotDelayIt) {
+  redis::Tracking tracking;
+  const auto told = Remember(&tracking, 1, {"k"});
+  const int64_t now = WallMillis();
+  tracking.NoteExpiry("k", now + 100);
+  tracking.NoteExpiry("k", now + 3'600'000);
+  tracking.NoteExpiry("k", 0);
+  EXPECT_TRUE(Eventually([&] { return tracking.numbers().keys == 0; }));
+  EXPECT_THAT(told->Take().keys, testing::ElementsAre("k"));
+}
+
+TEST(TrackingTest, KeysThatAreRead_TakeNothingFromTransactions) {
+  KvStoreOptions options;
+  options.memory_bytes = uint64_t{32} << 20;
+  const auto store = *KvStore::Open(options);
+  redis::ServerFacts facts;
+  redis::Executor executor(store.get(), &facts);
+  redis::Session session(store->watch_table(), &facts.transactions, false);
+  const net::Users users = net::Users::WithPassword("");
+  session.SetUser(users.Anonymous());
+  session.facts.id = 7;
+  session.notify = [] {};
+  redis::RequestBatch batch;
+  batch.Add(1, "client tracking on\r\n");
+  batch.Add(2, "mget a b c\r\n");
+  EXPECT_EQ(executor.Run(&session, &batch, true), redis::Executor::Stop::kEnd);
+  EXPECT_EQ(facts.tracking.numbers().keys, 3u);
+  EXPECT_EQ(facts.transactions.held(), 0u);
+}
+
+TEST(PauseTest, WaiterThatIsForgotten_IsNotKeptOrCalled) {
+  redis::Pause pause;
+  pause.Begin(1'000'000, false);
+  auto gone = std::make_shared<int>(0);
+  auto stays = std::make_shared<int>(0);
+  const uint64_t waiter = pause.Wait([gone] { ++*gone; });
+  EXPECT_NE(waiter, 0u);
+  EXPECT_NE(pause.Wait([stays] { ++*stays; }), waiter);
+  EXPECT_EQ(gone.use_count(), 2);
+  pause.Forget(waiter);
+  EXPECT_EQ(gone.use_count(), 1);
+  pause.End();
+  EXPECT_EQ(*gone + *stays, 1);
+  EXPECT_EQ(pause.Wait([stays] { ++*stays; }), 0u);
+  EXPECT_EQ(*stays, 2);
+}
+
+// Of one byte with many: it takes the memory of the shorter one.
+TEST(ExecutorTest, LcsOfValuesOfVeryDifferentSizes_TakesLittleMemory) {
+  const auto most_kib = [](bool reset) -> int64_t {
+    if (reset) {
+      std::ofstream file("/proc/self/clear_refs");
+      file << "5" << std::flush;
+      if (!file) return -1;
+    }
+    std::ifstream file("/proc/self/status");
+    std::string word;
+    int64_t kib = -1;
+    while (file >> word) {
+      if (word == "VmHWM:" && file >> kib) break;
+    }
+    return kib;
+  };
+  KvStoreOptions options;
+  options.memory_bytes = uint64_t{64} << 20;
+  const auto store = *KvStore::Open(options);
+  redis::ServerFacts facts;
+  redis::Executor executor(store.get(), &facts);
+  redis::Session session(store->watch_table(), &facts.transactions, false);
+  const net::Users users = net::Users::WithPassword("");
+  session.SetUser(users.Anonymous());
+  redis::RequestBatch batch;
+  batch.Add(1, "setrange big 12000000 x\r\n");
+  batch.Add(2, "set small x\r\n");
+  ASSERT_EQ(executor.Run(&session, &batch, true), redis::Executor::Stop::kEnd);
+  const int64_t before = most_kib(true);
+  if (before < 0) GTEST_SKIP() << "the most memory cannot be reset here";
+  batch.Add(3, "lcs small big\r\n");
+  batch.Add(4, "lcs nothing big len\r\n");
+  EXPECT_EQ(executor.Run(&session, &batch, true), redis::Executor::Stop::kEnd);
+  EXPECT_THAT(batch.out, testing::EndsWith("$1\r\nx\r\n:0\r\n"));
+  EXPECT_LT(most_kib(false) - before, 40 << 10);
 }
 
 }  // namespace

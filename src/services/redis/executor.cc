@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <set>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
@@ -460,8 +461,25 @@ Executor::Stop Executor::Transact(Session* session, const CommandInfo& command, 
   for (const Keyspace::Queued& queued : commands) {
     if (done) facts_->command_stats.Add(queued.command->id, 1, 0, false);
   }
+  if (session->told != nullptr) TellOfReadsBehindWrites(*session);
   session->EndMulti();
   return stop;
+}
+
+void Executor::TellOfReadsBehindWrites(const Session& session) {
+  if (!session.told->options().no_loop) return;
+  std::set<std::string, std::less<>> written;
+  for (const auto& queued : session.queue) {
+    const CommandInfo& command = *queued->command;
+    if (!command.reads() && !command.writes()) continue;
+    ForEachKey(command, queued->request.arguments(), [&](std::string_view key) {
+      if (command.writes()) {
+        written.emplace(key);
+      } else if (written.contains(key)) {
+        facts_->tracking.Tell(session.told, key);
+      }
+    });
+  }
 }
 
 Executor::Stop Executor::Watch(Session* session, const Arguments& args, bool may_block,

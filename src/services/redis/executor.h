@@ -36,7 +36,7 @@ struct ServerFacts {
   Clients clients;
   Fences fences;
   TransactionMemory transactions;
-  Tracking tracking{&transactions};
+  Tracking tracking;
   Pause pause;
   AclLog acl_log;
   std::atomic<uint64_t> connections{0};
@@ -124,6 +124,9 @@ class Executor {
   // Of a client that tracks: the keys that a command is about to read. False: it would block.
   bool RememberReads(Session* session, const CommandInfo& command, const Arguments& args,
                      bool may_block);
+  // With NOLOOP, of keys that a transaction has read behind its own writes of them: these took away
+  // what was to tell of later ones.
+  void TellOfReadsBehindWrites(const Session& session);
   // The replies from `first` on, which begin at `begin`, are not sent if CLIENT REPLY says so.
   static void DropReplies(Session* session, int skipped_before, RequestBatch* batch, size_t first,
                           size_t begin);

@@ -104,6 +104,7 @@ class HostFlow : public SplitFlow {
   }
   ~HostFlow() override {
     if (state_ == State::kGrouped) std::erase(Waiting(), this);
+    if (pause_wait_ != 0) app_->facts_->pause.Forget(pause_wait_);
     app_->facts_->clients.Remove(session_->facts.id);
   }
 
@@ -262,8 +263,12 @@ class HostFlow : public SplitFlow {
         break;
       case Executor::Stop::kPause:
         state_ = State::kWaiting;
-        app_->facts_->pause.Wait(
-            [this, remote = connection_->remote()] { remote->Post([this] { RunBatch(); }); });
+        pause_wait_ = app_->facts_->pause.Wait([this, remote = connection_->remote()] {
+          remote->Post([this] {
+            pause_wait_ = 0;
+            RunBatch();
+          });
+        });
         break;
       case Executor::Stop::kFence:
         WaitForFence();
@@ -304,6 +309,7 @@ class HostFlow : public SplitFlow {
   // An AUTH is on its way: requests behind it may be longer than a stranger's.
   bool auth_pending_ = false;
   bool changes_due_ = false;  // the client is to be told of some
+  uint64_t pause_wait_ = 0;   // for the end of CLIENT PAUSE
 };
 
 // To the threads of the host that their design names: all that waits, together. While a group is

@@ -35,30 +35,36 @@ void Pause::Begin(int64_t ms, bool writes_only) {
   wake_.notify_all();
 }
 
-std::vector<std::function<void()>> Pause::EndLocked() {
+Pause::Waiters Pause::EndLocked() {
   kind_.store(Kind::kNone, std::memory_order_release);
   return std::exchange(waiters_, {});
 }
 
 void Pause::End() {
-  std::vector<std::function<void()>> waiters;
+  Waiters waiters;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     waiters = EndLocked();
   }
   wake_.notify_all();
-  for (const auto& done : waiters) done();
+  for (const auto& [waiter, done] : waiters) done();
 }
 
-void Pause::Wait(std::function<void()> done) {
+uint64_t Pause::Wait(std::function<void()> done) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (kind_.load(std::memory_order_relaxed) != Kind::kNone && !stopping_) {
-      waiters_.push_back(std::move(done));
-      return;
+      waiters_.emplace(++last_waiter_, std::move(done));
+      return last_waiter_;
     }
   }
   done();
+  return 0;
+}
+
+void Pause::Forget(uint64_t waiter) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  waiters_.erase(waiter);
 }
 
 void Pause::Run() {
@@ -77,7 +83,7 @@ void Pause::Run() {
     }
     const auto waiters = EndLocked();
     lock.unlock();
-    for (const auto& done : waiters) done();
+    for (const auto& [waiter, done] : waiters) done();
     lock.lock();
   }
 }

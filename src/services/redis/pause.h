@@ -9,9 +9,9 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <thread>
-#include <vector>
 
 namespace pulse::redis {
 
@@ -30,19 +30,24 @@ class Pause {
     const Kind kind = kind_.load(std::memory_order_acquire);
     return kind == Kind::kAll || (kind == Kind::kWrites && writes);
   }
-  // Calls `done` when the pause is over; at once where there is none.
-  void Wait(std::function<void()> done);
+  // Calls `done` when the pause is over; at once where there is none, and returns 0. Else a number
+  // for Forget.
+  uint64_t Wait(std::function<void()> done);
+  // Who waited so is not called any more, or is being called.
+  void Forget(uint64_t waiter);
 
  private:
   enum class Kind { kNone, kWrites, kAll };
   void Run();
-  std::vector<std::function<void()>> EndLocked();
+  using Waiters = std::map<uint64_t, std::function<void()>>;
+  Waiters EndLocked();
 
   std::atomic<Kind> kind_{Kind::kNone};
   std::mutex mutex_;
   std::condition_variable wake_;
   int64_t until_ns_ = 0;  // monotonic
-  std::vector<std::function<void()>> waiters_;
+  Waiters waiters_;
+  uint64_t last_waiter_ = 0;
   bool stopping_ = false;
   std::thread thread_;
 };

@@ -4,15 +4,16 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 
 #include "base/clock.h"
-#include "services/redis/session.h"
 
 namespace pulse::redis {
 namespace {
 
 // An expiry that lies further away is looked at again by then: the clock may be set.
 constexpr int64_t kLongestWaitMs = 1'000;
+constexpr size_t kLeastGone = 1024;  // items of clients that are gone, before they are looked for
 
 }  // namespace
 
@@ -63,7 +64,7 @@ Tracking::~Tracking() {
 
 void Tracking::Start(std::shared_ptr<Told> who) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  auto& place = clients_[who->id()];
+  auto& place = clients_[who->id()].told;
   if (place != nullptr && place->options().broadcast) --broadcasts_;
   broadcasts_ += who->options().broadcast ? 1 : 0;
   place = std::move(who);
@@ -75,40 +76,43 @@ void Tracking::Stop(uint64_t id) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto it = clients_.find(id);
   if (it == clients_.end()) return;
-  if (it->second->options().broadcast) --broadcasts_;
+  if (it->second.told->options().broadcast) --broadcasts_;
+  gone_items_ += it->second.items;
   clients_.erase(it);
   clients_now_.store(clients_.size(), std::memory_order_seq_cst);
-  // Its keys go as they change, or with the last client.
   if (clients_.empty()) ForgetAll();
 }
 
 void Tracking::Remember(const std::shared_ptr<Told>& who, std::string_view key) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto known = clients_.find(who->id());
-  if (known == clients_.end() || known->second != who) return;
+  if (known == clients_.end() || known->second.told != who) return;
+  const bool full = bytes_ + BytesOf(key) + kClientBytes > most_bytes_;
+  if (gone_items_ > std::max(kLeastGone, items_ / (full ? 8 : 2))) ForgetGone();
   auto it = keys_.find(std::string(key));
+  if (it != keys_.end() && it->second.clients.contains(who->id())) return;
+  const uint64_t bytes = kClientBytes + (it == keys_.end() ? BytesOf(key) : 0);
+  if (bytes_ + bytes > most_bytes_) return who->Add(key);
   if (it == keys_.end()) {
     // The oldest cannot be told; any one makes room.
-    for (int i = 0; keys_.size() >= kMostKeys && i < 2; ++i) Forget(keys_.begin(), true);
-    if (!memory_->Take(BytesOf(key))) return who->Add(key);
+    while (keys_.size() >= kMostKeys) Forget(keys_.begin(), true);
     it = keys_.try_emplace(std::string(key)).first;
   }
-  if (it->second.clients.contains(who->id())) return;
-  if (!memory_->Take(kClientBytes)) {
-    if (it->second.clients.empty()) Forget(it, true);
-    return who->Add(key);
-  }
   it->second.clients.insert(who->id());
+  bytes_ += bytes;
+  ++known->second.items;
   ++items_;
 }
 
 void Tracking::NoteExpiry(std::string_view key, int64_t expires_ms) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto it = keys_.find(std::string(key));
-  if (it == keys_.end()) return;
-  if (it->second.expires_ms != 0) expiries_.erase({it->second.expires_ms, &it->first});
-  it->second.expires_ms = expires_ms;
-  if (expires_ms == 0) return;
+  if (it == keys_.end() || expires_ms == 0) return;
+  // Who comes late may have seen an expiry that is no longer so.
+  int64_t& known = it->second.expires_ms;
+  if (known != 0 && known <= expires_ms) return;
+  if (known != 0) expiries_.erase({known, &it->first});
+  known = expires_ms;
   expiries_.emplace(expires_ms, &it->first);
   if (expiries_.begin()->second == &it->first) wake_.notify_all();
 }
@@ -117,24 +121,47 @@ void Tracking::NoteExpiry(std::string_view key, int64_t expires_ms) {
 void Tracking::Forget(Keys::iterator it, bool own_too) {
   for (const uint64_t id : it->second.clients) {
     const auto client = clients_.find(id);
-    if (client == clients_.end() || client->second->options().broadcast) continue;
+    size_t& items = client == clients_.end() ? gone_items_ : client->second.items;
+    items -= std::min<size_t>(items, 1);
+    if (client == clients_.end() || client->second.told->options().broadcast) continue;
     const bool own = !own_too && id == Writing::current();
-    if (own && client->second->options().no_loop) continue;
-    client->second->Add(it->first);
+    if (own && client->second.told->options().no_loop) continue;
+    client->second.told->Add(it->first);
   }
+  Drop(it);
+}
+
+Tracking::Keys::iterator Tracking::Drop(Keys::iterator it) {
   if (it->second.expires_ms != 0) expiries_.erase({it->second.expires_ms, &it->first});
-  memory_->Give(BytesOf(it->first) + kClientBytes * it->second.clients.size());
+  bytes_ -= BytesOf(it->first) + kClientBytes * it->second.clients.size();
   items_ -= it->second.clients.size();
-  keys_.erase(it);
+  return keys_.erase(it);
 }
 
 void Tracking::ForgetAll() {
-  for (const auto& [key, entry] : keys_) {
-    memory_->Give(BytesOf(key) + kClientBytes * entry.clients.size());
-  }
   expiries_.clear();
   keys_.clear();
-  items_ = 0;
+  items_ = bytes_ = gone_items_ = 0;
+  for (auto& [id, client] : clients_) client.items = 0;
+}
+
+void Tracking::ForgetGone() {
+  // They are counted anew: one that tracks again has what it had before.
+  for (auto& [id, client] : clients_) client.items = 0;
+  gone_items_ = 0;
+  for (auto it = keys_.begin(); it != keys_.end();) {
+    auto& clients = it->second.clients;
+    const size_t before = clients.size();
+    absl::erase_if(clients, [this](uint64_t id) {
+      const auto client = clients_.find(id);
+      if (client == clients_.end()) return true;
+      ++client->second.items;
+      return false;
+    });
+    items_ -= before - clients.size();
+    bytes_ -= kClientBytes * (before - clients.size());
+    it = clients.empty() ? Drop(it) : std::next(it);
+  }
 }
 
 void Tracking::OnChange(std::string_view key) {
@@ -142,15 +169,15 @@ void Tracking::OnChange(std::string_view key) {
   if (const auto it = keys_.find(std::string(key)); it != keys_.end()) Forget(it, false);
   if (broadcasts_ == 0) return;
   for (const auto& [id, client] : clients_) {
-    const TrackingOptions& options = client->options();
+    const TrackingOptions& options = client.told->options();
     if (!options.broadcast || (options.no_loop && id == Writing::current())) continue;
-    if (client->Wants(key)) client->Add(key);
+    if (client.told->Wants(key)) client.told->Add(key);
   }
 }
 
 void Tracking::OnClear() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  for (const auto& [id, client] : clients_) client->AddAll();
+  for (const auto& [id, client] : clients_) client.told->AddAll();
   ForgetAll();
 }
 
@@ -159,7 +186,8 @@ Tracking::Numbers Tracking::numbers() const {
   Numbers n{clients_.size(), keys_.size(), items_, 0};
   std::set<std::string_view> prefixes;
   for (const auto& [id, client] : clients_) {
-    prefixes.insert(client->options().prefixes.begin(), client->options().prefixes.end());
+    const auto& of_client = client.told->options().prefixes;
+    prefixes.insert(of_client.begin(), of_client.end());
   }
   n.prefixes = prefixes.size();
   return n;

@@ -7,10 +7,11 @@
 // after that. The connection sees to it that it hears of both in this order. A key that expires is
 // told of when its time is over.
 //
-// Bounds: keys that are remembered are at most kMostKeys, and take from the memory of transactions;
-// beyond that the client is told at once that the key has changed, so that it does not keep it.
-// What a client has not taken yet is at most kMostUntaken bytes; beyond that it is told that
-// everything has changed.
+// Bounds: keys that are remembered are at most kMostKeys, and take at most kMostBytes with their
+// clients; beyond that the client is told at once that the key has changed, so that it does not
+// keep it. Clients that are gone are forgotten once half of what is remembered is theirs, or an
+// eighth where there is no room. What a client has not taken yet is at most kMostUntaken bytes;
+// beyond that it is told that everything has changed.
 //
 // Threads: Told belongs to its connection, but for what is marked; Tracking is thread-safe. Locks
 // are held for an instant. A thread of its own waits for expiries, from the first Start on.
@@ -35,8 +36,6 @@
 #include "services/redis/commands/watch.h"
 
 namespace pulse::redis {
-
-class TransactionMemory;
 
 struct TrackingOptions {
   bool broadcast = false;
@@ -81,8 +80,9 @@ class Told {
 class Tracking final : public KeyListener {
  public:
   static constexpr size_t kMostKeys = 1'000'000;
+  static constexpr uint64_t kMostBytes = uint64_t{256} << 20;
 
-  explicit Tracking(TransactionMemory* memory) : memory_(memory) {}
+  explicit Tracking(uint64_t most_bytes = kMostBytes) : most_bytes_(most_bytes) {}
   ~Tracking() override;
   Tracking(const Tracking&) = delete;
   Tracking& operator=(const Tracking&) = delete;
@@ -92,7 +92,10 @@ class Tracking final : public KeyListener {
   void Stop(uint64_t id);
   // Of a client not in broadcast mode: it is about to read these.
   void Remember(const std::shared_ptr<Told>& who, std::string_view key);
-  // A key that is remembered expires then.
+  // As if the key had changed.
+  void Tell(const std::shared_ptr<Told>& who, std::string_view key) { who->Add(key); }
+  // A key that is remembered expires then; 0: never. The earliest of several counts, until it
+  // changes.
   void NoteExpiry(std::string_view key, int64_t expires_ms);
 
   bool active() const override { return clients_now_.load(std::memory_order_seq_cst) > 0; }
@@ -133,17 +136,26 @@ class Tracking final : public KeyListener {
 
   static uint64_t BytesOf(std::string_view key) { return 192 + key.size(); }
   static constexpr uint64_t kClientBytes = 24;  // of an entry's clients, each
+  struct Client {
+    std::shared_ptr<Told> told;
+    size_t items = 0;
+  };
+  Keys::iterator Drop(Keys::iterator it);
   void Forget(Keys::iterator it, bool own_too);
   void ForgetAll();
+  // Clients that are gone. Costs as much as there are keys.
+  void ForgetGone();
   void RunExpiries();
 
-  TransactionMemory* const memory_;
+  const uint64_t most_bytes_;
   std::atomic<size_t> clients_now_{0};
   mutable std::mutex mutex_;
-  std::map<uint64_t, std::shared_ptr<Told>> clients_;
+  std::map<uint64_t, Client> clients_;
   size_t broadcasts_ = 0;  // of them
   Keys keys_;
   size_t items_ = 0;
+  uint64_t bytes_ = 0;
+  size_t gone_items_ = 0;  // about so many are of clients that are gone
   std::set<std::pair<int64_t, const std::string*>> expiries_;  // of entries
   std::condition_variable wake_;
   bool stopping_ = false;

@@ -97,10 +97,25 @@ void ReadSet::Add(uint64_t number, NumberSet* set) {
   if (everything_) return;
   const size_t before = set->words();
   set->Add(number);
-  words_ += set->words() - before;
+  Count(set->words() - before);
+}
+
+void ReadSet::Count(size_t words) {
+  words_ += words;
   if (words_ <= kMostWords) return;
   everything_ = true;
   nodes_ = edges_ = outgoing_ = incoming_ = NumberSet();
+  seeks_ = {};
+  missing_ = {};
+}
+
+void ReadSet::AddSeek(Token label, Token key, const Value& value) {
+  if (!everything_ && seeks_.insert(SeekHash(label, key, value)).second) Count(1);
+}
+
+void ReadSet::AddMissingName(NameKind kind, std::string_view name) {
+  if (everything_ || !missing_[kind].emplace(name).second) return;
+  Count((sizeof(std::string) + name.size()) / 16 + 1);
 }
 
 void ReadSet::AddAdjacency(NodeId node, cypher::Direction direction) {

@@ -73,11 +73,9 @@ class ReadSet {
   void AddAdjacency(NodeId node, cypher::Direction direction);
   void AddLabel(Token label);  // which nodes have it; kNoToken: which there are
   void AddTypes(std::span<const Token> types, bool properties);  // a scan; empty: of all
-  void AddSeek(Token label, Token key, const Value& value) {
-    seeks_.insert(SeekHash(label, key, value));
-  }
+  void AddSeek(Token label, Token key, const Value& value);
   // A name that nothing had.
-  void AddMissingName(NameKind kind, std::string_view name) { missing_[kind].emplace(name); }
+  void AddMissingName(NameKind kind, std::string_view name);
 
   // What the commit changed that was read, for the message; nothing: no conflict.
   std::optional<std::string> Conflict(const Footprint& commit, const NameTable& names) const;
@@ -86,6 +84,8 @@ class ReadSet {
   // 32 MiB or so; then everything counts as read.
   static constexpr size_t kMostWords = size_t{1} << 20;
   void Add(uint64_t number, NumberSet* set);
+  // It has grown.
+  void Count(size_t words);
 
   bool everything_ = false;
   NumberSet nodes_, edges_, outgoing_, incoming_;

@@ -15,6 +15,7 @@
 
 #include "base/testing.h"
 #include "services/graph/core/bulk_load.h"
+#include "services/graph/core/read_set.h"
 #include "services/graph/core/store.h"
 #include "services/graph/core/test_sim_files.h"
 #include "services/graph/model/text.h"
@@ -417,6 +418,21 @@ TEST_F(Histories, AppendedAtRandom_HaveNoCycle) {
   EXPECT_GT(cycles, 0);
   EXPECT_GT(refused, 0);
   EXPECT_GT(committed, refused / 4);
+}
+
+TEST(ReadSetTest, MoreThanItKeeps_ConflictsWithEachCommit) {
+  const NameTable names;
+  Footprint other;
+  other.nodes = {1};
+  ReadSet seeks;
+  for (int64_t i = 0; i < 1'000'000; ++i) seeks.AddSeek(1, 2, Value::Int(i));
+  EXPECT_EQ(seeks.Conflict(other, names), std::nullopt);
+  for (int64_t i = 1'000'000; i < 1'100'000; ++i) seeks.AddSeek(1, 2, Value::Int(i));
+  EXPECT_NE(seeks.Conflict(other, names), std::nullopt);
+  ReadSet missing;
+  const std::string name(std::size_t{1} << 20, 'x');
+  for (int i = 0; i < 20; ++i) missing.AddMissingName(NameKind::kKey, Concat(i, name));
+  EXPECT_NE(missing.Conflict(other, names), std::nullopt);
 }
 
 }  // namespace

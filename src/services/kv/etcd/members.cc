@@ -165,11 +165,14 @@ void EtcdMembers::Read() {
                                                 "; they stay those that were known last")));
     heard_ = values.ok();
   }
-  if (!values.ok()) return;
+  // Who has heard of nobody yet takes its slots.
+  const bool first = !std::exchange(heard_once_, true);
+  if (!values.ok() && !first) return;
   const auto before = cluster_->members();
-  Members now = MembersOf(*cluster_, NodesIn(*values), *before);
+  const auto nodes = values.ok() ? NodesIn(*values) : std::vector<RegisteredNode>();
+  Members now = MembersOf(*cluster_, nodes, *before);
   if (now == *before) return;
-  Tell(*before, now);
+  Tell(first ? Members() : *before, now);
   cluster_->SetMembers(std::move(now));
 }
 

@@ -8,7 +8,8 @@
 // waits, and takes over when the first one's key goes. A process that starts again at its address
 // writes over its own key, which stays as old as it was.
 //
-// While etcd is away, the members are those that were known last.
+// While etcd is away, the members are those that were known last; if nothing is known when a
+// process starts, it takes its slots. Before the first answer, or failure, it does not.
 //
 // Threads: Open and the destructor for one; a thread of its own reads etcd, each second at least,
 // and calls Cluster::SetMembers. Blocking: Open does not; the destructor waits for a request on its
@@ -46,7 +47,7 @@ redis::Cluster::Members MembersOf(const redis::Cluster& cluster,
 
 class EtcdMembers {
  public:
-  // `cluster` listens already, is spread, and outlives this object.
+  // `cluster` listens already, with WaitForMembers, is spread, and outlives this object.
   static absl::StatusOr<std::unique_ptr<EtcdMembers>> Open(const std::string& url,
                                                            std::string prefix,
                                                            redis::Cluster* cluster);
@@ -62,6 +63,7 @@ class EtcdMembers {
   redis::Cluster* const cluster_;
   const std::unique_ptr<HttpClient> http_;
   bool heard_ = true;  // of etcd, at the last try
+  bool heard_once_ = false;
   std::mutex mutex_;
   std::condition_variable wake_;
   std::atomic<bool> stopping_{false};

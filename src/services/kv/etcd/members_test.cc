@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <future>
 #include <memory>
 #include <mutex>
 #include <random>
@@ -149,9 +150,37 @@ TEST_F(MembersTest, RandomRegistrations_NeverGiveASlotToTwo) {
   }
 }
 
+TEST_F(MembersTest, BeforeEtcdIsHeardOf_NoSlotIsServed) {
+  for (const bool away : {false, true}) {
+    Cluster cluster(true, 1, "a", redis::SlotRange{0, 5461});
+    cluster.WaitForMembers();
+    cluster.Listen({1});
+    EXPECT_FALSE(cluster.Serves(0, 0));
+    EXPECT_EQ(cluster.OwnerOf(0), "");
+    std::promise<void> go;
+    TestHttpServer etcd(
+        [&, gone = go.get_future().share()](const std::string&, const std::string&) -> std::string {
+          gone.wait();
+          if (away) return TestHttpServer::Reply(500, "no");
+          auto kvs = nlohmann::json::array();
+          kvs.push_back({{"value", absl::Base64Escape(Value("spare", 2, 0, 5461))},
+                         {"create_revision", "7"}});
+          return TestHttpServer::Reply(200, nlohmann::json({{"kvs", kvs}}).dump());
+        });
+    auto members = EtcdMembers::Open(etcd.url(), "/test", &cluster);
+    ASSERT_TRUE(members.ok()) << members.status();
+    EXPECT_FALSE(cluster.Serves(0, 0));
+    go.set_value();
+    EXPECT_TRUE(Eventually([&] { return !cluster.OwnerOf(0).empty(); }));
+    EXPECT_EQ(cluster.OwnerOf(0), away ? "a:1" : "spare:2");
+    EXPECT_EQ(cluster.Serves(0, 0), away);
+  }
+}
+
 TEST_F(MembersTest, Etcd_ThatGoesAndComes_ChangesMembersOnlyByWhatItSays) {
   std::mutex mutex;
   bool away = false;
+  std::string answers;  // while it is away; empty: an error
   std::vector<std::pair<std::string, int>> keys = {{own_, 1}, {Value("b", 2, 5462, 16383), 2}};
   int asked = 0;
   TestHttpServer etcd([&](const std::string& path, const std::string& body) -> std::string {
@@ -160,6 +189,7 @@ TEST_F(MembersTest, Etcd_ThatGoesAndComes_ChangesMembersOnlyByWhatItSays) {
     std::string key;
     absl::Base64Unescape(nlohmann::json::parse(body)["key"].get<std::string>(), &key);
     EXPECT_EQ(path + " " + key, "/v3/kv/range /test/");
+    if (away && !answers.empty()) return TestHttpServer::Reply(200, answers);
     if (away) return TestHttpServer::Reply(500, "no");
     auto kvs = nlohmann::json::array();
     for (const auto& [value, revision] : keys) {
@@ -176,12 +206,19 @@ TEST_F(MembersTest, Etcd_ThatGoesAndComes_ChangesMembersOnlyByWhatItSays) {
     away = is_away;
     return asked;
   };
-  const int before = set(true);
-  EXPECT_TRUE(Eventually([&] {
-    const std::lock_guard<std::mutex> lock(mutex);
-    return asked >= before + 3;
-  }));
-  EXPECT_EQ(cluster_.OwnerOf(6000), "b:2");
+  // Nor by what is no answer of etcd's.
+  for (const char* answer : {"", "{}", R"({"error":"no leader","code":14})", R"({"kvs":null})"}) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex);
+      answers = answer;
+    }
+    const int before = set(true);
+    EXPECT_TRUE(Eventually([&] {
+      const std::lock_guard<std::mutex> lock(mutex);
+      return asked >= before + 2;
+    }));
+    EXPECT_EQ(cluster_.OwnerOf(6000), "b:2") << answer;
+  }
   {
     const std::lock_guard<std::mutex> lock(mutex);
     keys.pop_back();

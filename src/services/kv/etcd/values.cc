@@ -38,7 +38,12 @@ absl::StatusOr<std::vector<EtcdValue>> ReadEtcd(HttpClient* http, std::string_vi
   if (!answer.is_object()) return absl::UnavailableError("it answers no JSON object");
   std::vector<EtcdValue> values;
   const auto kvs = answer.find("kvs");
-  if (kvs == answer.end() || !kvs->is_array()) return values;
+  // Without values it says nothing but its header. Anything else is none of etcd's, and does not
+  // mean that there are no values.
+  if (kvs == answer.end() && answer.contains("header")) return values;
+  if (kvs == answer.end() || !kvs->is_array()) {
+    return absl::UnavailableError("its answer has no list of values");
+  }
   for (const Json& kv : *kvs) {
     if (!kv.is_object()) continue;
     const auto value = kv.find("value");

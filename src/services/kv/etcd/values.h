@@ -1,7 +1,7 @@
 // Reads etcd (version 3, by its JSON gateway): the values of all keys below a prefix.
 //
 // Threads and blocking: as HttpClient's Post, of which it is one. etcd is untrusted: what is no
-// value is left out. Errors: Post's; Unavailable for a reply that is no JSON object.
+// value is left out. Errors: Post's; Unavailable for a reply that is none of etcd's.
 #pragma once
 
 #include <atomic>

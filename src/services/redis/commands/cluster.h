@@ -86,6 +86,9 @@ class Cluster {
     return spread() ? owners_[static_cast<size_t>(slot)].load(std::memory_order_relaxed) == index
                     : NodeOf(slot) == index;
   }
+  // Before Listen, in a spread cluster whose members are yet to be heard of: until SetMembers this
+  // process's nodes have no slots, as another process may have them.
+  void WaitForMembers() { waits_ = true; }
   // The port of each node. Then the members are this process's nodes.
   void Listen(const std::vector<uint16_t>& ports);
   // "host:port", as MOVED has it.
@@ -103,6 +106,7 @@ class Cluster {
   const bool enabled_;
   const std::string host_;
   const SlotRange slots_;
+  bool waits_ = false;
   std::vector<Node> nodes_;
   // Of a spread cluster: by slot, which of nodes_ serves it, or kElsewhere.
   std::unique_ptr<std::atomic<int16_t>[]> owners_;

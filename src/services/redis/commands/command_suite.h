@@ -132,6 +132,12 @@ void PlayStringCommands(TestStoreOf& store) {
         {"LCS l m", "$6 mytext"},
         {"LCS l m LEN", ":6"},
         {"LCS l nope", "$0 "},
+        {"LCS nope l", "$0 "},
+        // Of two ways that are as good, the same whichever value is longer.
+        {"MSET la abcde lb bxay", "+OK"},
+        {"LCS la lb", "$1 b"},
+        {"LCS lb la", "$1 a"},
+        {"DEL la lb", ":2"},
         {"LCS l m IDX", "*4 $7 matches *2 *2 *2 :4 :7 *2 :5 :8 *2 *2 :2 :3 *2 :0 :1 $3 len :6"},
         {"LCS l m IDX MINMATCHLEN 4 WITHMATCHLEN",
          "*4 $7 matches *1 *3 *2 :4 :7 *2 :5 :8 :4 $3 len :6"},

@@ -39,23 +39,29 @@ bool ReadOptions(Call& call, LcsOptions* options) {
   return Refuse(call, "ERR If you want both the length and indexes, please just use IDX.");
 }
 
-// Lengths for all pairs of prefixes take two rows at a time. The way back needs a bit of each pair:
-// whether the longer of its two predecessors lacks the first value's byte.
+// Lengths for all pairs of prefixes take two rows at a time, of the shorter value. The way back
+// needs a bit of each pair: whether it is the one that drops a byte of the longer value. Of two
+// ways that are as good, that which drops one of `b` counts.
 class LcsTable {
  public:
   LcsTable(std::string_view a, std::string_view b, bool with_way)
-      : a_(a), b_(b), row_(b.size() + 1) {
-    if (with_way) shorter_a_.resize(a.size() * b.size());
-    for (size_t i = 0; i < a.size(); ++i) {
+      : long_is_b_(b.size() > a.size()),
+        long_(long_is_b_ ? b : a),
+        short_(long_is_b_ ? a : b),
+        row_(short_.size() + 1) {
+    if (short_.empty()) return;
+    if (with_way) drop_long_.resize(long_.size() * short_.size());
+    for (size_t i = 0; i < long_.size(); ++i) {
       uint32_t diagonal = 0;  // of the row above, one to the left
-      for (size_t j = 0; j < b.size(); ++j) {
+      for (size_t j = 0; j < short_.size(); ++j) {
         const uint32_t above = row_[j + 1];
-        if (a[i] == b[j]) {
+        const uint32_t left = row_[j];
+        if (long_[i] == short_[j]) {
           row_[j + 1] = diagonal + 1;
-        } else if (above > row_[j]) {
-          if (with_way) shorter_a_[i * b.size() + j] = true;
+        } else if (above > left || (above == left && long_is_b_)) {
+          if (with_way) drop_long_[i * short_.size() + j] = true;
         } else {
-          row_[j + 1] = row_[j];
+          row_[j + 1] = left;
         }
         diagonal = above;
       }
@@ -67,22 +73,25 @@ class LcsTable {
   // Calls `use` with the place in each value of each byte of the sequence, from the last one on.
   template <typename Use>
   void WalkBack(Use use) const {
-    size_t i = a_.size();
-    size_t j = b_.size();
+    size_t i = long_.size();
+    size_t j = short_.size();
     while (i > 0 && j > 0) {
-      if (a_[i - 1] == b_[j - 1]) {
-        use(--i, --j);
+      if (long_[i - 1] == short_[j - 1]) {
+        --i;
+        --j;
+        long_is_b_ ? use(j, i) : use(i, j);
       } else {
-        --(shorter_a_[(i - 1) * b_.size() + j - 1] ? i : j);
+        --(drop_long_[(i - 1) * short_.size() + j - 1] ? i : j);
       }
     }
   }
 
  private:
-  const std::string_view a_;
-  const std::string_view b_;
+  const bool long_is_b_;
+  const std::string_view long_;
+  const std::string_view short_;
   std::vector<uint32_t> row_;
-  std::vector<bool> shorter_a_;
+  std::vector<bool> drop_long_;
 };
 
 // `size` bytes of both values that are the same.
