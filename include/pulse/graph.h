@@ -211,7 +211,10 @@ typedef struct pulse_graph_run {
   size_t parameter_count;
   double timeout;    /* seconds; 0: the graph's; never more than that. Not within a transaction */
   int32_t read_only; /* 1: a statement that writes is PULSE_GRAPH_READ_ONLY */
-  int32_t reserved;
+  /* 1: where another commit has changed what this transaction read, its own is refused, as where
+   * both write the same. 0: snapshot isolation, under which two may each read what the other one
+   * writes. Of what only reads it changes nothing. */
+  int32_t serializable;
   /* Called now and then; 1 ends the statement with PULSE_GRAPH_CANCELLED. May be NULL. */
   int (*interrupted)(void* arg);
   void* interrupted_arg;
@@ -225,7 +228,7 @@ PULSE_GRAPH_API int pulse_graph_execute(pulse_graph* graph, const char* query, s
                                         pulse_graph_error* error);
 
 /* A snapshot of this moment, and what is written to it, which nobody else sees before the commit.
- * Of `run`, timeout and read_only count: of the whole transaction. */
+ * Of `run`, timeout, read_only and serializable count: of the whole transaction. */
 PULSE_GRAPH_API int pulse_graph_begin(pulse_graph* graph, const pulse_graph_run* run,
                                       pulse_graph_transaction** transaction,
                                       pulse_graph_error* error);

@@ -370,17 +370,20 @@ void BindGraph(nb::module_& module) {
           "durable when this returns. `timeout` is in seconds.")
       .def(
           "begin",
-          [](Graph& self, bool read_only, nb::handle timeout) {
+          [](Graph& self, bool read_only, nb::handle timeout, bool serializable) {
             StatementOptions options;
             options.read_only = read_only;
+            options.serializable = serializable;
             options.timeout_nanos = TimeoutNanos(timeout);
             EmbeddedGraph* const graph = self.get();
             auto made = Without(cypher::Doing::kQuery, [&] { return graph->Begin(options); });
             return new Transaction(std::move(made));  // Python owns it
           },
           nb::kw_only(), nb::arg("read_only") = false, nb::arg("timeout").none() = nb::none(),
+          nb::arg("serializable") = false,
           "Begins a Transaction: a snapshot, and what it writes, which nobody else sees before "
-          "commit().")
+          "commit(). A serializable one is also refused by commit() where another one has changed "
+          "what it read.")
       .def("_load_nodes", &LoadNodes)
       .def("_load_edges", &LoadEdges)
       .def("_load_files", &LoadFiles)

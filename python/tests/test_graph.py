@@ -379,3 +379,22 @@ def test_retries_of_single_statements_hide_conflicts(graph):
     for thread in threads:
         thread.join()
     assert graph.execute("MATCH (c:Counter) RETURN c.i").scalar() == 50
+
+
+@pytest.mark.parametrize("serializable", [False, True])
+def test_two_that_each_read_what_the_other_writes(graph, serializable):
+    graph.execute("CREATE (:Doctor {name: 'a', on_call: true}), (:Doctor {name: 'b', on_call: true})")
+    first = graph.begin(serializable=serializable)
+    second = graph.begin(serializable=serializable)
+    for name, transaction in (("a", first), ("b", second)):
+        on_call = "MATCH (d:Doctor) WHERE d.on_call RETURN count(d)"
+        assert transaction.execute(on_call).scalar() == 2
+        transaction.execute("MATCH (d:Doctor {name: $n}) SET d.on_call = false", {"n": name})
+    first.commit()
+    if serializable:
+        with pytest.raises(pulsedb.TransientError, match="changed what this transaction has read"):
+            second.commit()
+    else:
+        second.commit()
+    left = graph.execute("MATCH (d:Doctor) WHERE d.on_call RETURN count(d)").scalar()
+    assert left == (1 if serializable else 0)

@@ -37,6 +37,7 @@ struct GraphArgs {
   bool json = false;
   bool read_only = false;
   bool damaged = false;
+  bool serializable = false;
   std::vector<std::string> parameters;
   std::string memory = "256M";
   std::string keep_log;  // empty: none
@@ -93,6 +94,7 @@ absl::StatusOr<cypher::ServiceOptions> ReadServiceOptions(const GraphArgs& args)
   PULSE_RETURN_IF_ERROR(ReadSize("--query-memory", args.query_memory, "1G", &bytes));
   options.query_memory_bytes = bytes;
   options.query_nanos = static_cast<int64_t>(args.timeout_seconds * 1e9);
+  options.serializable = args.serializable;
   options.imports = args.imports;
   options.exports = args.exports;
   return options;
@@ -207,6 +209,8 @@ void AddStoreOptions(CLI::App* cmd, GraphArgs* args) {
   cmd->add_option("--timeout", args->timeout_seconds,
                   "seconds after which a query, or a transaction, is ended; 0: never")
       ->check(CLI::Range(0.0, 1e9));
+  cmd->add_flag("--serializable", args->serializable,
+                "refuse a commit also where another one has changed what it read");
 }
 
 void AddDamaged(CLI::App* cmd, GraphArgs* args) {

@@ -270,6 +270,17 @@ absl::Status BoltConnection::ReadOptions(const Value& extra, cypher::RunOptions*
     return absl::PermissionDeniedError("impersonation is not supported");
   }
   options->read_only = TextOf(extra, "mode") == "r";
+  // The drivers have no option for it, but pass on what a program says of a transaction.
+  if (const Value* metadata = Field(extra, "tx_metadata");
+      metadata != nullptr && metadata->is_map()) {
+    const auto isolation = TextOf(*metadata, "isolation");
+    options->serializable = isolation == "serializable";
+    if (!isolation.empty() && isolation != "snapshot" && !options->serializable) {
+      return cypher::CompileError("ArgumentError", "IsolationLevel",
+                                  Concat("there is no isolation \"", isolation.substr(0, 100),
+                                         "\"; there are \"snapshot\" and \"serializable\""));
+    }
+  }
   if (const Value* timeout = Field(extra, "tx_timeout"); timeout != nullptr) {
     // In milliseconds; 0 is none.
     constexpr int64_t kMillis = 1'000'000;

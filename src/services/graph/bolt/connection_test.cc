@@ -236,6 +236,18 @@ TEST_F(ConnectionTest, Transaction_SeveralResults_AreTold) {
                "RECORD 2", "SUCCESS", "RECORD 4", "SUCCESS", "SUCCESS"}));
 }
 
+TEST_F(ConnectionTest, Transaction_Isolation_IsReadFromItsMetadata) {
+  LogOn();
+  const auto begin = [](const char* isolation) {
+    return Begin({{"tx_metadata", Value::Map({{"isolation", Text(isolation)}})}});
+  };
+  EXPECT_EQ(Texts({begin("snapshot"), Rollback()}), (Strings{"SUCCESS", "SUCCESS"}));
+  EXPECT_EQ(Texts({begin("dirty")}), Strings{"FAILURE Neo.ClientError.Statement.ArgumentError"});
+  EXPECT_EQ(Texts({Reset()}), Strings{"SUCCESS"});
+  const Value refused = Last({begin("serializable")});  // by the database of these tests
+  EXPECT_EQ(TextOf(refused, "message"), "this database has snapshot isolation only");
+}
+
 TEST_F(ConnectionTest, Transaction_NotPulled_WritesInItsOrder) {
   LogOn();
   EXPECT_EQ(Texts({Begin(), Query("CREATE (:A {x: 1})"), Query("MATCH (a:A) SET a.x = a.x * 10"),

@@ -216,6 +216,7 @@ int Execute(Target* target, const char* query, size_t size, const pulse_graph_ru
     pulse::graph::StatementOptions options;
     PULSE_ASSIGN_OR_RETURN(options.timeout_nanos, NanosOf(run.timeout));
     options.read_only = run.read_only != 0;
+    options.serializable = run.serializable != 0;
     options.doing = &doing;
     std::function<bool()> interrupted;
     if (run.interrupted != nullptr) {
@@ -321,6 +322,7 @@ int pulse_graph_begin(pulse_graph* graph, const pulse_graph_run* given,
     pulse::graph::StatementOptions options;
     PULSE_ASSIGN_OR_RETURN(options.timeout_nanos, NanosOf(run.timeout));
     options.read_only = run.read_only != 0;
+    options.serializable = run.serializable != 0;
     auto made = std::make_unique<pulse_graph_transaction>();
     PULSE_ASSIGN_OR_RETURN(made->transaction, graph->graph->Begin(options));
     *transaction = made.release();

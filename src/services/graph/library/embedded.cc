@@ -67,6 +67,7 @@ absl::StatusOr<ResultTable> EmbeddedGraph::Execute(std::string_view text,
   run.timeout_nanos = options.timeout_nanos;
   run.began_nanos = service_->running()->Now();
   run.read_only = options.read_only;
+  run.serializable = options.serializable;
   run.interrupted = options.interrupted;
   run.on_begin = [&call](cypher::RunningEntry* entry) { call.set_entry(entry); };
   auto prepared = service_->Prepare(text, Embedder(), run);
@@ -93,6 +94,7 @@ absl::StatusOr<std::unique_ptr<EmbeddedTransaction>> EmbeddedGraph::Begin(
   cypher::RunOptions run;
   run.timeout_nanos = options.timeout_nanos;
   run.read_only = options.read_only;
+  run.serializable = options.serializable;
   PULSE_ASSIGN_OR_RETURN(auto transaction, service_->Begin(Embedder(), run));
   std::unique_ptr<EmbeddedTransaction> made(
       new EmbeddedTransaction(shared_from_this(), std::move(transaction)));

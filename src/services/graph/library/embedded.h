@@ -41,6 +41,7 @@ struct EmbeddedOptions {
 struct StatementOptions {
   int64_t timeout_nanos = 0;  // 0: the graph's; never more than that
   bool read_only = false;
+  bool serializable = false;
   // As cypher::RunOptions has it.
   const std::function<bool()>* interrupted = nullptr;
   // Set to what was being done, for FailureOf() of an error; may be null.

@@ -129,8 +129,10 @@ absl::StatusOr<std::shared_ptr<const Statement>> GraphService::PlanStatement(std
   return statement;
 }
 
-absl::StatusOr<std::unique_ptr<DatabaseTransaction>> GraphService::BeginWriting() {
-  auto transaction = database_->Begin();
+absl::StatusOr<std::unique_ptr<DatabaseTransaction>> GraphService::BeginWriting(
+    const RunOptions& options) {
+  auto transaction = options.serializable || options_.serializable ? database_->BeginSerializable()
+                                                                   : database_->Begin();
   if (transaction.ok() || !absl::IsFailedPrecondition(transaction.status())) return transaction;
   const absl::string_view why = transaction.status().message();
   return RuntimeError("ReadOnlyDatabase", "ReadOnlyDatabase", {why.data(), why.size()});
@@ -207,7 +209,7 @@ absl::Status GraphService::RunOnce(const Statement& statement, const Caller& cal
     return Execute(statement, caller, *entry, options.parameters, options.interrupted, view.get(),
                    nullptr, sink, outcome);
   }
-  PULSE_ASSIGN_OR_RETURN(const auto transaction, BeginWriting());
+  PULSE_ASSIGN_OR_RETURN(const auto transaction, BeginWriting(options));
   PULSE_RETURN_IF_ERROR(Execute(statement, caller, *entry, options.parameters, options.interrupted,
                                 nullptr, transaction.get(), sink, outcome));
   if (entry->is_terminated()) return Terminated(*entry);
@@ -347,7 +349,7 @@ absl::StatusOr<std::unique_ptr<Transaction>> GraphService::Begin(const Caller& c
   if (options.read_only || !caller.may_write) {
     PULSE_ASSIGN_OR_RETURN(transaction->view_, database_->Snapshot());
   } else {
-    PULSE_ASSIGN_OR_RETURN(transaction->transaction_, BeginWriting());
+    PULSE_ASSIGN_OR_RETURN(transaction->transaction_, BeginWriting(options));
   }
   return transaction;
 }

@@ -40,8 +40,9 @@ struct ServiceOptions {
   size_t cached_plans = 1000;
   size_t cached_text_bytes = size_t{4} << 20;
   size_t max_text_bytes = size_t{4} << 20;
-  CsvDirectory imports;  // the files of LOAD CSV and IMPORT DATABASE; as it is: none
-  CsvDirectory exports;  // where EXPORT DATABASE may write; as it is: nowhere
+  bool serializable = false;  // all transactions, else those that ask for it (RunOptions)
+  CsvDirectory imports;       // the files of LOAD CSV and IMPORT DATABASE; as it is: none
+  CsvDirectory exports;       // where EXPORT DATABASE may write; as it is: nowhere
   std::function<int64_t()> clock = NowNanos;  // monotonic
 };
 
@@ -52,6 +53,9 @@ struct RunOptions {
   // Prepare took in it. 0: now.
   int64_t began_nanos = 0;
   bool read_only = false;
+  // Its commit is refused, too, where another one changed what it has read
+  // (graph/model/database.h).
+  bool serializable = false;
   // Set by others to end it, beside TERMINATE.
   std::function<void(RunningEntry*)> on_begin;
   // Asked now and then by the thread that runs a statement; true ends it. Null: not asked.
@@ -150,7 +154,7 @@ class GraphService {
                                                                  const StopHook& stop);
   absl::Status RunUncounted(const Statement& statement, const Caller& caller,
                             const RunOptions& options, RowSink* sink, Outcome* outcome);
-  absl::StatusOr<std::unique_ptr<DatabaseTransaction>> BeginWriting();
+  absl::StatusOr<std::unique_ptr<DatabaseTransaction>> BeginWriting(const RunOptions& options);
   int64_t TimeoutOf(const RunOptions& options) const;
   absl::Status CheckAccess(const Statement& statement, const Caller& caller) const;
   absl::Status ApplySchema(const SchemaCommand& command, Outcome* outcome);

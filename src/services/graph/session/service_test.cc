@@ -69,6 +69,20 @@ TEST_F(ServiceTest, Run_Write_IsThereForTheNext) {
   EXPECT_EQ(Rows("RETURN $p + 1", {{"p", Value::Int(2)}}), Strings{"3"});
 }
 
+// Which the database of these tests does not have.
+TEST_F(ServiceTest, Serializable_TransactionOrAll_IsAskedOfTheDatabase) {
+  constexpr char kWhy[] = "this database has snapshot isolation only";
+  RunOptions serializable;
+  serializable.serializable = true;
+  EXPECT_EQ(Run("CREATE (:A)", {}, serializable).message(), kWhy);
+  EXPECT_EQ(service_.Begin(caller_, serializable).status().message(), kWhy);
+  EXPECT_TRUE(Run("MATCH (a) RETURN a", {}, serializable).ok());
+  ServiceOptions all;
+  all.serializable = true;
+  GraphService service(&database_, all);
+  EXPECT_EQ(service.Begin(caller_, RunOptions()).status().message(), kWhy);
+}
+
 TEST_F(ServiceTest, Run_FailingWrite_LeavesNothing) {
   EXPECT_FALSE(Run("CREATE (:A) WITH 1 AS one RETURN one / 0").ok());
   EXPECT_EQ(Rows("MATCH (n) RETURN count(n)"), Strings{"0"});
