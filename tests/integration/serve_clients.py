@@ -74,7 +74,7 @@ def errors(r):
     refused(lambda: r.execute_command("LPUSH", "l", "x"), "unknown command 'LPUSH'")
     refused(lambda: r.execute_command("GET"), "wrong number of arguments for 'get'")
     refused(lambda: r.execute_command("DEBUG", "SLEEP", "1"), "not allowed")
-    refused(lambda: r.execute_command("CLIENT", "REPLY", "OFF"), "unknown subcommand")
+    refused(lambda: r.execute_command("CLIENT", "NO-SUCH"), "unknown subcommand")
     refused(lambda: r.execute_command("SELECT", 1), "DB index is out of range")
     refused(lambda: r.execute_command("PULSE.FENCE", "x"), "unknown command")
     refused(lambda: r.set("k", "v", ex=-1), "invalid expire time")
