@@ -63,6 +63,7 @@ absl::StatusOr<std::unique_ptr<HostMessageGroup>> HostMessageGroup::Create(
   PULSE_ASSIGN_OR_RETURN(g->wake_, WakeEvent::Create());
   PULSE_ASSIGN_OR_RETURN(g->align_,
                          channel->AttachGroup(number, shape, g->region_, doorbell.ring.get()));
+  g->attached_ = true;
   g->region_.Populate();
   g->requests_ = std::make_unique<ProgressProducer<>>(MakeProgressProducer(
       g->region_.data() + RequestOffset(), {shape.request_bytes, shape.request_bytes}));
@@ -77,7 +78,9 @@ absl::StatusOr<std::unique_ptr<HostMessageGroup>> HostMessageGroup::Create(
 bool HostMessageGroup::End() {
   // A group that could not be attached: was it refused, the agent has hung up already.
   if (region_.data() == nullptr || AgentLetGo(channel_->wait_until())) return true;
-  if (channel_->wait_until() == 0) {
+  // Of one that was refused, or whose answer did not come in time, the agent knows nothing to give
+  // back, or not yet.
+  if (attached_ && channel_->wait_until() == 0) {
     // An agent that is gone hangs up, too, if not at the very moment.
     const bool asked = channel_->DetachGroup(number_).ok() || channel_->CheckLost();
     if (asked && AgentLetGo(NowNanos() + kDetachNanos)) return true;

@@ -102,6 +102,7 @@ class HostMessageGroup {
   MessageChannel* channel_ = nullptr;
   GroupShape shape_;
   uint32_t number_ = 0;
+  bool attached_ = false;
   uint64_t align_ = 8;
   Region region_;
   std::unique_ptr<ProgressProducer<>> requests_;
