@@ -1,6 +1,5 @@
 // LCS: the longest common subsequence of two values, its length, or where its parts are.
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -141,7 +140,8 @@ void Lcs(Call& call) {
   }
   LcsOptions options;
   if (!ReadOptions(call, &options)) return;
-  const auto [a, b] = std::pair(values[0], values[1]);
+  const std::string_view a = values[0];
+  const std::string_view b = values[1];
   if (!a.empty() && b.size() > kMostPairs / a.size()) {
     return call.reply.Error(absl::StrCat("ERR Insufficient memory: values of ", a.size(), " and ",
                                          b.size(), " bytes; their product may be ", kMostPairs));
