@@ -1,26 +1,14 @@
 #include "apps/pulse/metrics/graph_metrics.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cstdio>
 #include <limits>
 #include <utility>
 
 #include "apps/pulse/metrics/families.h"
+#include "base/resident_memory.h"
 
 namespace pulse::metrics {
 namespace {
-
-// Of this process; 0 where the kernel does not say.
-uint64_t ResidentBytes() {
-  unsigned long total = 0, resident = 0;
-  FILE* file = fopen("/proc/self/statm", "re");
-  if (file == nullptr) return 0;
-  if (fscanf(file, "%lu %lu", &total, &resident) != 2) resident = 0;
-  fclose(file);
-  return uint64_t{resident} * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-}
 
 void AddStatements(const cypher::StatementNumbers& n, Families* out) {
   for (size_t i = 0; i < n.ended.size(); ++i) {

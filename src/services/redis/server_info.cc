@@ -1,6 +1,5 @@
 // What the server tells of itself: INFO and COMMAND.
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -15,6 +14,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "base/cpu_profile.h"
+#include "base/resident_memory.h"
 #include "services/redis/commands/handlers.h"
 #include "services/redis/executor.h"
 #include "services/redis/permissions.h"
@@ -26,18 +26,7 @@
 namespace pulse::redis {
 namespace {
 
-// Resident memory of this process; 0 when the kernel does not say.
-uint64_t ResidentBytes() {
-  unsigned long total = 0;
-  unsigned long resident = 0;
-  FILE* file = fopen("/proc/self/statm", "re");
-  if (file == nullptr) return 0;
-  if (fscanf(file, "%lu %lu", &total, &resident) != 2) resident = 0;
-  fclose(file);
-  return uint64_t{resident} * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-}
-
-// The most that it was; 0 when the kernel does not say.
+// The most that was resident; 0 when the kernel does not say.
 uint64_t PeakResidentBytes() {
   rusage usage{};
   if (getrusage(RUSAGE_SELF, &usage) != 0) return 0;
