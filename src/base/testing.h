@@ -181,6 +181,15 @@ class NoMoreFiles {
   rlimit before_{};
 };
 
+// "VmHWM" and the like, in bytes.
+inline uint64_t ProcessMemory(const std::string& name) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(name + ":")) return std::stoull(line.substr(name.size() + 1)) << 10;
+  }
+  return 0;
+}
+
 // A path for a scratch file below the working directory (ctest's build directory: a real file
 // system, where /tmp may be a tmpfs). Removed with the object.
 class ScratchPath {

@@ -106,17 +106,6 @@ TEST(StoreFiles, KilledAtAnyMoment_KeepsWhatWasAcknowledged) {
   }
 }
 
-// Writers move weight between two nodes' relationships, readers sum it up; flushes and compactions
-// run all the time.
-// "VmHWM" and the like, in bytes.
-uint64_t ProcessMemory(const std::string& name) {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with(name + ":")) return std::stoull(line.substr(name.size() + 1)) << 10;
-  }
-  return 0;
-}
-
 // In a process of its own, whose memory is nobody else's; what it returns is its exit code.
 int RunAlone(const std::function<int()>& body) {
   const pid_t child = fork();
@@ -162,11 +151,11 @@ void CheckMemory(size_t value_bytes) {
   });
   ASSERT_EQ(written, 0);
   const int read = RunAlone([&] {
-    const uint64_t before = ProcessMemory("VmHWM");
+    const uint64_t before = testing_util::ProcessMemory("VmHWM");
     auto store = GraphStore::Open(path.get(), options);
     if (!store.ok()) return 1;
     if ((*store)->stats().flushes == 0) return 2;
-    const uint64_t opening = ProcessMemory("VmHWM") - before;
+    const uint64_t opening = testing_util::ProcessMemory("VmHWM") - before;
     uint64_t edges = 0;
     const auto view = (*store)->Snapshot();
     for (uint64_t position = 0, count = 1; count > 0; edges += count) {
@@ -176,7 +165,7 @@ void CheckMemory(size_t value_bytes) {
     if (edges != static_cast<uint64_t>(kCommits * kEdges)) return 3;
     // All runs into one, of three times the limit.
     if (!(*store)->Compact().ok()) return 4;
-    const uint64_t most = ProcessMemory("VmHWM") - before;
+    const uint64_t most = testing_util::ProcessMemory("VmHWM") - before;
     printf("at most %llu KiB while opening, %llu KiB at all, the limit is %llu KiB\n",
            static_cast<unsigned long long>(opening >> 10),
            static_cast<unsigned long long>(most >> 10),
@@ -231,6 +220,8 @@ TEST(StoreFiles, LimitOfLittleMemory_DoesNotFlushForEachCommit) {
   EXPECT_EQ((*store)->stats().flushes, 0u) << "while it was written";
 }
 
+// Writers move weight between two nodes' relationships, readers sum it up; flushes and compactions
+// run all the time.
 TEST(StoreThreads, ReadersAndWriters_SeeWholeCommits) {
   const ScratchDir dir("graph-threads");
   StoreOptions options;
