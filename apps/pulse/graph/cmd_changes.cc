@@ -97,10 +97,6 @@ ordered_json JsonOf(const Change& change) {
   return out;
 }
 
-std::string Dump(const ordered_json& json) {
-  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
-}
-
 // A line for people; never what a terminal obeys.
 std::string TextOf(const Change& change) {
   std::string out = absl::StrCat("  ", NameOf(change.kind));

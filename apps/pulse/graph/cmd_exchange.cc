@@ -4,12 +4,10 @@
 #include <memory>
 #include <string>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "apps/pulse/commands.h"
 #include "apps/pulse/graph/cmd_load.h"
 #include "apps/pulse/util/disk.h"
-#include "apps/pulse/util/progress.h"
 #include "base/errors.h"
 #include "services/graph/core/bulk_load.h"
 #include "services/graph/core/store.h"
@@ -66,13 +64,7 @@ absl::Status RunImport(const ExchangeArgs& args) {
   }
   PULSE_RETURN_IF_ERROR(made.status());
   Progress progress(0);
-  from.load.progress = [&progress](const graph::LoadProgress& now) {
-    if (absl::StartsWith(now.what, "reading ")) {
-      progress.Bytes(now.what.c_str(), now.done, now.total);
-    } else {
-      progress.Items(now.what.c_str(), now.done, now.total);
-    }
-  };
+  from.load.progress = [&progress](const graph::LoadProgress& now) { ShowLoad(now, &progress); };
   graph::ExchangeReport report;
   {
     PULSE_ASSIGN_OR_RETURN(const auto store, graph::GraphStore::Open((*made)->partial_path()));

@@ -11,11 +11,9 @@
 #include "absl/strings/str_cat.h"
 #include "apps/pulse/commands.h"
 #include "apps/pulse/util/disk.h"
-#include "apps/pulse/util/progress.h"
 #include "base/errors.h"
 #include "services/graph/core/bulk_load.h"
 #include "services/graph/core/store.h"
-#include "services/graph/load/load.h"
 #include "services/graph/model/text.h"
 
 namespace pulse {
@@ -86,13 +84,7 @@ absl::Status RunLoad(LoadArgs args) {
   PULSE_RETURN_IF_ERROR(ReadLoadArgs(&args));
   PULSE_ASSIGN_OR_RETURN(const auto store, graph::GraphStore::Open(args.db));
   Progress progress(0);
-  args.options.progress = [&progress](const graph::LoadProgress& now) {
-    if (absl::StartsWith(now.what, "reading ")) {
-      progress.Bytes(now.what.c_str(), now.done, now.total);
-    } else {
-      progress.Items(now.what.c_str(), now.done, now.total);
-    }
-  };
+  args.options.progress = [&progress](const graph::LoadProgress& now) { ShowLoad(now, &progress); };
   PULSE_ASSIGN_OR_RETURN(const graph::LoadReport report,
                          graph::LoadCsvInto(store.get(), args.options));
   const double seconds = progress.Elapsed();
@@ -102,6 +94,14 @@ absl::Status RunLoad(LoadArgs args) {
 }
 
 }  // namespace
+
+void ShowLoad(const graph::LoadProgress& now, Progress* progress) {
+  if (absl::StartsWith(now.what, "reading ")) {
+    progress->Bytes(now.what.c_str(), now.done, now.total);
+  } else {
+    progress->Items(now.what.c_str(), now.done, now.total);
+  }
+}
 
 void AddGraphLoadCommand(CLI::App* graph) {
   auto args = std::make_shared<LoadArgs>();

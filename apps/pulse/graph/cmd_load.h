@@ -5,6 +5,8 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "apps/pulse/util/progress.h"
+#include "services/graph/load/load.h"
 
 namespace pulse {
 
@@ -14,6 +16,9 @@ void AddGraphExchangeCommands(CLI::App* graph);
 void AddGraphBackupCommand(CLI::App* graph);
 void AddGraphChangesCommand(CLI::App* graph);
 void AddGraphSalvageCommand(CLI::App* graph);
+
+// Shows what a bulk load does.
+void ShowLoad(const graph::LoadProgress& now, Progress* progress);
 
 // Reads all of a database. DataLoss names what is damaged; what is sound is printed, unless
 // `quiet`.

@@ -50,10 +50,6 @@ int64_t TransferEnd(size_t bytes) {
   return NowNanos() + kTransferNanos + kTransferNanosOfByte * static_cast<int64_t>(bytes);
 }
 
-std::string Dump(const ordered_json& json) {
-  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
-}
-
 std::string ErrorJson(std::string_view code, std::string_view message) {
   return Dump({{"error", {{"code", std::string(code)}, {"message", std::string(message)}}}});
 }

@@ -62,10 +62,6 @@ ordered_json EdgeJson(const EdgeRef& edge, const GraphView& view) {
   return out;
 }
 
-std::string Dump(const ordered_json& json) {
-  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
-}
-
 // `view` null: of a value that no node or relationship is in.
 ordered_json ToJson(const Value& value, const GraphView* view) {
   switch (value.type()) {
@@ -106,6 +102,10 @@ ordered_json ToJson(const Value& value, const GraphView* view) {
 }
 
 }  // namespace
+
+std::string Dump(const ordered_json& json) {
+  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
 
 std::string ChangesText(const cypher::Outcome& outcome) {
   const cypher::Counters& c = outcome.counters;

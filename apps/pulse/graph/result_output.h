@@ -43,5 +43,7 @@ nlohmann::ordered_json ToJson(const cypher::Value& value, const cypher::GraphVie
 std::string JsonText(const cypher::Value& value, const cypher::GraphView& view);
 // The same of a value that a property may have: no node is in it.
 std::string StoredJsonText(const cypher::Value& value);
+// On one line; what is not UTF-8 is replaced.
+std::string Dump(const nlohmann::ordered_json& json);
 
 }  // namespace pulse

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -17,6 +16,7 @@
 #include "base/file_calls.h"
 #include "services/graph/core/files.h"
 #include "services/graph/core/manifest.h"
+#include "services/graph/core/wal_records.h"
 #include "services/graph/exchange/directory.h"
 #include "services/graph/model/text.h"
 
@@ -60,18 +60,6 @@ absl::Status Open(const std::string& directory, const std::string& name, bool co
   return absl::OkStatus();
 }
 
-// The number of a log's segment; 0: it is none.
-uint64_t SegmentNumber(const std::string& name) {
-  constexpr std::string_view kEnd = ".wal";
-  if (!name.ends_with(kEnd)) return 0;
-  uint64_t number = 0;
-  for (const char c : std::string_view(name).substr(0, name.size() - kEnd.size())) {
-    if (c < '0' || c > '9') return 0;
-    number = number * 10 + static_cast<uint64_t>(c - '0');
-  }
-  return number;
-}
-
 // What one manifest names, and the log. NotFound: a file that was replaced meanwhile, maybe.
 absl::Status OpenAll(const std::string& from, Source* source) {
   const std::string path = Concat(from, "/", kManifestFile);
@@ -83,13 +71,11 @@ absl::Status OpenAll(const std::string& from, Source* source) {
   for (const ManifestRun& run : manifest.runs) {
     PULSE_RETURN_IF_ERROR(Open(from, run.file, true, source));
   }
-  PULSE_ASSIGN_OR_RETURN(const auto names, SystemFiles()->List(from));
-  std::map<uint64_t, std::string> segments;
-  for (const std::string& name : names) {
-    if (const uint64_t n = SegmentNumber(name); n >= manifest.first_segment) segments[n] = name;
-  }
+  PULSE_ASSIGN_OR_RETURN(const auto segments, ListWalSegments(SystemFiles(), from));
   uint64_t expected = manifest.first_segment;
-  for (const auto& [number, name] : segments) {
+  for (const uint64_t number : segments) {
+    if (number < manifest.first_segment) continue;
+    const std::string name = WalName(number);
     if (number != expected++) {
       return absl::NotFoundError(
           Concat(from, ": a segment of the log before ", name, " is missing"));

@@ -15,17 +15,6 @@ absl::Status Malformed(std::string_view what) {
   return absl::InvalidArgumentError(cypher::Concat("PackStream: ", what));
 }
 
-bool IsUtf8(std::string_view text) {
-  for (size_t at = 0; at < text.size();) {
-    if (static_cast<unsigned char>(text[at]) < 0x80) {
-      ++at;
-    } else if (cypher::NextCodePoint(text, &at) < 0) {
-      return false;
-    }
-  }
-  return true;
-}
-
 class Reader {
  public:
   Reader(std::string_view bytes, const ReadLimits& limits) : bytes_(bytes), limits_(limits) {}
@@ -77,7 +66,7 @@ class Reader {
     if (bytes_.size() - at_ < size) return Short();
     *out = bytes_.substr(at_, size);
     at_ += size;
-    return IsUtf8(*out) || Fail("a string is not UTF-8");
+    return cypher::IsUtf8(*out) || Fail("a string is not UTF-8");
   }
   bool Field(ValueList* list, int depth) {
     Value value;

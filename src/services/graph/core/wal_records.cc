@@ -56,10 +56,14 @@ bool ParseName(std::string_view name, uint64_t* number) {
 
 }  // namespace
 
-std::string WalPath(const std::string& directory, uint64_t number) {
+std::string WalName(uint64_t number) {
   std::string digits = std::to_string(number);
   digits.insert(0, digits.size() < 8 ? 8 - digits.size() : 0, '0');
-  return cypher::Concat(directory, "/", digits, ".wal");
+  return digits + ".wal";
+}
+
+std::string WalPath(const std::string& directory, uint64_t number) {
+  return cypher::Concat(directory, "/", WalName(number));
 }
 
 absl::StatusOr<std::vector<uint64_t>> ListWalSegments(Files* files, const std::string& directory) {

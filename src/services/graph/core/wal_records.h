@@ -19,6 +19,7 @@ inline constexpr size_t kMaxWalRecord = size_t{16} << 20;
 inline constexpr size_t kWalRecordHeader = 24;
 inline constexpr size_t kWalSegmentHeader = 32;
 
+std::string WalName(uint64_t number);
 std::string WalPath(const std::string& directory, uint64_t number);
 // The numbers of the segments that a directory has, ascending.
 absl::StatusOr<std::vector<uint64_t>> ListWalSegments(Files* files, const std::string& directory);

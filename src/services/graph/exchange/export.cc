@@ -30,13 +30,6 @@ constexpr size_t kBufferBytes = size_t{1} << 20;
 // What separates labels, and elements of lists: the first that no label has.
 constexpr std::string_view kDelimiters = ";|\x1f\x1e\x1d\x1c\x01\x02\x03\x04\x05\x06\x07\x08";
 
-bool IsUtf8(std::string_view text) {
-  for (size_t at = 0; at < text.size();) {
-    if (cypher::NextCodePoint(text, &at) < 0) return false;
-  }
-  return true;
-}
-
 // A file's name that shows what is in it, whatever that is called.
 std::string FileName(std::string_view what, size_t number, std::string_view name) {
   std::string out = Concat(what, "-", number);
@@ -96,7 +89,7 @@ class Exporter {
     std::string used;
     for (const auto* list : {&names_.labels, &names_.types, &names_.keys}) {
       for (const std::string& name : *list) {
-        if (name.empty() || !IsUtf8(name)) {
+        if (name.empty() || !cypher::IsUtf8(name)) {
           return absl::InvalidArgumentError(
               "a label, type or property whose name is empty, or not UTF-8, cannot be exported");
         }

@@ -88,13 +88,7 @@ class Importer {
     const std::string_view text(data, data == nullptr    ? 0
                                       : size == SIZE_MAX ? std::strlen(data)
                                                          : size);
-    for (size_t at = 0; at < text.size();) {
-      if (static_cast<signed char>(text[at]) >= 0) {
-        ++at;
-      } else if (cypher::NextCodePoint(text, &at) < 0) {
-        return Wrong("holds a text that is not UTF-8");
-      }
-    }
+    if (!cypher::IsUtf8(text)) return Wrong("holds a text that is not UTF-8");
     return text;
   }
 

@@ -27,6 +27,17 @@ int32_t NextCodePoint(std::string_view text, size_t* at) {
   return static_cast<int32_t>(code);
 }
 
+bool IsUtf8(std::string_view text) {
+  for (size_t at = 0; at < text.size();) {
+    if (static_cast<unsigned char>(text[at]) < 0x80) {
+      ++at;
+    } else if (NextCodePoint(text, &at) < 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
 void AppendCodePoint(uint32_t code, std::string* out) {
   if (code < 0x80) {
     *out += static_cast<char>(code);
