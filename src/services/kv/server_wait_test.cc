@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "base/testing.h"
+#include "services/kv/test_executor.h"
 #include "services/kv/test_server.h"
-#include "services/redis/executor.h"
 
 namespace pulse::kv {
 namespace {
@@ -95,21 +95,13 @@ INSTANTIATE_TEST_SUITE_P(Designs, KvServerWaitTest,
                          [](const auto& param) { return std::string(param.param); });
 
 TEST(ExecutorTest, Run_AfterEnd_CarriesOutNoMore) {
-  KvStoreOptions options;
-  options.memory_bytes = uint64_t{32} << 20;
-  const auto store = *KvStore::Open(options);
-  redis::ServerFacts facts;
-  redis::Executor executor(store.get(), &facts);
-  redis::Session session(store->watch_table(), &facts.transactions, false);
-  const net::Users users = net::Users::WithPassword("");
-  session.SetUser(users.Anonymous());
-  redis::RequestBatch batch;
-  batch.Add(1, "set a 1\r\n");
-  EXPECT_EQ(executor.Run(&session, &batch, true), redis::Executor::Stop::kEnd);
-  batch.Add(2, "set b 1\r\n");
-  executor.End();
-  EXPECT_EQ(executor.Run(&session, &batch, true), redis::Executor::Stop::kClose);
-  EXPECT_EQ(store->numbers().items, 1u);
+  TestExecutor test;
+  test.batch.Add(1, "set a 1\r\n");
+  EXPECT_EQ(test.Run(), redis::Executor::Stop::kEnd);
+  test.batch.Add(2, "set b 1\r\n");
+  test.executor.End();
+  EXPECT_EQ(test.Run(), redis::Executor::Stop::kClose);
+  EXPECT_EQ(test.store->numbers().items, 1u);
 }
 
 // So a server that stops does not wait for the batches of clients that are gone.

@@ -17,9 +17,9 @@
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/testing.h"
+#include "services/kv/test_executor.h"
 #include "services/kv/test_server.h"
 #include "services/redis/commands/command_suite.h"
-#include "services/redis/executor.h"
 #include "services/redis/pause.h"
 
 namespace pulse::kv {
@@ -490,22 +490,25 @@ TEST(TrackingTest, LaterExpiryNotedAfterAnEarlierOne_DoesNotDelayIt) {
 }
 
 TEST(TrackingTest, KeysThatAreRead_TakeNothingFromTransactions) {
-  KvStoreOptions options;
-  options.memory_bytes = uint64_t{32} << 20;
-  const auto store = *KvStore::Open(options);
-  redis::ServerFacts facts;
-  redis::Executor executor(store.get(), &facts);
-  redis::Session session(store->watch_table(), &facts.transactions, false);
-  const net::Users users = net::Users::WithPassword("");
-  session.SetUser(users.Anonymous());
-  session.facts.id = 7;
-  session.notify = [] {};
-  redis::RequestBatch batch;
-  batch.Add(1, "client tracking on\r\n");
-  batch.Add(2, "mget a b c\r\n");
-  EXPECT_EQ(executor.Run(&session, &batch, true), redis::Executor::Stop::kEnd);
-  EXPECT_EQ(facts.tracking.numbers().keys, 3u);
-  EXPECT_EQ(facts.transactions.held(), 0u);
+  TestExecutor test;
+  test.session.facts.id = 7;
+  test.session.notify = [] {};
+  test.batch.Add(1, "client tracking on\r\n");
+  test.batch.Add(2, "mget a b c\r\n");
+  EXPECT_EQ(test.Run(), redis::Executor::Stop::kEnd);
+  EXPECT_EQ(test.facts.tracking.numbers().keys, 3u);
+  EXPECT_EQ(test.facts.transactions.held(), 0u);
+}
+
+// Each is compared with each.
+TEST(TrackingTest, ManyPrefixes_AreRefusedBeforeTheyAreCompared) {
+  TestExecutor test;
+  test.session.notify = [] {};
+  std::string command = "client tracking on bcast";
+  for (int i = 0; i < 257; ++i) command += " prefix same";
+  test.batch.Add(1, command + "\r\n");
+  EXPECT_EQ(test.Run(), redis::Executor::Stop::kEnd);
+  EXPECT_EQ(test.batch.out, "-ERR more than 256 prefixes\r\n");
 }
 
 TEST(PauseTest, WaiterThatIsForgotten_IsNotKeptOrCalled) {
@@ -527,39 +530,19 @@ TEST(PauseTest, WaiterThatIsForgotten_IsNotKeptOrCalled) {
 
 // Of one byte with many: it takes the memory of the shorter one.
 TEST(ExecutorTest, LcsOfValuesOfVeryDifferentSizes_TakesLittleMemory) {
-  const auto most_kib = [](bool reset) -> int64_t {
-    if (reset) {
-      std::ofstream file("/proc/self/clear_refs");
-      file << "5" << std::flush;
-      if (!file) return -1;
-    }
-    std::ifstream file("/proc/self/status");
-    std::string word;
-    int64_t kib = -1;
-    while (file >> word) {
-      if (word == "VmHWM:" && file >> kib) break;
-    }
-    return kib;
-  };
-  KvStoreOptions options;
-  options.memory_bytes = uint64_t{64} << 20;
-  const auto store = *KvStore::Open(options);
-  redis::ServerFacts facts;
-  redis::Executor executor(store.get(), &facts);
-  redis::Session session(store->watch_table(), &facts.transactions, false);
-  const net::Users users = net::Users::WithPassword("");
-  session.SetUser(users.Anonymous());
-  redis::RequestBatch batch;
-  batch.Add(1, "setrange big 12000000 x\r\n");
-  batch.Add(2, "set small x\r\n");
-  ASSERT_EQ(executor.Run(&session, &batch, true), redis::Executor::Stop::kEnd);
-  const int64_t before = most_kib(true);
-  if (before < 0) GTEST_SKIP() << "the most memory cannot be reset here";
-  batch.Add(3, "lcs small big\r\n");
-  batch.Add(4, "lcs nothing big len\r\n");
-  EXPECT_EQ(executor.Run(&session, &batch, true), redis::Executor::Stop::kEnd);
-  EXPECT_THAT(batch.out, testing::EndsWith("$1\r\nx\r\n:0\r\n"));
-  EXPECT_LT(most_kib(false) - before, 40 << 10);
+  TestExecutor test(uint64_t{64} << 20);
+  test.batch.Add(1, "setrange big 12000000 x\r\n");
+  test.batch.Add(2, "set small x\r\n");
+  ASSERT_EQ(test.Run(), redis::Executor::Stop::kEnd);
+  // From what is resident now on, and not what SETRANGE took.
+  std::ofstream reset("/proc/self/clear_refs");
+  if (!(reset << "5" << std::flush)) GTEST_SKIP() << "the most memory cannot be reset here";
+  const uint64_t before = testing_util::ProcessMemory("VmHWM");
+  test.batch.Add(3, "lcs small big\r\n");
+  test.batch.Add(4, "lcs nothing big len\r\n");
+  EXPECT_EQ(test.Run(), redis::Executor::Stop::kEnd);
+  EXPECT_THAT(test.batch.out, testing::EndsWith("$1\r\nx\r\n:0\r\n"));
+  EXPECT_LT(testing_util::ProcessMemory("VmHWM") - before, uint64_t{40} << 20);
 }
 
 }  // namespace

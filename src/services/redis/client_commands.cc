@@ -1,6 +1,7 @@
 // CLIENT: who is connected, what they are called, and their end.
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -104,13 +105,15 @@ bool ConcernsOthers(std::string_view sub) {
 }
 
 // One that begins with the other, either way.
-std::optional<std::string> OverlapOf(const std::vector<std::string>& prefixes,
+std::optional<std::string> OverlapOf(std::span<const std::string> prefixes,
                                      std::string_view other) {
   for (const std::string& prefix : prefixes) {
     if (prefix.starts_with(other) || other.starts_with(prefix)) return prefix;
   }
   return std::nullopt;
 }
+
+std::string TooManyPrefixes() { return absl::StrCat("ERR more than ", kMostPrefixes, " prefixes"); }
 
 // Options of CLIENT TRACKING, behind ON or OFF. Empty, or an error.
 std::string ReadTracking(const Arguments& args, TrackingOptions* options) {
@@ -127,6 +130,8 @@ std::string ReadTracking(const Arguments& args, TrackingOptions* options) {
       options->no_loop = true;
     } else if (EqualsIgnoringCase(option, "prefix") && more) {
       options->prefixes.emplace_back(args[++i]);
+      // Before each is compared with each.
+      if (options->prefixes.size() > kMostPrefixes) return TooManyPrefixes();
     } else if (EqualsIgnoringCase(option, "redirect") && more) {
       return "ERR REDIRECT is not served, as it needs publish/subscribe; use HELLO 3, and the "
              "messages come on the same connection";
@@ -166,9 +171,7 @@ std::string CheckTracking(const Told* before, const TrackingOptions& options) {
                             kOverlap);
       }
     }
-    const std::vector<std::string> rest(options.prefixes.begin() + static_cast<ptrdiff_t>(i) + 1,
-                                        options.prefixes.end());
-    if (const auto other = OverlapOf(rest, prefix)) {
+    if (const auto other = OverlapOf(std::span(options.prefixes).subspan(i + 1), prefix)) {
       return absl::StrCat("ERR Prefix '", prefix, "' overlaps with another provided prefix '",
                           *other, kOverlap);
     }
@@ -272,7 +275,7 @@ void Executor::ClientTracking(Session* session, const Arguments& args, ReplyWrit
   // All keys have the empty one.
   if (options.broadcast && options.prefixes.empty()) options.prefixes.emplace_back();
   if (options.prefixes.size() > kMostPrefixes) {
-    return reply->Error(absl::StrCat("ERR more than ", kMostPrefixes, " prefixes"));
+    return reply->Error(TooManyPrefixes());
   }
   session->tracking = &facts_->tracking;
   session->told = std::make_shared<Told>(session->facts.id, std::move(options), session->notify);

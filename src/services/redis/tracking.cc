@@ -89,7 +89,7 @@ void Tracking::Remember(const std::shared_ptr<Told>& who, std::string_view key) 
   if (known == clients_.end() || known->second.told != who) return;
   const bool full = bytes_ + BytesOf(key) + kClientBytes > most_bytes_;
   if (gone_items_ > std::max(kLeastGone, items_ / (full ? 8 : 2))) ForgetGone();
-  auto it = keys_.find(std::string(key));
+  auto it = keys_.find(key);
   if (it != keys_.end() && it->second.clients.contains(who->id())) return;
   const uint64_t bytes = kClientBytes + (it == keys_.end() ? BytesOf(key) : 0);
   if (bytes_ + bytes > most_bytes_) return who->Add(key);
@@ -106,7 +106,7 @@ void Tracking::Remember(const std::shared_ptr<Told>& who, std::string_view key) 
 
 void Tracking::NoteExpiry(std::string_view key, int64_t expires_ms) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  const auto it = keys_.find(std::string(key));
+  const auto it = keys_.find(key);
   if (it == keys_.end() || expires_ms == 0) return;
   // Who comes late may have seen an expiry that is no longer so.
   int64_t& known = it->second.expires_ms;
@@ -166,7 +166,7 @@ void Tracking::ForgetGone() {
 
 void Tracking::OnChange(std::string_view key) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (const auto it = keys_.find(std::string(key)); it != keys_.end()) Forget(it, false);
+  if (const auto it = keys_.find(key); it != keys_.end()) Forget(it, false);
   if (broadcasts_ == 0) return;
   for (const auto& [id, client] : clients_) {
     const TrackingOptions& options = client.told->options();

@@ -132,7 +132,12 @@ class Tracking final : public KeyListener {
     absl::flat_hash_set<uint64_t> clients;
     int64_t expires_ms = 0;
   };
-  using Keys = std::unordered_map<std::string, Entry>;
+  // Looked up without a copy of the key.
+  struct KeyHash {
+    using is_transparent = void;
+    size_t operator()(std::string_view key) const { return std::hash<std::string_view>()(key); }
+  };
+  using Keys = std::unordered_map<std::string, Entry, KeyHash, std::equal_to<>>;
 
   static uint64_t BytesOf(std::string_view key) { return 192 + key.size(); }
   static constexpr uint64_t kClientBytes = 24;  // of an entry's clients, each
