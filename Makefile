@@ -11,7 +11,7 @@ TSAN_ENV := TSAN_OPTIONS=suppressions=$(CURDIR)/scripts/tsan.supp:second_deadloc
 
 # Exhaustive models and simulations of one thread are slow under sanitizers, and nothing for them to look at;
 # the code of RealManifestTest and of the dry run is under others, too.
-NO_MODELS := GTEST_FILTER=-RingModelTest.Every*:ResponseModelTest.Few*:All/RealManifestTest.*:ConvertTest.ADryRun*:BarrierModel.*:ProgressModelTest.Every*:ProgressModelTest.Few*:EngineModel.EveryExecution*:Controller.FixedLoad*:Controller.ShiftingLoad*
+NO_MODELS := GTEST_FILTER=-RingModelTest.Every*:ResponseModelTest.Few*:All/RealManifestTest.*:ConvertTest.ADryRun*:BarrierModel.*:ProgressModelTest.Every*:ProgressModelTest.Few*:EngineModel.EveryExecution*
 
 # What PULSE_TEST_LONG=1 makes longer; CONTRIBUTING.md says how.
 LONG_TESTS := ^(powercut_test|convert_cut_test|fault_test.*|store_test.*|preload_.*|agent_lifecycle|bench_cli|options_test.*|lsm_test.*)$$

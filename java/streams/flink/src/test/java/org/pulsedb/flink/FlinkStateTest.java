@@ -65,21 +65,12 @@ final class FlinkStateTest {
   }
 
   private Configuration configuration(final String uri) {
-    final Configuration config = new Configuration();
-    config.setString("state.backend.type", "rocksdb");
-    config.setString("state.backend.rocksdb.localdir", dir.resolve("local").toString());
+    final Configuration config = StateConfiguration.in(dir);
     config.setString("state.backend.rocksdb.options-factory", PulseOptionsFactory.class.getName());
     if (uri != null) config.set(PulseOptionsFactory.URI, uri);
     config.setString("state.backend.rocksdb.writebuffer.size", "64kb");
-    config.setString("execution.checkpointing.incremental", "true");
-    config.setString("execution.checkpointing.storage", "filesystem");
-    config.setString("execution.checkpointing.dir", dir.resolve("checkpoints").toUri().toString());
     config.setString("execution.checkpointing.interval", "300 ms");
-    config.setString("restart-strategy.type", "fixed-delay");
-    config.setString("restart-strategy.fixed-delay.attempts", "10");
     config.setString("restart-strategy.fixed-delay.delay", "200 ms");
-    config.setString("heartbeat.interval", "1000");
-    config.setString("heartbeat.timeout", "60000");
     return config;
   }
 

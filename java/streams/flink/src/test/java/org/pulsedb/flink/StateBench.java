@@ -76,23 +76,14 @@ public final class StateBench {
   }
 
   private static Configuration configuration(final Path dir, final String uri) {
-    final Configuration config = new Configuration();
-    config.setString("state.backend.type", "rocksdb");
-    config.setString("state.backend.rocksdb.localdir", dir.resolve("local").toString());
+    final Configuration config = StateConfiguration.in(dir);
     if (uri != null) {
       config.setString("state.backend.rocksdb.options-factory", PulseOptionsFactory.class.getName());
       config.set(PulseOptionsFactory.URI, uri);
     }
     config.setString("taskmanager.memory.managed.size", "256mb");
-    config.setString("execution.checkpointing.incremental", "true");
-    config.setString("execution.checkpointing.storage", "filesystem");
-    config.setString("execution.checkpointing.dir", dir.resolve("checkpoints").toUri().toString());
     config.setString("execution.checkpointing.interval", "10 s");
-    config.setString("restart-strategy.type", "fixed-delay");
-    config.setString("restart-strategy.fixed-delay.attempts", "10");
     config.setString("restart-strategy.fixed-delay.delay", "0 ms");
-    config.setString("heartbeat.interval", "1000");
-    config.setString("heartbeat.timeout", "60000");
     return config;
   }
 
