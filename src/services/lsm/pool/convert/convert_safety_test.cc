@@ -27,12 +27,18 @@ class ConvertSafetyTest : public ConvertTest {
     fs::create_directory(cold);
     rocksdb::Options options = SmallDbOptions(env);
     options.db_paths = {{home, 1}, {cold, uint64_t{1} << 30}};
+    options.disable_auto_compactions = true;
     auto db = std::make_unique<TestDb>(options, home);
     EXPECT_TRUE(db->Open().ok());
     EXPECT_TRUE(db->Fill(&rng_, 3000, 300).ok());
     rocksdb::CompactRangeOptions to_cold;
     to_cold.target_path_id = 1;
     EXPECT_TRUE(db->db()->CompactRange(to_cold, nullptr, nullptr).ok());
+    // The tables that it read may still be there. Who asks for the logs while nothing may be
+    // deleted waits for the deletions that have begun.
+    EXPECT_TRUE(db->db()->DisableFileDeletions().ok());
+    rocksdb::VectorLogPtr logs;
+    EXPECT_TRUE(db->db()->GetSortedWalFiles(logs).ok());
     return db;
   }
   // A database that is in one directory.
