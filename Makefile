@@ -55,10 +55,10 @@ asan: setup ## unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@cmake --build --preset asan -j $(JOBS)
 	$(ASAN_ENV) $(NO_MODELS) ctest --preset asan
 
-tsan: setup ## unit tests under ThreadSanitizer; TSAN_PART=1,,2 takes every second, from the first on
+tsan: setup ## unit tests under ThreadSanitizer
 	@$(call configure,tsan)
 	@cmake --build --preset tsan -j $(JOBS)
-	$(TSAN_ENV) $(NO_MODELS):$(ONE_THREAD):$(SAME_THREADS):FilesCut.* $(NO_RANDOM) ctest --preset tsan -E '$(NO_THREADS)' $(if $(TSAN_PART),-I $(TSAN_PART))
+	$(TSAN_ENV) $(NO_MODELS):$(ONE_THREAD):$(SAME_THREADS):FilesCut.* $(NO_RANDOM) ctest --preset tsan -E '$(NO_THREADS)'
 
 fuzz: ## libFuzzer targets, FUZZ_SECONDS (20) each
 	@scripts/fuzz.sh $(FUZZ_SECONDS)

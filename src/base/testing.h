@@ -68,6 +68,12 @@ inline bool LongTests() {
   return text != nullptr && text[0] == '1';
 }
 
+// Of a loop that takes `n` rounds: a third of them under a sanitizer, which makes each ten times as
+// long and looks at the code, which is the same in all of them.
+inline int Rounds(int n) {
+  return (kAddressSanitizer || kThreadSanitizer) && !LongTests() ? (n + 2) / 3 : n;
+}
+
 // Waits until `condition()` holds; looks each `interval`, for what a look itself disturbs. The
 // limit only turns a hang into a failure; no test measures it.
 template <typename Condition>

@@ -188,7 +188,7 @@ constexpr size_t kWide = 1 << 20;
 
 TEST(SchedulerModel, AnyRates_LoseAtMostOneChunkOfTheSlowest) {
   std::mt19937_64 random(TestSeed());
-  for (int round = 0; round < 2000; ++round) {
+  for (int round = 0; round < testing_util::Rounds(2000); ++round) {
     std::vector<SimulatedEngine> engines(1 + random() % 4);
     for (auto& engine : engines) {
       engine.lanes = 1 + static_cast<int>(random() % 4);

@@ -147,7 +147,7 @@ void RunModel(uint64_t seed, int rounds, int steps) {
 
 TEST(StoreModel, RandomTransactions_AgreeWithTheOracle) {
   const uint64_t seed = TestSeed();
-  const int runs = LongTests() ? 60 : 6;
+  const int runs = LongTests() ? 60 : testing_util::Rounds(6);
   for (int i = 0; i < runs; ++i) {
     SCOPED_TRACE(Concat("seed ", seed + static_cast<uint64_t>(i)));
     RunModel(seed + static_cast<uint64_t>(i), 6, 150);

@@ -329,18 +329,18 @@ size_t Compare(Database* database, const std::function<void(size_t)>& settle, bo
 TEST(ShortcutsTest, RandomQueries_GraphInMemory_GiveTheRowsOfPlansWithout) {
   std::mt19937_64 random(testing_util::TestSeed());
   size_t counted = 0;
-  for (int round = 0; round < 12 && !HasFailure(); ++round) {
+  for (int round = 0; round < testing_util::Rounds(12) && !HasFailure(); ++round) {
     MemoryDatabase database;
     counted += Compare(
         &database, [](size_t) {}, round % 2 == 0, &random);
   }
-  EXPECT_GT(counted, 100u);
+  EXPECT_GT(counted, static_cast<size_t>(testing_util::Rounds(100)));
 }
 
 TEST(ShortcutsTest, RandomQueries_Store_GiveTheRowsOfPlansWithout) {
   std::mt19937_64 random(testing_util::TestSeed());
   size_t counted = 0;
-  for (int round = 0; round < 12 && !HasFailure(); ++round) {
+  for (int round = 0; round < testing_util::Rounds(12) && !HasFailure(); ++round) {
     graph::SimFiles files;
     graph::StoreOptions options;
     options.files = &files;
@@ -357,7 +357,7 @@ TEST(ShortcutsTest, RandomQueries_Store_GiveTheRowsOfPlansWithout) {
         },
         round % 2 == 0, &random);
   }
-  EXPECT_GT(counted, 100u);
+  EXPECT_GT(counted, static_cast<size_t>(testing_util::Rounds(100)));
 }
 
 // Six thousand items in groups of four: what a query asks for begins where few nodes have it.

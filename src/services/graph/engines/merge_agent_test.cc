@@ -95,7 +95,7 @@ TEST(AgentMerge, RandomRuns_AreMergedAsByTheHost) {
   TestAgent agent;
   AgentMerger merger({agent.socket()});
   ThreadMerger thread({});
-  for (int round = 0; round < 40; ++round) {
+  for (int round = 0; round < testing_util::Rounds(40); ++round) {
     const TestInputs inputs = RandomInputs(&random, 1 + random() % 6, 1 + random() % 2000,
                                            random() % 3000, random() % 2 == 0);
     const MergeOptions options = RandomOptions(&random);
@@ -274,7 +274,7 @@ TEST(HostileHost, RandomOrders_AreRefusedAndHarmNobody) {
   TestAgent agent;
   HostileHost hostile(agent.socket());
   const TestInputs inputs = RandomInputs(&random, 2, 500, 500);
-  for (int round = 0; round < 300; ++round) {
+  for (int round = 0; round < testing_util::Rounds(300); ++round) {
     const UniqueFd output = MemoryFile("");
     const int code = hostile.Order([&](int socket) {
       const uint64_t messages = random() % 4;
@@ -322,7 +322,7 @@ TEST(HostileHost, DamagedRuns_AreRefusedOrMerged) {
   std::mt19937_64 random(TestSeed());
   TestAgent agent;
   AgentMerger merger({agent.socket()});
-  for (int round = 0; round < 150; ++round) {
+  for (int round = 0; round < testing_util::Rounds(150); ++round) {
     TestInputs inputs = RandomInputs(&random, 2, 300, 600);
     std::string bytes = inputs.bytes[0];
     for (int i = 0; i < 3; ++i) bytes[random() % bytes.size()] ^= static_cast<char>(random());

@@ -16,6 +16,7 @@ namespace {
 
 using cypher::Value;
 using testing_runs::Item;
+using testing_util::Rounds;
 using testing_util::TestSeed;
 
 // What polls it also decides how its copies end: in any order, some in part, some not at all.
@@ -133,7 +134,7 @@ History RandomHistory(std::mt19937_64* random, Side side, int runs) {
 
 TEST(MergeRuns, RandomHistories_ShowEverySnapshotWhatItSaw) {
   std::mt19937_64 random(TestSeed());
-  for (int round = 0; round < 30; ++round) {
+  for (int round = 0; round < Rounds(30); ++round) {
     const Side side = round % 3 == 0 ? Side::kIn : Side::kOut;
     const History history = RandomHistory(&random, side, 1 + static_cast<int>(random() % 5));
     const uint64_t oldest = random() % (history.last + 1);
@@ -266,7 +267,7 @@ TEST(MergeRuns, LargeValues_MakeSegmentsOfFewRowsThatAreCopied) {
 TEST(MergeRuns, AboveOtherLevels_StillHidesWhatLiesBelow) {
   std::mt19937_64 random(TestSeed());
   const auto engine = CreateInlineCopyEngine({}).value();
-  for (int round = 0; round < 30; ++round) {
+  for (int round = 0; round < Rounds(30); ++round) {
     const History history = RandomHistory(&random, Side::kOut, 4);
     const uint64_t oldest = random() % (history.last + 1);
     std::vector<std::shared_ptr<const RunReader>> upper;

@@ -350,7 +350,7 @@ TEST(SalvageTest, ByteOfTheLog_LosesOneCommit) {
 
 TEST(SalvageTest, AnythingDamaged_IsASoundSubset) {
   const uint64_t seed = TestSeed();
-  const int rounds = testing_util::LongTests() ? 2000 : 150;
+  const int rounds = testing_util::LongTests() ? 2000 : testing_util::Rounds(150);
   int lost_something = 0;
   for (int i = 0; i < rounds; ++i) {
     SCOPED_TRACE(Concat("seed ", seed + static_cast<uint64_t>(i)));

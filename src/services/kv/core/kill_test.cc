@@ -207,7 +207,7 @@ TEST_F(KillTest, AtAnyMoment_WhatWasSettledIsThere) {
   Operations again(seed);
   Expected model;  // after `known` operations
   uint64_t known = 0;
-  for (int round = 0; round < 150 && known < kMostOperations; ++round) {
+  for (int round = 0; round < testing_util::Rounds(150) && known < kMostOperations; ++round) {
     const uint64_t settle_every = round % 2 == 0 ? 1 : 8;
     const pid_t child = fork();
     ASSERT_GE(child, 0);

@@ -251,14 +251,16 @@ TEST(PartitionTest, Random_OfFewAndOfMany_GivesEachAChance) {
 TEST(PartitionTest, Churn_OfKeys_LeavesTheIndexAsItIs) {
   auto p = OpenPartition(64);
   constexpr uint64_t kLive = 200'000;
+  const auto rounds = static_cast<uint64_t>(testing_util::Rounds(20));
   for (uint64_t n = 0; n < kLive; ++n) ASSERT_EQ(Put(p.get(), KeyOf(n), "v"), Result::kStored);
   const uint64_t before = p->numbers().index_bytes;
-  for (uint64_t n = kLive; n < 20 * kLive; ++n) {
+  for (uint64_t n = kLive; n < rounds * kLive; ++n) {
     ASSERT_TRUE(p->Erase(KeyOf(n - kLive), HashKey(KeyOf(n - kLive))));
     ASSERT_EQ(Put(p.get(), KeyOf(n), "v"), Result::kStored);
   }
   EXPECT_LE(p->numbers().index_bytes, before + kPageBytes);
-  for (uint64_t n = 19 * kLive; n < 20 * kLive; ++n) ASSERT_EQ(Get(p.get(), KeyOf(n)), "v") << n;
+  for (uint64_t n = (rounds - 1) * kLive; n < rounds * kLive; ++n)
+    ASSERT_EQ(Get(p.get(), KeyOf(n)), "v") << n;
 }
 
 TEST(PartitionTest, SmallMemory_KeysOfAllTimesToLive_FindRoom) {
@@ -298,8 +300,8 @@ TEST(PartitionTest, SetPolicy_ToNoEviction_EvictsNothingMore) {
 // Random sizes and hot keys: whatever the cleaner is at, an item finds room.
 TEST(PartitionTest, Eviction_UnderRandomLoads_NeverRefuses) {
   const uint64_t seed = testing_util::TestSeed();
-  for (uint64_t run = 0; run < 12; ++run) {
-    std::mt19937_64 random(seed + run);
+  for (int run = 0; run < testing_util::Rounds(12); ++run) {
+    std::mt19937_64 random(seed + static_cast<uint64_t>(run));
     auto p = OpenPartition(20 + 2 * (random() % 12), run % 2 == 0 ? Policy::kLru : Policy::kLfu);
     for (int i = 0; i < 40'000; ++i) {
       const size_t size = random() % 100 == 0 ? random() % 900'000 : random() % 2000;
