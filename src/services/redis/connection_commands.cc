@@ -1,5 +1,6 @@
 // Commands on the connection itself.
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
@@ -14,9 +15,13 @@ constexpr std::string_view kOtherRelease =
     "the same release";
 constexpr std::string_view kVersion = "7.0.15";  // of Redis, whose commands these are
 
-void Ping(const Arguments& args, ReplyWriter* reply) {
+void Ping(const Session& session, const Arguments& args, ReplyWriter* reply) {
   if (args.size() > 2) {
     reply->Error("ERR wrong number of arguments for 'ping' command");
+  } else if (session.hears_alone()) {
+    reply->Array(2);
+    reply->Bulk("pong");
+    reply->Bulk(args.size() == 2 ? args[1] : std::string_view());
   } else if (args.size() == 2) {
     reply->Bulk(args[1]);
   } else {
@@ -87,7 +92,7 @@ Executor::Stop Executor::RunConnectionCommand(Session* session, const CommandInf
                                               const Arguments& args, ReplyWriter* reply) {
   switch (command.id) {
     case Command::kPing:
-      Ping(args, reply);
+      Ping(*session, args, reply);
       break;
     case Command::kEcho:
       reply->Bulk(args[1]);
@@ -146,6 +151,10 @@ Executor::Stop Executor::RunConnectionCommand(Session* session, const CommandInf
       break;
     case Command::kAcl:
       Acl(session, args, reply);
+      break;
+    case Command::kSubscribe:
+    case Command::kUnsubscribe:
+      Subscribe(session, command.id == Command::kSubscribe, args, reply);
       break;
     case Command::kUnwatch:
       session->Unwatch();
@@ -270,9 +279,46 @@ void Executor::Hello(Session* session, const Arguments& args, ReplyWriter* reply
   now.Array(0);
 }
 
+// Of all channels there is one. A reply for each that is named, as in Redis.
+void Executor::Subscribe(Session* session, bool begins, const Arguments& args, ReplyWriter* reply) {
+  const auto is_served = [](std::string_view channel) { return channel == kTrackingChannel; };
+  if (begins &&
+      (session->notify == nullptr || !std::all_of(args.begin() + 1, args.end(), is_served))) {
+    return reply->Error(
+        session->notify == nullptr
+            ? "ERR messages that are no replies are not served to clients of an agent"
+            : absl::StrCat("ERR publish/subscribe is not served, but for the channel ",
+                           AbslOf(kTrackingChannel), " of CLIENT TRACKING"));
+  }
+  const auto answer = [&](std::string_view channel, bool named) {
+    if (reply->protocol() >= 3) {
+      reply->Push(3);
+    } else {
+      reply->Array(3);
+    }
+    reply->Bulk(begins ? "subscribe" : "unsubscribe");
+    if (named) {
+      reply->Bulk(channel);
+    } else {
+      reply->Null();
+    }
+    reply->Integer(session->facts.subscribed ? 1 : 0);
+  };
+  if (args.size() == 1) {
+    const bool was = std::exchange(session->facts.subscribed, false);
+    answer(kTrackingChannel, was);
+  }
+  for (size_t i = 1; i < args.size(); ++i) {
+    if (is_served(args[i])) session->facts.subscribed = begins;
+    answer(args[i], true);
+  }
+  facts_->clients.Set(session->facts);
+}
+
 void Executor::Reset(Session* session) {
   session->EndMulti();
   session->StopTracking();
+  session->facts.subscribed = false;
   session->replies_off = false;
   session->skip_replies = 0;
   session->SetUser(facts_->users.Anonymous());

@@ -38,6 +38,11 @@ bool AsksKeyspace(Command command) {
   return command == Command::kInfo || command == Command::kConfig || command == Command::kMemory;
 }
 
+bool IsForSubscribers(Command command) {
+  return command == Command::kSubscribe || command == Command::kUnsubscribe ||
+         command == Command::kPing || command == Command::kQuit || command == Command::kReset;
+}
+
 void ReplyUnknown(const Request& request, ReplyWriter* reply) {
   std::string text = absl::StrCat("ERR unknown command '", AbslOf(request[0].substr(0, 128)),
                                   "', with args beginning with: ");
@@ -344,6 +349,11 @@ bool Executor::Admit(Session* session, const Request& request, const CommandInfo
                               "' command"));
   } else if (node_) {
     CheckSlots(*command, request, reply);
+  }
+  if (session->hears_alone() && reply->out()->size() == begin && !IsForSubscribers(command->id)) {
+    reply->Error(absl::StrCat("ERR Can't execute '", AbslOf(command->name),
+                              "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are "
+                              "allowed in this context"));
   }
   const bool admitted = reply->out()->size() == begin;
   if (!admitted && session->in_multi) session->BreakMulti();

@@ -143,6 +143,7 @@ class Executor {
   bool Authenticate(Session* session, std::string_view name, std::string_view password,
                     ReplyWriter* reply);
   void Reset(Session* session);
+  void Subscribe(Session* session, bool begins, const Arguments& args, ReplyWriter* reply);
   void Config(const Arguments& args, ReplyWriter* reply);
   std::string Configure(std::string_view name, std::string_view value);
   // client_commands.cc

@@ -36,7 +36,7 @@ void Told::Add(std::string_view key) {
     }
     if (std::exchange(notified_, true)) return;
   }
-  notify_();
+  notify_(shared_from_this());
 }
 
 void Told::AddAll() {
@@ -45,7 +45,15 @@ void Told::AddAll() {
     changes_ = {true, {}};
     if (std::exchange(notified_, true)) return;
   }
-  notify_();
+  notify_(shared_from_this());
+}
+
+void Told::NotifyAgain() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!notified_) return;
+  }
+  notify_(shared_from_this());
 }
 
 bool Told::Wants(std::string_view key) const {
@@ -65,8 +73,8 @@ Tracking::~Tracking() {
 void Tracking::Start(std::shared_ptr<Told> who) {
   const std::lock_guard<std::mutex> lock(mutex_);
   auto& place = clients_[who->id()].told;
-  if (place != nullptr && place->options().broadcast) --broadcasts_;
-  broadcasts_ += who->options().broadcast ? 1 : 0;
+  if (place != nullptr) Count(*place, -1);
+  Count(*who, 1);
   place = std::move(who);
   clients_now_.store(clients_.size(), std::memory_order_seq_cst);
   if (!thread_.joinable()) thread_ = std::thread([this] { RunExpiries(); });
@@ -76,11 +84,24 @@ void Tracking::Stop(uint64_t id) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto it = clients_.find(id);
   if (it == clients_.end()) return;
-  if (it->second.told->options().broadcast) --broadcasts_;
+  Count(*it->second.told, -1);
   gone_items_ += it->second.items;
   clients_.erase(it);
   clients_now_.store(clients_.size(), std::memory_order_seq_cst);
   if (clients_.empty()) ForgetAll();
+}
+
+void Tracking::Count(const Told& told, int change) {
+  if (told.options().broadcast) broadcasts_ += static_cast<size_t>(change);
+  if (told.options().redirect != 0) redirections_ += static_cast<size_t>(change);
+}
+
+void Tracking::EndRedirection(uint64_t id) {
+  if (redirections_ == 0) return;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& [tracker, client] : clients_) {
+    if (client.told->options().redirect == id) client.told->NotifyAgain();
+  }
 }
 
 void Tracking::Remember(const std::shared_ptr<Told>& who, std::string_view key) {

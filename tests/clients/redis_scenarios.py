@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+"""redis_scenarios.py PULSE [--server kv|serve|agent]
+
+Plays fixed scenarios of several connections to `pulse kv` (or `pulse serve`, or an agent in front
+of `pulse kv`) and to Debian's redis-server, and compares all that each connection is told, byte for
+byte, but for the numbers of clients.
+"""
+import argparse
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+from redis_differential import Client
+
+# What each connection sends, in this order; None: it is to be told of something. {a} is the number
+# of the client a.
+INVALIDATE = "__redis__:invalidate"
+SCENARIOS = {
+    "redirection to a client of RESP2 that has subscribed": [
+        ("a", "CLIENT GETREDIR"), ("b", "SUBSCRIBE " + INVALIDATE),
+        ("a", "CLIENT TRACKING ON REDIRECT {b}"), ("a", "CLIENT GETREDIR"),
+        ("a", "CLIENT TRACKINGINFO"), ("a", "GET k"), ("c", "SET k 1"), ("b", None),
+        ("c", "SET k 2"), ("b", "PING"), ("b", "PING text"), ("a", "MGET k l"), ("c", "DEL l"),
+        ("c", "SET l 1"), ("b", None), ("a", "GET l"), ("a", "SET l 2"), ("b", None),
+        ("a", "GET k"), ("c", "FLUSHALL"), ("b", None), ("b", "GET k"), ("b", "SET k 1"),
+        ("b", "ECHO x"), ("b", "NOSUCH"), ("b", "MULTI"), ("b", "UNSUBSCRIBE"), ("b", "GET k"),
+        ("a", "GET k"), ("c", "SET k 3"), ("b", "ECHO quiet"), ("a", "ECHO quiet")],
+    "redirection to a client of RESP3": [
+        ("b", "HELLO 3"), ("a", "CLIENT TRACKING ON REDIRECT {b} NOLOOP"), ("a", "GET k"),
+        ("a", "SET k 1"), ("b", "ECHO quiet"), ("a", "GET k"), ("c", "SET k 2"), ("b", None),
+        ("a", "CLIENT TRACKING ON BCAST PREFIX p: REDIRECT {b}"),
+        ("a", "CLIENT TRACKING OFF"), ("a", "CLIENT TRACKING ON BCAST PREFIX p: REDIRECT {b}"),
+        ("c", "SET p:1 1"), ("b", None), ("c", "SET q 1"), ("b", "ECHO quiet"),
+        ("a", "CLIENT TRACKINGINFO"), ("b", "SUBSCRIBE " + INVALIDATE), ("b", "GET k"),
+        ("c", "SET p:2 2"), ("b", None), ("b", "UNSUBSCRIBE " + INVALIDATE), ("c", "SET p:3 2"),
+        ("b", None)],
+    "redirection to itself": [
+        ("a", "CLIENT TRACKING ON REDIRECT {a} BCAST"), ("a", "SUBSCRIBE " + INVALIDATE),
+        ("b", "SET k 1"), ("a", None), ("a", "RESET"), ("a", "GET k"), ("b", "SET k 2"),
+        ("a", "ECHO quiet")],
+    "redirection to a client that has gone": [
+        ("a", "HELLO 3"), ("a", "CLIENT TRACKING ON REDIRECT {b}"), ("a", "GET k"), ("c", "CLIENT KILL ID {b}"), ("c", "SET k 1"), ("a", None), ("a", "CLIENT TRACKINGINFO"),
+        ("a", "CLIENT GETREDIR"), ("a", "GET k"), ("c", "SET k 2"), ("a", None),
+        ("a", "CLIENT TRACKING OFF"), ("a", "CLIENT TRACKINGINFO"), ("c", "SET k 3"),
+        ("a", "ECHO quiet")],
+    "a client of RESP2 whose redirection is broken": [
+        ("a", "CLIENT TRACKING ON REDIRECT {b}"), ("a", "GET k"), ("c", "CLIENT KILL ID {b}"), ("c", "SET k 1"), ("a", "ECHO quiet"),
+        ("a", "CLIENT TRACKINGINFO")],
+    "refused redirections": [
+        ("a", "CLIENT TRACKING ON REDIRECT 999999"), ("a", "CLIENT TRACKING ON REDIRECT 0"),
+        ("a", "CLIENT TRACKING ON REDIRECT x"), ("a", "CLIENT TRACKING ON REDIRECT"),
+        ("a", "CLIENT TRACKING ON REDIRECT -1"), ("a", "CLIENT TRACKING OFF REDIRECT 999999"),
+        ("a", "CLIENT TRACKING ON REDIRECT {b} REDIRECT {c}"), ("a", "CLIENT TRACKINGINFO")],
+    "subscriptions": [
+        ("a", "UNSUBSCRIBE"), ("a", "UNSUBSCRIBE x y"), ("a", "SUBSCRIBE"),
+        ("a", f"SUBSCRIBE {INVALIDATE}"), ("a", f"SUBSCRIBE {INVALIDATE}"), ("a", "UNSUBSCRIBE x"),
+        ("b", "CLIENT KILL TYPE pubsub"), ("b", "CLIENT KILL TYPE pubsub"),
+        ("c", "MULTI"), ("c", f"SUBSCRIBE {INVALIDATE}"), ("c", "GET k"), ("c", "EXEC"),
+        ("c", "GET k"), ("c", "RESET"), ("c", "GET k")],
+    "tracking by messages on the same connection": [
+        ("a", "HELLO 3"), ("a", "CLIENT TRACKING ON"), ("a", "GET k"), ("c", "SET k 1"),
+        ("a", None), ("a", "GET k"), ("a", "SET k 2"), ("a", None), ("c", "SET k 3"),
+        ("a", "ECHO quiet"), ("a", "GET k"), ("c", "FLUSHALL"), ("a", None), ("a", "MULTI"),
+        ("a", "GET k"), ("a", "SET k 1"), ("a", "EXEC"), ("a", None), ("a", "RESET"),
+        ("a", "GET k"), ("c", "SET k 1"), ("a", "ECHO quiet")],
+    "without replies": [
+        ("a", "CLIENT REPLY SKIP", "SET k 1", "GET k"),
+        ("a", "CLIENT REPLY OFF", "SET k 2", "CLIENT REPLY ON"), ("a", "GET k"),
+        ("b", "CLIENT KILL ID {a} SKIPME no"), ("b", "CLIENT KILL ID {b} SKIPME no")],
+}
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Servers:
+    """redis-server and ours, until closed."""
+
+    def __init__(self, pulse, kind, extra=()):
+        redis = shutil.which("redis-server")
+        if redis is None:
+            sys.exit("redis_scenarios: redis-server is not installed: apt-get install redis-server "
+                     "(Debian then starts one of its own on port 6379)")
+        self.work = tempfile.mkdtemp()
+        self.children = []
+        their_port = free_port()
+        self.start([redis, "--port", str(their_port), "--bind", "127.0.0.1", "--save", "",
+                    "--dir", self.work, *extra], stdout=subprocess.DEVNULL)
+        socket_path = os.path.join(self.work, "agent.sock")
+        command = [pulse, "kv", "--port", "0", "--threads", "2"]
+        if kind == "serve":
+            command = [pulse, "serve", "--port", "0", "--db", os.path.join(self.work, "db"),
+                       "--offload", "off"]
+        elif kind == "agent":
+            command += ["--agent-socket", socket_path]
+        server = self.start(command, stderr=subprocess.PIPE, text=True)
+        our_port = int(re.search(r":(\d+) ", server.stderr.readline()).group(1))
+        if kind == "agent":
+            our_port = free_port()
+            self.start([pulse, "agent", "--socket", os.path.join(self.work, "pulse.sock"),
+                        "--serve-kv", socket_path, "--serve", str(our_port)],
+                       stderr=subprocess.DEVNULL)
+            while b"LOADING" in self.ask(our_port, ["GET", "k"]):
+                time.sleep(0.1)
+        self.ports = [our_port, their_port]
+
+    @staticmethod
+    def ask(port, words):
+        client = Client(port)
+        client.send(words)
+        return client.receive()
+
+    def start(self, command, **how):
+        self.children.append(subprocess.Popen(command, **how))
+        return self.children[-1]
+
+    def close(self):
+        for child in reversed(self.children):
+            child.kill()
+            child.wait()
+        shutil.rmtree(self.work, ignore_errors=True)
+
+
+def play(port, steps):
+    """What each step was answered."""
+    Servers.ask(port, ["FLUSHALL"])
+    clients, numbers = {}, {}
+    for name in sorted({step[0] for step in steps} | {"a", "b", "c"}):
+        clients[name] = Client(port)
+        clients[name].send(["CLIENT", "ID"])
+        numbers[name] = int(clients[name].receive()[1:])
+    told = []
+    for name, *lines in steps:
+        client = clients[name]
+        for line in lines:
+            if line is not None:
+                client.send(line.format(**numbers).split())
+        reply = client.receive()
+        for other, number in numbers.items():
+            reply = reply.replace(b":%d\r\n" % number, b":<%s>\r\n" % other.encode())
+        told.append(reply)
+    for client in clients.values():
+        client.file.close()
+        client.socket.close()
+    return told
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("pulse")
+    parser.add_argument("--server", choices=["kv", "serve", "agent"], default="kv")
+    args = parser.parse_args()
+    servers = Servers(args.pulse, args.server)
+    failed = 0
+    try:
+        for scenario, steps in SCENARIOS.items():
+            ours, theirs = (play(port, steps) for port in servers.ports)
+            for step, mine, other in zip(steps, ours, theirs):
+                if mine == other:
+                    continue
+                failed += 1
+                print(f"{scenario}: {step} gives {mine!r}, and redis-server gives {other!r}")
+    finally:
+        servers.close()
+    if failed:
+        sys.exit(f"redis_scenarios: {failed} replies differ")
+    print(f"{len(SCENARIOS)} scenarios: the same replies as redis-server's")
+
+
+if __name__ == "__main__":
+    main()
