@@ -142,18 +142,26 @@ void HostSession::Forward(net::Ticket, std::string_view, uint32_t) {
 void HostSession::Reply(net::Ticket ticket, std::string_view bytes) {
   if (closing_) return;
   ++answered_;
-  if (closed_by_agent_) return;
+  if (!closed_by_agent_) SendPieces(0, bytes);
+}
+
+void HostSession::SendPieces(uint8_t flags, std::string_view bytes) {
   sent_ += bytes.size();
-  uint8_t last = 0;
+  uint8_t last = flags;
   if (sent_ > kCredit && !paused_) {
     paused_ = true;
-    last = kPaused;
+    last |= kPaused;
   }
   while (bytes.size() > kFragment) {
-    Send(LaneStatus::kReply, kMore, bytes.substr(0, kFragment));
+    Send(LaneStatus::kReply, flags | kMore, bytes.substr(0, kFragment));
     bytes.remove_prefix(kFragment);
   }
   Send(LaneStatus::kReply, last, bytes);
+}
+
+bool HostSession::Push(std::string_view bytes) {
+  if (!bytes.empty() && !closing_ && !closed_by_agent_) SendPieces(kPush, bytes);
+  return true;
 }
 
 void HostSession::Reply(net::Ticket ticket, net::Buffer bytes) {
