@@ -68,11 +68,24 @@ SCENARIOS = {
         ("a", "ECHO quiet"), ("a", "GET k"), ("c", "FLUSHALL"), ("a", None), ("a", "MULTI"),
         ("a", "GET k"), ("a", "SET k 1"), ("a", "EXEC"), ("a", None), ("a", "RESET"),
         ("a", "GET k"), ("c", "SET k 1"), ("a", "ECHO quiet")],
+    "latencies": [
+        ("a", "CONFIG RESETSTAT"), ("a", "LATENCY HISTOGRAM get"), ("a", "GET k"),
+        ("a", "LATENCY HISTOGRAM get nosuch set"), ("a", "HELLO 3"), ("a", "GET k"),
+        ("a", "CONFIG SET latency-tracking no"), ("a", "GET k"),
+        ("a", "CONFIG GET latency-tracking"), ("a", "SET k 1"),
+        ("a", "CONFIG GET latency-tracking-info-percentiles"),
+        ("a", "CONFIG SET latency-tracking yes"), ("a", "LATENCY HISTOGRAM set"),
+        ("a", "SETNX k 1"), ("a", "LATENCY HISTOGRAM setnx"), ("a", "LATENCY RESET"),
+        ("a", "LATENCY LATEST"), ("a", "LATENCY HISTORY command"),
+        ("a", "CONFIG SET latency-tracking maybe")],
     "without replies": [
         ("a", "CLIENT REPLY SKIP", "SET k 1", "GET k"),
         ("a", "CLIENT REPLY OFF", "SET k 2", "CLIENT REPLY ON"), ("a", "GET k"),
         ("b", "CLIENT KILL ID {a} SKIPME no"), ("b", "CLIENT KILL ID {b} SKIPME no")],
 }
+# What a call has taken at most, in microseconds, as both count it.
+BOUNDS = [((1 << n) + (1 << (n - 7)) - 1) // 1000 for n in range(10, 31)]
+LATENCY = re.compile(rb"(histogram_usec\r\n(?:\*2|%1)\r\n):(\d+)\r\n")
 
 
 def free_port():
@@ -146,7 +159,8 @@ def play(port, steps):
         reply = client.receive()
         for other, number in numbers.items():
             reply = reply.replace(b":%d\r\n" % number, b":<%s>\r\n" % other.encode())
-        told.append(reply)
+        told.append(LATENCY.sub(
+            lambda m: m[1] + (b"<bound>" if int(m[2]) in BOUNDS else m[2]), reply))
     for client in clients.values():
         client.file.close()
         client.socket.close()

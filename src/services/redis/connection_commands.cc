@@ -58,19 +58,49 @@ void Wait(const Arguments& args, ReplyWriter* reply) {
   reply->Integer(0);
 }
 
+// LATENCY HISTOGRAM: of the commands that are named, or of all; what was not called is left out.
+void ShowLatencies(const CommandStats& stats, const Arguments& args, ReplyWriter* reply) {
+  std::vector<const CommandInfo*> commands;
+  for (size_t i = 2; i < args.size(); ++i) commands.push_back(FindCommand(args[i]));
+  if (args.size() == 2) commands = AllCommands();
+  std::vector<std::pair<const CommandInfo*, CommandStats::Latencies>> shown;
+  for (const CommandInfo* command : commands) {
+    CommandStats::Latencies latencies;
+    if (command == nullptr || (command->flags & kPrivate) != 0) continue;
+    if (stats.ReadLatencies(command->id, &latencies)) {
+      shown.emplace_back(command, std::move(latencies));
+    }
+  }
+  reply->Map(shown.size());
+  for (const auto& [command, latencies] : shown) {
+    reply->Bulk(command->name);
+    reply->Map(2);
+    reply->Bulk("calls");
+    reply->Integer(static_cast<int64_t>(latencies.calls));
+    reply->Bulk("histogram_usec");
+    reply->Map(latencies.until.size());
+    for (const auto& [micros, calls] : latencies.until) {
+      reply->Integer(micros);
+      reply->Integer(static_cast<int64_t>(calls));
+    }
+  }
+}
+
 // No event is sampled, as in Redis without latency-monitor-threshold.
-void Latency(const Arguments& args, ReplyWriter* reply) {
+void Latency(const CommandStats& stats, const Arguments& args, ReplyWriter* reply) {
   const auto is = [&](std::string_view name, size_t least, size_t most) {
     return EqualsIgnoringCase(args[1], name) && args.size() >= least && args.size() <= most;
   };
-  if (is("latest", 2, 2) || is("history", 3, 3)) {
+  if (is("histogram", 2, 2 + kCommands)) {
+    ShowLatencies(stats, args, reply);
+  } else if (is("latest", 2, 2) || is("history", 3, 3)) {
     reply->Array(0);
   } else if (is("reset", 2, SIZE_MAX)) {
     reply->Integer(0);
   } else if (is("doctor", 2, 2)) {
     reply->Verbatim(
         "Spikes of latency are not monitored here. SLOWLOG has commands that took long, "
-        "and INFO commandstats what each command takes.\n");
+        "and LATENCY HISTOGRAM what each command takes.\n");
   } else if (is("graph", 3, 3)) {
     reply->Error(
         absl::StrCat("ERR No samples available for event '", AbslOf(args[2].substr(0, 128)), "'"));
@@ -140,7 +170,7 @@ Executor::Stop Executor::RunConnectionCommand(Session* session, const CommandInf
       Slowlog(args, reply);
       break;
     case Command::kLatency:
-      Latency(args, reply);
+      Latency(facts_->command_stats, args, reply);
       break;
     case Command::kMemory:
       MemoryReport(args, reply);
@@ -328,6 +358,15 @@ void Executor::Reset(Session* session) {
 }
 
 std::string Executor::Configure(std::string_view name, std::string_view value) {
+  if (EqualsIgnoringCase(name, "latency-tracking")) {
+    const bool keep = EqualsIgnoringCase(value, "yes");
+    if (!keep && !EqualsIgnoringCase(value, "no")) {
+      return absl::StrCat("ERR CONFIG SET failed (possibly related to argument '", AbslOf(name),
+                          "') - argument must be 'yes' or 'no'");
+    }
+    facts_->command_stats.KeepLatencies(keep);
+    return "";
+  }
   const bool limit = EqualsIgnoringCase(name, "slowlog-log-slower-than");
   if (!limit && !EqualsIgnoringCase(name, "slowlog-max-len")) return store_->Configure(name, value);
   int64_t number = 0;
@@ -368,6 +407,8 @@ void Executor::Config(const Arguments& args, ReplyWriter* reply) {
                   {
                       {"cluster-enabled", node_ ? "yes" : "no"},
                       {"databases", "1"},
+                      {"latency-tracking", facts_->command_stats.keeps_latencies() ? "yes" : "no"},
+                      {"latency-tracking-info-percentiles", CommandStats::kPercentiles},
                       {"maxclients", std::to_string(facts_->max_clients)},
                       {"port", std::to_string(port())},
                       {"proto-max-bulk-len", std::to_string(facts_->max_bulk)},

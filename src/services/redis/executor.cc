@@ -469,7 +469,7 @@ Executor::Stop Executor::Transact(Session* session, const CommandInfo& command, 
   // Their time is EXEC's.
   const bool done = reply->out()->compare(begin, 3, "*-1") != 0 && (*reply->out())[begin] != '_';
   for (const Keyspace::Queued& queued : commands) {
-    if (done) facts_->command_stats.Add(queued.command->id, 1, 0, false);
+    if (done) facts_->command_stats.AddWithin(queued.command->id);
   }
   if (session->told != nullptr) TellOfReadsBehindWrites(*session);
   session->EndMulti();

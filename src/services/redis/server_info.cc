@@ -339,6 +339,10 @@ std::string Executor::Info(const Arguments& args) {
     begin("Commandstats");
     facts_->command_stats.Append(&out);
   }
+  if (wanted("latencystats", false)) {
+    begin("Latencystats");
+    facts_->command_stats.AppendLatencies(&out);
+  }
   if (wanted("cluster")) {
     begin("Cluster");
     add("cluster_enabled", node_ ? 1 : 0);
