@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""redis_scenarios.py PULSE [--server kv|serve|agent]
+"""redis_scenarios.py PULSE [--server kv|serve|agent] [--users N] [--seed N]
 
 Plays fixed scenarios of several connections to `pulse kv` (or `pulse serve`, or an agent in front
 of `pulse kv`) and to Debian's redis-server, and compares all that each connection is told, byte for
-byte, but for the numbers of clients.
+byte, but for the numbers of clients. Then makes users of random rules, and compares what they may do
+(ACL DRYRUN). Prints its seed.
 """
 import argparse
 import os
+import random
 import re
 import shutil
 import socket
@@ -78,11 +80,80 @@ SCENARIOS = {
         ("a", "SETNX k 1"), ("a", "LATENCY HISTOGRAM setnx"), ("a", "LATENCY RESET"),
         ("a", "LATENCY LATEST"), ("a", "LATENCY HISTORY command"),
         ("a", "CONFIG SET latency-tracking maybe")],
+    "users": [
+        ("a", "ACL SETUSER x on nopass ~a* %R~r* %W~w* +get +set +getdel +client|id +watch +exists "
+              "+append +mget"),
+        ("b", "AUTH x y"), ("b", "GET b"), ("b", "GET a"), ("b", "GET w"), ("b", "SET w 1"),
+        ("b", "SET w 1 GET"), ("b", "SET r 1"), ("b", "GETDEL w"), ("b", "APPEND w x"),
+        ("b", "EXISTS w"), ("b", "EXISTS z"), ("b", "MGET a r z"), ("b", "CLIENT LIST"),
+        ("b", "CLIENT ID"), ("b", "PING"), ("b", "ACL WHOAMI"), ("b", "WATCH w"), ("b", "WATCH z"),
+        ("a", "ACL SETUSER x -get"), ("b", "GET a"), ("a", "ACL SETUSER x +@all"), ("b", "GET a"),
+        ("b", "ACL WHOAMI"), ("b", f"SUBSCRIBE {INVALIDATE}"), ("a", "ACL SETUSER x &__red*"),
+        ("b", f"SUBSCRIBE {INVALIDATE}"), ("a", "ACL DELUSER nobody x"), ("c", "AUTH x y"),
+        ("c", "PING"), ("a", "ACL USERS")],
+    "rules of users": [
+        ("a", "ACL SETUSER x on >p ~a* %R~b +get"), ("a", "ACL GETUSER x"), ("a", "ACL LIST"),
+        ("a", "ACL SETUSER x foo"), ("a", "ACL SETUSER x +nosuch"), ("a", "ACL SETUSER x +@nosuch"),
+        ("a", "ACL SETUSER x <nopw"), ("a", "ACL SETUSER x #12"), ("a", "ACL SETUSER x !12"),
+        ("a", "ACL SETUSER x +client|nosuch"), ("a", "ACL SETUSER x %Z~a"), ("a", "ACL SETUSER x %~a"),
+        ("a", "ACL SETUSER x (+get"), ("a", "ACL SETUSER x +get|"), ("a", "ACL LIST"),
+        ("a", "ACL SETUSER x (+get ~q*) (-@all +set ~s*)"), ("a", "ACL GETUSER x"), ("a", "ACL LIST"),
+        ("a", "ACL SETUSER x clearselectors skip-sanitize-payload &foo &bar"), ("a", "ACL LIST"),
+        ("a", "ACL SETUSER x allchannels &foo"), ("a", "ACL SETUSER x resetchannels &foo"),
+        ("a", "ACL GETUSER x"), ("a", "ACL SETUSER x allkeys ~x"), ("a", "ACL SETUSER x reset"),
+        ("a", "ACL GETUSER x"), ("a", "ACL LIST"), ("a", "ACL SETUSER x on off nopass resetpass"),
+        ("a", "ACL GETUSER x"), ("a", "ACL GETUSER nosuch"), ("a", "ACL SETUSER x +@all -@dangerous"),
+        ("a", "ACL LIST"), ("a", "ACL SETUSER x +@all -get +@read"), ("a", "ACL LIST"),
+        ("a", "ACL SETUSER x >p >q >p"), ("a", "ACL LIST"), ("a", "ACL SETUSER x <q"),
+        ("a", "ACL LIST"), ("a", "HELLO 3"), ("a", "ACL GETUSER x"), ("a", "ACL DELUSER x"),
+        ("a", "ACL DELUSER x"), ("a", "ACL DELUSER default"), ("a", "ACL SAVE"), ("a", "ACL LOAD"),
+        ("a", "ACL SETUSER"), ("a", "ACL GETUSER"), ("a", "ACL WHOAMI x"), ("a", "ACL CAT"),
+        ("a", "ACL CAT nosuch"), ("a", "ACL GENPASS 0"), ("a", "ACL DRYRUN nobody get"),
+        ("a", "ACL DRYRUN default nosuch"), ("a", "ACL DRYRUN default get"), ("a", "ACL WHOAMI")],
+    "the default user": [
+        ("a", "ACL SETUSER default off"), ("a", "PING"), ("a", "ACL SETUSER default >foo on"),
+        ("a", "ACL LIST"), ("b", "AUTH foo"), ("b", "AUTH bar"), ("b", "PING"),
+        ("b", "ACL SETUSER default nopass"), ("b", "ACL LIST"), ("c", "AUTH foo")],
     "without replies": [
         ("a", "CLIENT REPLY SKIP", "SET k 1", "GET k"),
         ("a", "CLIENT REPLY OFF", "SET k 2", "CLIENT REPLY ON"), ("a", "GET k"),
         ("b", "CLIENT KILL ID {a} SKIPME no"), ("b", "CLIENT KILL ID {b} SKIPME no")],
 }
+RULES = ["~a*", "~b", "%R~c*", "%W~c*", "%W~d", "%RW~e", "allkeys", "resetkeys", "&x", "+@all",
+         "-@all", "+@read", "+@write", "-@write", "-@dangerous", "+@string", "-@fast", "+@slow",
+         "+@keyspace", "+@connection", "+@transaction", "+@pubsub", "+@admin", "-@admin", "+get",
+         "-get", "+set", "+mget", "+client", "-client|kill", "+client|id", "+config|get", "-client",
+         "(~f +get)", "(%R~* +@all -set)", "clearselectors", "reset", "+cluster|info", "+object"]
+REQUESTS = ["get a1", "get c1", "set b 1", "set c 1", "set c 1 get", "getdel e", "del a d", "mget a b",
+            "client id", "client kill id 1", "client list", "config get x", "config set x y", "ping",
+            "flushall", "get f", "rename a d", "copy a d", "bitop and d a b", "bitop not a b",
+            "exists a d", "bitfield c get u8 0", "bitfield c set u8 0 1", "subscribe x", "acl whoami",
+            "acl list", "strlen c", "append d x", "multi", "exec", "watch d", "info", "keys *", "scan 0",
+            "dbsize", "object freq d", "memory usage d", "latency latest", "slowlog get", "role",
+            "cluster info", "cluster slots", "command count", "auth x", "hello 3", "quit", "reset",
+            "select 0", "time", "wait 0 0", "debug x", "getex c", "persist d", "lcs a b",
+            "restore d 0 x", "dump c", "type d", "randomkey", "msetnx d 1", "setrange d 0 x"]
+
+
+def users_like_redis(ports, draw, users):
+    """How many requests some user may make of one server alone."""
+    failed = 0
+    us, them = (Client(port) for port in ports)
+    for _ in range(users):
+        words = [draw.choice(RULES) for _ in range(draw.randint(1, 7))]
+        steps = [["ACL", "DELUSER", "u"]] + [["ACL", "SETUSER", "u"] + word.split() for word in words]
+        steps += [["ACL", "DRYRUN", "u"] + request.split() for request in REQUESTS]
+        for step in steps:
+            us.send(step)
+            them.send(step)
+        for step in steps:
+            mine, other = us.receive(), them.receive()
+            if mine != other:
+                failed += 1
+                print(f"{' '.join(words)}: {step} gives {mine!r}, and redis-server gives {other!r}")
+    return failed
+
+
 # What a call has taken at most, in microseconds, as both count it.
 BOUNDS = [((1 << n) + (1 << (n - 7)) - 1) // 1000 for n in range(10, 31)]
 LATENCY = re.compile(rb"(histogram_usec\r\n(?:\*2|%1)\r\n):(\d+)\r\n")
@@ -171,7 +242,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("pulse")
     parser.add_argument("--server", choices=["kv", "serve", "agent"], default="kv")
+    parser.add_argument("--users", type=int, default=300, help="of random rules")
+    parser.add_argument("--seed", type=int, default=None)
     args = parser.parse_args()
+    seed = args.seed if args.seed is not None else random.SystemRandom().randrange(1 << 32)
+    print(f"seed {seed} (repeat with --seed {seed})", flush=True)
     servers = Servers(args.pulse, args.server)
     failed = 0
     try:
@@ -182,11 +257,12 @@ def main():
                     continue
                 failed += 1
                 print(f"{scenario}: {step} gives {mine!r}, and redis-server gives {other!r}")
+        failed += users_like_redis(servers.ports, random.Random(seed), args.users)
     finally:
         servers.close()
     if failed:
         sys.exit(f"redis_scenarios: {failed} replies differ")
-    print(f"{len(SCENARIOS)} scenarios: the same replies as redis-server's")
+    print(f"{len(SCENARIOS)} scenarios, {args.users} users: the same replies as redis-server's")
 
 
 if __name__ == "__main__":

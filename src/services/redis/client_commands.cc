@@ -56,7 +56,7 @@ bool ReadType(std::string_view type, std::optional<bool>* subscribed, bool* nobo
 }
 
 // Empty, or an error.
-std::string ReadVictims(const Arguments& args, const net::Users& users, Victims* victims) {
+std::string ReadVictims(const Arguments& args, const AclUsers& users, Victims* victims) {
   if (args.size() % 2 != 0) return std::string(kSyntaxError);
   for (size_t i = 2; i < args.size(); i += 2) {
     const std::string_view what = args[i];
@@ -102,11 +102,6 @@ void ClientUnblock(const Arguments& args, ReplyWriter* reply) {
     return reply->Error("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
   }
   reply->Integer(0);  // no command blocks
-}
-
-bool ConcernsOthers(std::string_view sub) {
-  return EqualsIgnoringCase(sub, "list") || EqualsIgnoringCase(sub, "kill") ||
-         EqualsIgnoringCase(sub, "pause") || EqualsIgnoringCase(sub, "unpause");
 }
 
 // One that begins with the other, either way.
@@ -369,11 +364,6 @@ Executor::Stop Executor::Client(Session* session, const Arguments& args, ReplyWr
     reply->Ok();
   } else if (EqualsIgnoringCase(sub, "info") && more == 0) {
     reply->Verbatim(Line(session->facts, store_->now_ms()));
-  } else if (ConcernsOthers(sub) && !session->user->may_admin) {
-    NoteDenied(*session, AclLog::Reason::kCommand, absl::StrCat("client|", AbslOf(sub)),
-               session->user->name);
-    reply->Error(absl::StrCat("NOPERM User ", session->user->name,
-                              " has no permissions to run the 'client|", AbslOf(sub), "' command"));
   } else if (EqualsIgnoringCase(sub, "list")) {
     ClientList(args, reply);
   } else if (EqualsIgnoringCase(sub, "kill") && more > 0) {

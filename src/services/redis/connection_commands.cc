@@ -180,8 +180,7 @@ Executor::Stop Executor::RunConnectionCommand(Session* session, const CommandInf
       Wait(args, reply);
       break;
     case Command::kAcl:
-      Acl(session, args, reply);
-      break;
+      return Acl(session, args, reply);
     case Command::kSubscribe:
     case Command::kUnsubscribe:
       Subscribe(session, command.id == Command::kSubscribe, args, reply);
@@ -223,14 +222,15 @@ Executor::Stop Executor::RunConnectionCommand(Session* session, const CommandInf
 
 bool Executor::Authenticate(Session* session, std::string_view name, std::string_view password,
                             ReplyWriter* reply) {
-  const net::User* user = facts_->users.Check(name, password);
+  const uint64_t version = facts_->users.version();
+  AclUsers::User user = facts_->users.Check(name, password);
   if (user == nullptr) {
     facts_->rejected.fetch_add(1, std::memory_order_relaxed);
     NoteDenied(*session, AclLog::Reason::kAuth, "AUTH", name);
     reply->Error("WRONGPASS invalid username-password pair or user is disabled.");
     return false;
   }
-  session->SetUser(user);
+  session->SetUser(std::move(user), version);
   return true;
 }
 
@@ -243,8 +243,8 @@ void Executor::NoteDenied(const Session& session, AclLog::Reason reason, std::st
 void Executor::Auth(Session* session, const Arguments& args, ReplyWriter* reply) {
   if (args.size() > 3) return reply->Error("ERR syntax error");
   const bool named = args.size() == 3;
-  const net::User* user = facts_->users.Find("default");
-  if (!named && user != nullptr && user->no_password) {
+  const AclUsers::User user = facts_->users.Find("default");
+  if (!named && user != nullptr && user->no_password()) {
     return reply->Error(
         "ERR AUTH <password> called without any password configured for the default user. Are "
         "you sure your configuration is correct?");
@@ -351,7 +351,8 @@ void Executor::Reset(Session* session) {
   session->facts.subscribed = false;
   session->replies_off = false;
   session->skip_replies = 0;
-  session->SetUser(facts_->users.Anonymous());
+  const uint64_t version = facts_->users.version();
+  session->SetUser(facts_->users.Anonymous(), version);
   session->protocol = session->facts.protocol = 2;
   session->facts.name.clear();
   facts_->clients.Set(session->facts);

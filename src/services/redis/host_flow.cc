@@ -82,7 +82,8 @@ class HostFlow : public SplitFlow {
         session_(std::make_shared<Session>(app_->store_->watch_table(), &app_->facts_->transactions,
                                            app_->private_)),
         splitter_(app_->limits_) {
-    session_->SetUser(app_->facts_->users.Anonymous());
+    const uint64_t version = app_->facts_->users.version();
+    session_->SetUser(app_->facts_->users.Anonymous(), version);
     session_->facts.peer = connection->peer();
     session_->facts.since_ms = app_->store_->now_ms();
     session_->end = [remote = connection->remote(), this] {
@@ -414,9 +415,7 @@ Executor* HostApplication::ExecutorOf(net::Connection* connection) const {
 }
 
 bool HostApplication::ServesOther() const {
-  const net::User* anonymous = facts_->users.Anonymous();
-  return other_ != nullptr && other_->is_it != nullptr && anonymous != nullptr &&
-         anonymous->may_read && anonymous->may_write;
+  return other_ != nullptr && other_->is_it != nullptr && facts_->users.anonymous_has_all_data();
 }
 
 std::unique_ptr<SplitFlow> HostApplication::NewSplitFlow(net::Connection* connection) {
@@ -431,7 +430,8 @@ std::unique_ptr<net::Flow> HostApplication::NewFlow(net::Connection* connection)
   if (!ServesOther()) return std::make_unique<HostFlow>(this, connection);
   return std::make_unique<DetectingFlow>(
       other_->is_it, std::make_unique<HostFlow>(this, connection),
-      [this, connection] { return other_->make(connection, pool_); });
+      [this, connection] { return other_->make(connection, pool_); },
+      [this] { return ServesOther(); });
 }
 
 }  // namespace pulse::redis

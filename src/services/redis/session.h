@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "net/users.h"
+#include "services/redis/acl_users.h"
 #include "services/redis/commands/codec.h"
 #include "services/redis/commands/commands.h"
 #include "services/redis/commands/watch.h"
@@ -141,7 +141,8 @@ struct Session {
 
   const bool private_listener;
   ClientFacts facts;
-  const net::User* user = nullptr;  // null: AUTH comes first
+  AclUsers::User user;  // null: AUTH comes first
+  uint64_t users_version = 0;
   std::atomic<bool> authenticated{false};
   int protocol = 2;
   std::shared_ptr<Fences::Token> fence;
@@ -183,10 +184,12 @@ struct Session {
   uint64_t queued_bytes = 0;
   WatchTable::Set watches;
 
-  void SetUser(const net::User* who) {
-    user = who;
-    facts.user = who == nullptr ? "" : who->name;
-    authenticated.store(who != nullptr, std::memory_order_relaxed);
+  // `version`: of the users, before it was asked for.
+  void SetUser(AclUsers::User who, uint64_t version) {
+    user = std::move(who);
+    users_version = version;
+    facts.user = user == nullptr ? "" : user->name();
+    authenticated.store(user != nullptr, std::memory_order_relaxed);
   }
   // Whether it may keep so much more for a transaction. A little is always there for everybody.
   bool TryReserve(uint64_t more) {

@@ -372,6 +372,35 @@ TEST_F(AgentTest, HostLost_ClientsStay_AndTheirStateIsRepeated) {
   EXPECT_EQ(front_->counters().lost, 1u);
 }
 
+TEST_F(AgentCommandTest, Users_ChangeForClientsThatThereAre) {
+  Client boss(port());
+  Client client(agent_port());
+  Client memcached(agent_port());
+  Client own(port());
+  for (Client* c : {&memcached, &own}) {
+    c->Send("set k 0 0 1\r\nv\r\n");
+    EXPECT_EQ(c->ReadUntil("STORED\r\n"), "STORED\r\n");
+  }
+  EXPECT_EQ(boss.Ask("ACL SETUSER u on nopass ~a +get"), "+OK\r\n");
+  EXPECT_EQ(client.Ask("AUTH u x"), "+OK\r\n");
+  EXPECT_EQ(client.Ask("GET a"), "$-1\r\n");
+  EXPECT_EQ(client.Ask("GET b").substr(0, 7), "-NOPERM");
+  EXPECT_EQ(client.Ask("SET a 1").substr(0, 7), "-NOPERM");
+  EXPECT_EQ(boss.Ask("ACL SETUSER u ~b"), "+OK\r\n");
+  EXPECT_EQ(client.Ask("GET b"), "$-1\r\n");
+  EXPECT_EQ(boss.Ask("ACL DELUSER u"), ":1\r\n");
+  EXPECT_EQ(client.ReadAll(), "");
+  // Clients of memcached have no names: they are served while everybody may do all.
+  EXPECT_EQ(boss.Ask("ACL SETUSER default resetkeys ~a"), "+OK\r\n");
+  for (Client* c : {&memcached, &own}) {
+    c->Send("get k\r\n");
+    EXPECT_EQ(c->ReadAll(), "SERVER_ERROR clients without a password are not served any more\r\n");
+  }
+  Client late(agent_port());
+  late.Send("get k\r\n");
+  EXPECT_EQ(late.ReadAll().substr(0, 1), "-");
+}
+
 std::string Invalid(std::string_view key) {
   return absl::StrCat(">2\r\n$10\r\ninvalidate\r\n*1\r\n", Bulk(key));
 }

@@ -65,6 +65,10 @@ void HostSession::Begin(bool other_protocol, std::string_view refusal) {
 bool HostSession::Take(LaneOp op, std::string_view bytes, bool more) {
   if (closing_ || closed_by_agent_) return !closed_by_agent_;  // on its way when the host ended it
   if ((op == LaneOp::kMemcached) != (split_ == nullptr)) return false;
+  if (split_ == nullptr && !lane_->shared_->application->ServesOther()) {
+    Close("SERVER_ERROR clients without a password are not served any more\r\n");
+    return true;
+  }
   if (more || !incoming_.empty()) {
     if (bytes.size() > lane_->shared_->max_message -
                            std::min<uint64_t>(lane_->shared_->max_message, incoming_.size())) {
