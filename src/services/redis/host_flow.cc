@@ -239,6 +239,7 @@ class HostFlow : public SplitFlow {
     std::string message;
     ReplyWriter writer(&message, session_->protocol);
     const bool version_3 = session_->protocol >= 3;
+    const bool by_channel = !version_3 && session_->facts.subscribed;
     const bool own = told->options().redirect == 0 || told->broken();
     if ((own && told != session_->told.get()) || (!changes.all && changes.keys.empty())) return "";
     if (told->broken()) {
@@ -250,21 +251,26 @@ class HostFlow : public SplitFlow {
       writer.Integer(static_cast<int64_t>(told->options().redirect));
       return message;
     }
-    if (version_3) {
-      writer.Push(2);
-      writer.Bulk("invalidate");
-    } else if (!own && session_->facts.subscribed) {
-      writer.Array(3);
-      writer.Bulk("message");
-      writer.Bulk(kTrackingChannel);
-    } else {
-      return "";
-    }
+    if (!version_3 && (own || !by_channel)) return "";
+    const auto begin = [&] {
+      if (by_channel) {
+        writer.Array(3);
+        writer.Bulk("message");
+        writer.Bulk(kTrackingChannel);
+      } else {
+        writer.Push(2);
+        writer.Bulk("invalidate");
+      }
+    };
     if (changes.all) {
+      begin();
       writer.Null();
-    } else {
-      writer.Array(changes.keys.size());
-      for (const std::string& key : changes.keys) writer.Bulk(key);
+      return message;
+    }
+    for (const std::vector<std::string>& keys : told->GroupsOf(changes)) {
+      begin();
+      writer.Array(keys.size());
+      for (const std::string& key : keys) writer.Bulk(key);
     }
     return message;
   }

@@ -48,6 +48,25 @@ void Told::AddAll() {
   notify_(shared_from_this());
 }
 
+std::vector<std::vector<std::string>> Told::GroupsOf(const Changes& changes) const {
+  std::vector<std::vector<std::string>> groups;
+  if (!options_.broadcast) {
+    for (const std::string& key : changes.keys) groups.push_back({key});
+    return groups;
+  }
+  const std::set<std::string> keys(changes.keys.begin(), changes.keys.end());
+  // None is the beginning of another one.
+  const std::set<std::string> prefixes(options_.prefixes.begin(), options_.prefixes.end());
+  for (const std::string& prefix : prefixes) {
+    std::vector<std::string> group;
+    for (auto it = keys.lower_bound(prefix); it != keys.end() && it->starts_with(prefix); ++it) {
+      group.push_back(*it);
+    }
+    if (!group.empty()) groups.push_back(std::move(group));
+  }
+  return groups;
+}
+
 void Told::NotifyAgain() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);

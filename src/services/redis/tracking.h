@@ -66,6 +66,9 @@ class Told : public std::enable_shared_from_this<Told> {
     std::vector<std::string> keys;
   };
   Changes Take();  // any thread
+  // What is told together, as in Redis: each key by itself; in broadcast mode those of a prefix,
+  // each once.
+  std::vector<std::vector<std::string>> GroupsOf(const Changes& changes) const;
   uint64_t id() const { return id_; }
   const TrackingOptions& options() const { return options_; }
   // Asks again for what was not taken, as who was to take it has ended.
