@@ -42,7 +42,9 @@ SCENARIOS = {
         ("c", "SET p:2 2"), ("b", None), ("b", "UNSUBSCRIBE " + INVALIDATE), ("c", "SET p:3 2"),
         ("b", None)],
     "several keys at once": [
-        ("b", "HELLO 3"),
+        ("a", "HELLO 3"), ("a", "CLIENT TRACKING ON BCAST PREFIX b: PREFIX a:"), ("c", "MULTI"),
+        ("c", "INCR a:2"), ("c", "INCR b:1"), ("c", "INCR a:1"), ("c", "INCR c:1"), ("c", "INCR a:2"),
+        ("c", "EXEC"), ("a", None), ("a", None), ("a", "ECHO quiet"), ("b", "HELLO 3"),
         ("b", "CLIENT TRACKING ON"), ("b", "MGET x y z"), ("c", "MSET y 1 z 1 x 1"), ("b", None),
         ("b", None), ("b", None), ("b", "ECHO quiet")],
     "redirection to itself": [

@@ -36,7 +36,7 @@ void Told::Add(std::string_view key) {
     }
     if (std::exchange(notified_, true)) return;
   }
-  notify_(shared_from_this());
+  NotifySoon();
 }
 
 void Told::AddAll() {
@@ -45,7 +45,7 @@ void Told::AddAll() {
     changes_ = {true, {}};
     if (std::exchange(notified_, true)) return;
   }
-  notify_(shared_from_this());
+  NotifySoon();
 }
 
 std::vector<std::vector<std::string>> Told::GroupsOf(const Changes& changes) const {
@@ -67,6 +67,12 @@ std::vector<std::vector<std::string>> Told::GroupsOf(const Changes& changes) con
   return groups;
 }
 
+void Told::NotifySoon() {
+  Tracking::Writing* writing = Tracking::Writing::current();
+  if (writing == nullptr) return notify_(shared_from_this());
+  writing->told_.push_back(shared_from_this());
+}
+
 void Told::NotifyAgain() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -78,6 +84,11 @@ void Told::NotifyAgain() {
 bool Told::Wants(std::string_view key) const {
   return std::any_of(options_.prefixes.begin(), options_.prefixes.end(),
                      [&](const std::string& prefix) { return key.starts_with(prefix); });
+}
+
+Tracking::Writing::~Writing() {
+  current() = before_;
+  for (const std::shared_ptr<Told>& told : told_) told->notify_(told);
 }
 
 Tracking::~Tracking() {
@@ -164,7 +175,7 @@ void Tracking::Forget(Keys::iterator it, bool own_too) {
     size_t& items = client == clients_.end() ? gone_items_ : client->second.items;
     items -= std::min<size_t>(items, 1);
     if (client == clients_.end() || client->second.told->options().broadcast) continue;
-    const bool own = !own_too && id == Writing::current();
+    const bool own = !own_too && id == Writing::client();
     if (own && client->second.told->options().no_loop) continue;
     client->second.told->Add(it->first);
   }
@@ -210,7 +221,7 @@ void Tracking::OnChange(std::string_view key) {
   if (broadcasts_ == 0) return;
   for (const auto& [id, client] : clients_) {
     const TrackingOptions& options = client.told->options();
-    if (!options.broadcast || (options.no_loop && id == Writing::current())) continue;
+    if (!options.broadcast || (options.no_loop && id == Writing::client())) continue;
     if (client.told->Wants(key)) client.told->Add(key);
   }
 }

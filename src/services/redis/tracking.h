@@ -81,6 +81,7 @@ class Told : public std::enable_shared_from_this<Told> {
   friend class Tracking;
   void Add(std::string_view key);
   void AddAll();
+  void NotifySoon();
   bool Wants(std::string_view key) const;
 
   const uint64_t id_;
@@ -128,21 +129,26 @@ class Tracking final : public KeyListener {
   };
   Numbers numbers() const;
 
-  // Who the calling thread carries out commands for, as long as it lives.
+  // Who the calling thread carries out commands for, as long as it lives. At its end the clients
+  // are notified that have something then, so that they are told of it together.
   class Writing {
    public:
-    explicit Writing(uint64_t client) : before_(std::exchange(current(), client)) {}
-    ~Writing() { current() = before_; }
+    explicit Writing(uint64_t client) : client_(client), before_(std::exchange(current(), this)) {}
+    ~Writing();
     Writing(const Writing&) = delete;
     Writing& operator=(const Writing&) = delete;
 
    private:
+    friend class Told;
     friend class Tracking;
-    static uint64_t& current() {
-      thread_local uint64_t client = 0;
-      return client;
+    static Writing*& current() {
+      thread_local Writing* writing = nullptr;
+      return writing;
     }
-    const uint64_t before_;
+    static uint64_t client() { return current() == nullptr ? 0 : current()->client_; }
+    const uint64_t client_;
+    Writing* const before_;
+    std::vector<std::shared_ptr<Told>> told_;
   };
 
  private:
