@@ -102,6 +102,9 @@ stream-tests: build ## Kafka Streams and Flink with their state on PulseDB (down
 differential: build ## random commands to `pulse kv`, `pulse serve` and Debian's redis-server, replies compared
 	tests/clients/redis_differential.py $(PULSE) --server kv
 	tests/clients/redis_differential.py $(PULSE) --server serve
+	tests/clients/redis_scenarios.py $(PULSE) --server kv
+	tests/clients/redis_scenarios.py $(PULSE) --server agent
+	tests/clients/redis_scenarios.py $(PULSE) --server serve
 
 python: setup ## the wheel of the Python package, into build/python/dist (tools come from PyPI)
 	@$(call configure,release)

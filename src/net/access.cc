@@ -40,7 +40,7 @@ absl::StatusOr<Access> OpenAccess(const AccessOptions& options) {
           "--requirepass and --users exclude each other: give the password of default in the "
           "users file");
     }
-    PULSE_ASSIGN_OR_RETURN(access.users, Users::Load(options.users_file));
+    PULSE_ASSIGN_OR_RETURN(access.users, Users::Load(options.users_file, options.any_user_words));
   }
   if (options.tls_cert.empty() != options.tls_key.empty() ||
       (options.tls_cert.empty() && !options.tls_ca.empty())) {

@@ -13,9 +13,10 @@
 namespace pulse::net {
 
 struct AccessOptions {
-  std::string password;    // of the user `default`; empty: none is needed
-  std::string users_file;  // ACL style; empty: `default` alone
-  bool insecure = false;   // listen beyond loopback without password or TLS
+  std::string password;         // of the user `default`; empty: none is needed
+  std::string users_file;       // ACL style; empty: `default` alone
+  bool any_user_words = false;  // of the file: see Users
+  bool insecure = false;        // listen beyond loopback without password or TLS
   std::string tls_cert;
   std::string tls_key;
   std::string tls_ca;  // clients must show a certificate that it signed

@@ -72,10 +72,11 @@ Users Users::WithPassword(std::string_view password) {
   user.enabled = user.may_read = user.may_write = user.may_admin = true;
   user.no_password = password.empty();
   if (!password.empty()) user.hashes.push_back(Sha256(password));
+  user.words = {"on", password.empty() ? "nopass" : "#" + user.hashes[0], "~*", "&*", "+@all"};
   return users;
 }
 
-absl::StatusOr<Users> Users::Parse(std::string_view text, std::string_view path) {
+absl::StatusOr<Users> Users::Parse(std::string_view text, std::string_view path, bool any_words) {
   Users users;
   size_t number = 0;
   for (absl::string_view line : absl::StrSplit(absl::string_view(text.data(), text.size()), '\n')) {
@@ -93,7 +94,8 @@ absl::StatusOr<Users> Users::Parse(std::string_view text, std::string_view path)
     User user;
     user.name = std::string(words[1]);
     for (size_t i = 2; i < words.size(); ++i) {
-      if (!ApplyRule(StdOf(words[i]), &user)) {
+      user.words.emplace_back(words[i]);
+      if (!ApplyRule(StdOf(words[i]), &user) && !any_words) {
         // Not the word itself, which may be a password.
         return failed(absl::StrCat("word ", i + 1,
                                    " is none of on, off, nopass, #SHA256, >PASSWORD, ~*, and +@ "
@@ -111,7 +113,7 @@ absl::StatusOr<Users> Users::Parse(std::string_view text, std::string_view path)
   return users;
 }
 
-absl::StatusOr<Users> Users::Load(const std::string& path) {
+absl::StatusOr<Users> Users::Load(const std::string& path, bool any_words) {
   const UniqueFd fd = OpenFile(path, O_RDONLY);
   if (!fd.valid()) return ErrnoError(errno, "reading the users file", path);
   const off_t size = lseek(fd.get(), 0, SEEK_END);
@@ -121,7 +123,7 @@ absl::StatusOr<Users> Users::Load(const std::string& path) {
   const auto text =
       ReadFirst(fd.get(), static_cast<uint64_t>(size), "reading the users file", path);
   if (!text.ok()) return text.status();
-  return Parse(*text, path);
+  return Parse(*text, path, any_words);
 }
 
 const User* Users::Find(std::string_view name) const {

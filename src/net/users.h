@@ -5,6 +5,7 @@
 //   user NAME on|off nopass|#SHA256|>PASSWORD... [~*] [+@all|+@read|+@write|-@write...]
 //
 // Without a category a user may do nothing but AUTH. Errors name the file, the line and the word.
+// A server that understands more of Redis's words asks for any, and looks at them itself.
 #pragma once
 
 #include <map>
@@ -24,14 +25,16 @@ struct User {
   bool may_read = false;
   bool may_write = false;
   bool may_admin = false;
+  std::vector<std::string> words;  // of the line, as they were given
 };
 
 class Users {
  public:
   // `default` alone, with this password; empty: without.
   static Users WithPassword(std::string_view password);
-  static absl::StatusOr<Users> Load(const std::string& path);
-  static absl::StatusOr<Users> Parse(std::string_view text, std::string_view path);
+  static absl::StatusOr<Users> Load(const std::string& path, bool any_words = false);
+  static absl::StatusOr<Users> Parse(std::string_view text, std::string_view path,
+                                     bool any_words = false);
 
   // Null when the name or the password is wrong. Takes as long for the one as for the other.
   const User* Check(std::string_view name, std::string_view password) const;

@@ -14,12 +14,15 @@ UNSERVED = {
     if line.strip() and not line.startswith("#")
 }
 UNKNOWN = re.compile(r"unknown (?:sub)?command '([^']*)'", re.IGNORECASE)
+OTHER_CHANNEL = "publish/subscribe is not served"
 
 
 def unserved(error):
     """The command for want of which the server has refused, or None."""
     while error is not None:
         if type(error).__name__ == "ResponseError":
+            if OTHER_CHANNEL in str(error):
+                return "SUBSCRIBE"
             found = UNKNOWN.search(str(error))
             if found:
                 name = found.group(1).upper()

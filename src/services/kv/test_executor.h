@@ -14,9 +14,8 @@ struct TestExecutor {
   explicit TestExecutor(uint64_t memory_bytes = uint64_t{32} << 20)
       : store(Open(memory_bytes)),
         executor(store.get(), &facts),
-        users(net::Users::WithPassword("")),
         session(store->watch_table(), &facts.transactions, false) {
-    session.SetUser(users.Anonymous());
+    session.SetUser(facts.users.Anonymous(), facts.users.version());
   }
   static std::unique_ptr<KvStore> Open(uint64_t memory_bytes) {
     KvStoreOptions options;
@@ -29,7 +28,6 @@ struct TestExecutor {
   const std::unique_ptr<KvStore> store;
   redis::ServerFacts facts;
   redis::Executor executor;
-  const net::Users users;
   redis::Session session;
   redis::RequestBatch batch;
 };

@@ -212,7 +212,9 @@ TEST_F(KvTrackingTest, Options_ThatDoNotGoTogether_AreRefusedAsRedisDoes) {
             "client must not overlap.\r\n");
   EXPECT_EQ(error("TRACKING ON BCAST OPTIN"),
             "-ERR OPTIN and OPTOUT are not compatible with BCAST\r\n");
-  EXPECT_THAT(error("TRACKING ON REDIRECT 1"), StartsWith("-ERR REDIRECT is not served"));
+  EXPECT_EQ(error("TRACKING ON REDIRECT 999"),
+            "-ERR The client ID you want redirect to does not exist\r\n");
+  EXPECT_THAT(client.Ask("SUBSCRIBE other"), StartsWith("-ERR publish/subscribe is not served"));
   EXPECT_THAT(error("CACHING yes"), StartsWith("-ERR CLIENT CACHING can be called only when"));
   EXPECT_EQ(error("GETREDIR"), ":-1\r\n");
   EXPECT_EQ(error("TRACKING ON OPTIN"), "+OK\r\n");
@@ -431,7 +433,8 @@ TEST_F(KvTrackingTest, AclLog_HasWhatWasDenied) {
 // Reads `keys` as a client of its own.
 std::shared_ptr<redis::Told> Remember(redis::Tracking* tracking, uint64_t id,
                                       const std::vector<std::string>& keys) {
-  auto told = std::make_shared<redis::Told>(id, redis::TrackingOptions(), [] {});
+  auto told = std::make_shared<redis::Told>(id, redis::TrackingOptions(),
+                                            [](const std::shared_ptr<redis::Told>&) {});
   tracking->Start(told);
   for (const std::string& key : keys) tracking->Remember(told, key);
   return told;
@@ -478,6 +481,29 @@ TEST(TrackingTest, SameClientStartsAgain_IsToldOfWhatItHasReadBefore) {
   EXPECT_EQ(tracking.numbers().items, 0u);
 }
 
+TEST(TrackingTest, ClientOfARedirectionEnds_WhatItHasNotTakenIsAskedForAgain) {
+  redis::Tracking tracking;
+  redis::TrackingOptions options;
+  options.redirect = 7;
+  int notified = 0;
+  auto told = std::make_shared<redis::Told>(
+      1, options, [&](const std::shared_ptr<redis::Told>&) { ++notified; });
+  tracking.Start(told);
+  tracking.EndRedirection(7);
+  EXPECT_EQ(notified, 0);
+  tracking.Remember(told, "k");
+  tracking.OnChange("k");
+  EXPECT_EQ(notified, 1);
+  tracking.EndRedirection(8);
+  EXPECT_EQ(notified, 1);
+  tracking.EndRedirection(7);
+  EXPECT_EQ(notified, 2);
+  EXPECT_EQ(told->Take().keys.size(), 1u);
+  tracking.EndRedirection(7);
+  EXPECT_EQ(notified, 2);
+  tracking.Stop(1);
+}
+
 TEST(TrackingTest, LaterExpiryNotedAfterAnEarlierOne_DoesNotDelayIt) {
   redis::Tracking tracking;
   const auto told = Remember(&tracking, 1, {"k"});
@@ -492,7 +518,7 @@ TEST(TrackingTest, LaterExpiryNotedAfterAnEarlierOne_DoesNotDelayIt) {
 TEST(TrackingTest, KeysThatAreRead_TakeNothingFromTransactions) {
   TestExecutor test;
   test.session.facts.id = 7;
-  test.session.notify = [] {};
+  test.session.notify = [](const std::shared_ptr<redis::Told>&) {};
   test.batch.Add(1, "client tracking on\r\n");
   test.batch.Add(2, "mget a b c\r\n");
   EXPECT_EQ(test.Run(), redis::Executor::Stop::kEnd);
@@ -503,7 +529,7 @@ TEST(TrackingTest, KeysThatAreRead_TakeNothingFromTransactions) {
 // Each is compared with each.
 TEST(TrackingTest, ManyPrefixes_AreRefusedBeforeTheyAreCompared) {
   TestExecutor test;
-  test.session.notify = [] {};
+  test.session.notify = [](const std::shared_ptr<redis::Told>&) {};
   std::string command = "client tracking on bcast";
   for (int i = 0; i < 257; ++i) command += " prefix same";
   test.batch.Add(1, command + "\r\n");

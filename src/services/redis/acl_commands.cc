@@ -1,15 +1,14 @@
-// ACL: who may do what. Users are those that the server was started with, and stay so.
+// ACL: who may do what. What changes takes effect at the next command of each connection.
 #include <algorithm>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "base/clock.h"
+#include "services/redis/acl_units.h"
 #include "services/redis/commands/cluster.h"
 #include "services/redis/commands/handlers.h"
 #include "services/redis/executor.h"
-#include "services/redis/permissions.h"
 
 namespace pulse::redis {
 namespace {
@@ -17,51 +16,30 @@ namespace {
 constexpr int64_t kMostBits = 4096;
 constexpr int64_t kDefaultBits = 256;
 constexpr int64_t kShownDenials = 10;
+constexpr std::string_view kNoFile =
+    "ERR This Redis instance is not configured to use an ACL file. You may want to specify users "
+    "via the ACL SETUSER command and then issue a CONFIG REWRITE (assuming you have a Redis "
+    "configuration file set) in order to store users in the Redis configuration.";
 
-void ReplyList(const std::vector<std::string>& texts, ReplyWriter* reply) {
+template <typename Texts>
+void ReplyList(const Texts& texts, ReplyWriter* reply) {
   reply->Array(texts.size());
-  for (const std::string& text : texts) reply->Bulk(text);
-}
-
-std::string RulesOf(const net::User& user) {
-  if (user.may_read && user.may_write && user.may_admin) return "+@all";
-  std::string rules = "-@all";
-  if (user.may_read) rules += " +@read";
-  if (user.may_write) rules += " +@write";
-  if (user.may_admin) rules += " +@admin";
-  return rules;
-}
-
-std::vector<std::string> FlagsOf(const net::User& user) {
-  std::vector<std::string> flags = {user.enabled ? "on" : "off"};
-  if (user.no_password) flags.push_back("nopass");
-  return flags;
-}
-
-// As a line of a users file.
-std::string LineOf(const net::User& user) {
-  std::string line = absl::StrCat("user ", user.name, " ", absl::StrJoin(FlagsOf(user), " "));
-  for (const std::string& hash : user.hashes) absl::StrAppend(&line, " #", hash);
-  return absl::StrCat(line, " ~* &* ", RulesOf(user));
+  for (const auto& text : texts) reply->Bulk(text);
 }
 
 void Categories(const Arguments& args, ReplyWriter* reply) {
-  if (args.size() == 2) {
-    reply->Array(CommandCategories().size());
-    for (const auto category : CommandCategories()) reply->Bulk(category);
-    return;
-  }
-  std::vector<std::string> names;
-  bool known = false;
-  for (const auto category : CommandCategories()) known |= EqualsIgnoringCase(args[2], category);
+  if (args.size() == 2) return ReplyList(AclCategories(), reply);
+  const bool known =
+      std::any_of(AclCategories().begin(), AclCategories().end(),
+                  [&](std::string_view name) { return EqualsIgnoringCase(args[2], name); });
   if (!known) {
     return reply->Error(
         absl::StrCat("ERR Unknown category '", AbslOf(args[2].substr(0, 128)), "'"));
   }
-  for (const CommandInfo* command : AllCommands()) {
-    if ((command->flags & kPrivate) == 0 && IsInCategory(*command, args[2])) {
-      names.emplace_back(command->name);
-    }
+  const AclUnitSet set = AclUnitsOfCategory(args[2]);
+  std::vector<std::string> names;
+  for (size_t i = 0; i < AclUnits().size(); ++i) {
+    if (set.test(i)) names.push_back(AclUnits()[i].name());
   }
   ReplyList(names, reply);
 }
@@ -77,27 +55,37 @@ void MakePassword(const Arguments& args, ReplyWriter* reply) {
   reply->Bulk(RandomHex((digits + 1) / 2).substr(0, digits));
 }
 
-void ShowUser(const net::Users& users, std::string_view name, ReplyWriter* reply) {
-  const net::User* user = users.Find(name);
+void ShowSelector(const AclSelector& selector, ReplyWriter* reply) {
+  reply->Bulk("commands");
+  reply->Bulk(selector.commands());
+  reply->Bulk("keys");
+  reply->Bulk(selector.keys());
+  reply->Bulk("channels");
+  reply->Bulk(selector.channels());
+}
+
+void ShowUser(const AclUsers& users, std::string_view name, ReplyWriter* reply) {
+  const AclUsers::User user = users.Find(name);
   if (user == nullptr) return reply->Null();
   reply->Map(6);
   reply->Bulk("flags");
-  ReplyList(FlagsOf(*user), reply);
+  const auto flags = user->flags();
+  reply->Set(flags.size());
+  for (const std::string_view flag : flags) reply->Bulk(flag);
   reply->Bulk("passwords");
-  ReplyList(user->hashes, reply);
-  reply->Bulk("commands");
-  reply->Bulk(RulesOf(*user));
-  reply->Bulk("keys");
-  reply->Bulk("~*");
-  reply->Bulk("channels");
-  reply->Bulk("&*");
+  ReplyList(user->hashes(), reply);
+  ShowSelector(user->selectors()[0], reply);
   reply->Bulk("selectors");
-  reply->Array(0);
+  reply->Array(user->selectors().size() - 1);
+  for (size_t i = 1; i < user->selectors().size(); ++i) {
+    reply->Map(3);
+    ShowSelector(user->selectors()[i], reply);
+  }
 }
 
 // Whether a user might give a command, which is not carried out.
-void DryRun(const net::Users& users, const Arguments& args, ReplyWriter* reply) {
-  const net::User* user = users.Find(args[2]);
+void DryRun(const AclUsers& users, const Arguments& args, ReplyWriter* reply) {
+  const AclUsers::User user = users.Find(args[2]);
   if (user == nullptr) {
     return reply->Error(absl::StrCat("ERR User '", AbslOf(args[2].substr(0, 128)), "' not found"));
   }
@@ -111,9 +99,20 @@ void DryRun(const net::Users& users, const Arguments& args, ReplyWriter* reply) 
     return reply->Error(
         absl::StrCat("ERR wrong number of arguments for '", AbslOf(command->name), "' command"));
   }
-  if (May(*user, *command, command_args)) return reply->Ok();
-  reply->Bulk(absl::StrCat("User ", user->name, " has no permissions to run the '",
-                           AbslOf(command->name), "' command"));
+  std::string_view object;
+  switch (user->Check(*command, command_args, &object)) {
+    case AclUser::Verdict::kAllowed:
+      return reply->Ok();
+    case AclUser::Verdict::kCommand:
+      return reply->Bulk(absl::StrCat("This user has no permissions to run the '",
+                                      AclNameOf(*command, command_args), "' command"));
+    case AclUser::Verdict::kKey:
+      return reply->Bulk(
+          absl::StrCat("This user has no permissions to access the '", AbslOf(object), "' key"));
+    case AclUser::Verdict::kChannel:
+      return reply->Bulk(absl::StrCat("This user has no permissions to access the '",
+                                      AbslOf(object), "' channel"));
+  }
 }
 
 void ShowLog(AclLog* log, const Arguments& args, ReplyWriter* reply) {
@@ -133,10 +132,11 @@ void ShowLog(AclLog* log, const Arguments& args, ReplyWriter* reply) {
       reply->Bulk(name);
       reply->Bulk(value);
     };
+    static constexpr std::string_view kReasons[] = {"auth", "command", "key", "channel"};
     reply->Map(7);
     reply->Bulk("count");
     reply->Integer(entry.count);
-    field("reason", entry.reason == AclLog::Reason::kAuth ? "auth" : "command");
+    field("reason", kReasons[static_cast<size_t>(entry.reason)]);
     field("context", entry.in_multi ? "multi" : "toplevel");
     field("object", entry.object);
     field("username", entry.user);
@@ -145,43 +145,98 @@ void ShowLog(AclLog* log, const Arguments& args, ReplyWriter* reply) {
   }
 }
 
+// How many arguments a subcommand takes, its name and ACL counted; -1: it is unknown.
+int ArityOf(std::string_view sub) {
+  static constexpr std::pair<std::string_view, int> kArities[] = {
+      {"cat", -2}, {"deluser", -3}, {"dryrun", -4}, {"genpass", -2}, {"getuser", 3}, {"list", 2},
+      {"load", 2}, {"log", -2},     {"save", 2},    {"setuser", -3}, {"users", 2},   {"whoami", 2}};
+  for (const auto& [name, arity] : kArities) {
+    if (EqualsIgnoringCase(sub, name)) return arity;
+  }
+  return -1;
+}
+
 }  // namespace
 
-void Executor::Acl(Session* session, const Arguments& args, ReplyWriter* reply) {
+bool Executor::EndConnectionsOfGoneUsers(const Session& session) {
+  bool own = false;
+  for (const ClientFacts& client : facts_->clients.List()) {
+    if (client.user.empty() || facts_->users.Find(client.user) != nullptr) continue;
+    if (client.id == session.facts.id) {
+      own = true;
+    } else {
+      facts_->clients.End(client.id);
+    }
+  }
+  return own;
+}
+
+Executor::Stop Executor::DeleteUsers(const Session& session, const Arguments& args,
+                                     ReplyWriter* reply) {
+  if (std::find(args.begin() + 2, args.end(), "default") != args.end()) {
+    reply->Error("ERR The 'default' user cannot be removed");
+    return Stop::kEnd;
+  }
+  int64_t deleted = 0;
+  for (size_t i = 2; i < args.size(); ++i) deleted += facts_->users.Delete(args[i]) ? 1 : 0;
+  reply->Integer(deleted);
+  return deleted > 0 && EndConnectionsOfGoneUsers(session) ? Stop::kClose : Stop::kEnd;
+}
+
+Executor::Stop Executor::Acl(Session* session, const Arguments& args, ReplyWriter* reply) {
   const std::string_view sub = args[1];
-  const size_t more = args.size() - 2;
   const auto is = [&](std::string_view name) { return EqualsIgnoringCase(sub, name); };
-  if (is("whoami") && more == 0) {
-    return reply->Bulk(session->user == nullptr ? "default" : session->user->name);
-  }
-  if (is("cat") && more <= 1) return Categories(args, reply);
-  if (is("genpass") && more <= 1) return MakePassword(args, reply);
-  // What follows tells of other users.
-  if (session->user == nullptr || !session->user->may_admin) {
-    return reply->Error(absl::StrCat(
-        "NOPERM User ", session->user == nullptr ? "default" : session->user->name,
-        " has no permissions to run the 'acl|", AbslOf(sub.substr(0, 128)), "' command"));
-  }
-  if ((is("list") || is("users")) && more == 0) {
+  const int arity = ArityOf(sub);
+  const auto size = static_cast<int>(args.size());
+  if (arity == -1) {
+    ReplyUnknownSubcommand("ACL", sub, reply);
+  } else if (arity > 0 ? size != arity : size < -arity) {
+    reply->Error(absl::StrCat("ERR wrong number of arguments for '",
+                              AclNameOf(*FindCommand("acl"), args), "' command"));
+  } else if (is("whoami")) {
+    reply->Bulk(session->user == nullptr ? "default" : session->user->name());
+  } else if (is("cat") && size <= 3) {
+    Categories(args, reply);
+  } else if (is("genpass") && size <= 3) {
+    MakePassword(args, reply);
+  } else if (is("list") || is("users")) {
     std::vector<std::string> texts;
-    for (const auto& [name, user] : facts_->users.all()) {
-      texts.push_back(is("list") ? LineOf(user) : name);
+    for (const AclUsers::User& user : facts_->users.List()) {
+      texts.push_back(is("list") ? user->Describe() : user->name());
     }
     ReplyList(texts, reply);
-  } else if (is("log") && more <= 1) {
+  } else if (is("log") && size <= 3) {
     ShowLog(&facts_->acl_log, args, reply);
-  } else if (is("getuser") && more == 1) {
+  } else if (is("getuser")) {
     ShowUser(facts_->users, args[2], reply);
-  } else if (is("dryrun") && more >= 2) {
+  } else if (is("dryrun")) {
     DryRun(facts_->users, args, reply);
-  } else if (is("setuser") || is("deluser") || is("load") || is("save")) {
+  } else if (is("cat") || is("genpass") || is("log")) {
+    reply->Error(kSyntaxError);
+  } else if (!facts_->users.frozen().empty()) {
     reply->Error(
-        absl::StrCat("ERR unknown subcommand '", AbslOf(sub),
-                     "'. Users are those of the password or the users file that the server "
-                     "was started with."));
+        absl::StrCat("ERR unknown subcommand '", AbslOf(sub), "' here: ", facts_->users.frozen()));
+  } else if (is("setuser")) {
+    const std::string error = facts_->users.Set(args[2], {args.begin() + 3, args.end()});
+    if (error.empty()) {
+      reply->Ok();
+    } else {
+      reply->Error(absl::StrCat("ERR ", error));
+    }
+  } else if (is("deluser")) {
+    return DeleteUsers(*session, args, reply);
+  } else if (!facts_->users.has_file()) {
+    reply->Error(kNoFile);
   } else {
-    ReplyUnknownSubcommand("ACL", sub, reply);
+    const absl::Status done = is("load") ? facts_->users.Load() : facts_->users.Save();
+    if (done.ok()) {
+      reply->Ok();
+    } else {
+      reply->Error(absl::StrCat("ERR ", done.message()));
+    }
+    if (is("load") && EndConnectionsOfGoneUsers(*session)) return Stop::kClose;
   }
+  return Stop::kEnd;
 }
 
 }  // namespace pulse::redis

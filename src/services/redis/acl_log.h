@@ -15,12 +15,12 @@ namespace pulse::redis {
 class AclLog {
  public:
   static constexpr size_t kMost = 128;
-  enum class Reason { kAuth, kCommand };
+  enum class Reason { kAuth, kCommand, kKey, kChannel };
   struct Entry {
     int64_t count = 1;
     Reason reason = Reason::kAuth;
     bool in_multi = false;
-    std::string object;  // the command
+    std::string object;  // the command, key or channel
     std::string user;    // as the client named it
     std::string client;  // a line of CLIENT LIST: the last one
     int64_t at_ms = 0;   // of the first

@@ -28,6 +28,7 @@ struct Victims {
   std::optional<std::string_view> peer;
   std::optional<std::string_view> user;
   std::optional<int64_t> older_than_seconds;
+  std::optional<bool> subscribed;
   bool nobody = false;  // of a type that none has, or at an address that is not the server's
   bool spare_caller = true;
 
@@ -36,36 +37,40 @@ struct Victims {
     if (id.has_value() && *id != facts.id) return false;
     if (peer.has_value() && *peer != facts.peer) return false;
     if (user.has_value() && *user != facts.user) return false;
+    if (subscribed.has_value() && *subscribed != facts.subscribed) return false;
     return !older_than_seconds.has_value() ||
            (now_ms - facts.since_ms) / 1000 >= *older_than_seconds;
   }
 };
 
-// Of what a client can be, there are only normal ones. False: it is no type.
-bool ReadType(std::string_view type, bool* normal) {
-  *normal = EqualsIgnoringCase(type, "normal");
-  return *normal || EqualsIgnoringCase(type, "master") || EqualsIgnoringCase(type, "replica") ||
-         EqualsIgnoringCase(type, "slave") || EqualsIgnoringCase(type, "pubsub");
+// Of what a client can be, there are normal ones, and those that have subscribed. False: it is no
+// type.
+bool ReadType(std::string_view type, std::optional<bool>* subscribed, bool* nobody) {
+  if (EqualsIgnoringCase(type, "normal") || EqualsIgnoringCase(type, "pubsub")) {
+    *subscribed = EqualsIgnoringCase(type, "pubsub");
+    return true;
+  }
+  *nobody = true;
+  return EqualsIgnoringCase(type, "master") || EqualsIgnoringCase(type, "replica") ||
+         EqualsIgnoringCase(type, "slave");
 }
 
 // Empty, or an error.
-std::string ReadVictims(const Arguments& args, const net::Users& users, Victims* victims) {
+std::string ReadVictims(const Arguments& args, const AclUsers& users, Victims* victims) {
   if (args.size() % 2 != 0) return std::string(kSyntaxError);
   for (size_t i = 2; i < args.size(); i += 2) {
     const std::string_view what = args[i];
     const std::string_view value = args[i + 1];
     int64_t number = 0;
-    bool normal = false;
     if (EqualsIgnoringCase(what, "id")) {
       if (!ParseInteger(value, &number) || number <= 0) {
         return "ERR client-id should be greater than 0";
       }
       victims->id = static_cast<uint64_t>(number);
     } else if (EqualsIgnoringCase(what, "type")) {
-      if (!ReadType(value, &normal)) {
+      if (!ReadType(value, &victims->subscribed, &victims->nobody)) {
         return absl::StrCat("ERR Unknown client type '", AbslOf(value.substr(0, 128)), "'");
       }
-      victims->nobody |= !normal;
     } else if (EqualsIgnoringCase(what, "addr")) {
       victims->peer = value;
     } else if (EqualsIgnoringCase(what, "user")) {
@@ -99,11 +104,6 @@ void ClientUnblock(const Arguments& args, ReplyWriter* reply) {
   reply->Integer(0);  // no command blocks
 }
 
-bool ConcernsOthers(std::string_view sub) {
-  return EqualsIgnoringCase(sub, "list") || EqualsIgnoringCase(sub, "kill") ||
-         EqualsIgnoringCase(sub, "pause") || EqualsIgnoringCase(sub, "unpause");
-}
-
 // One that begins with the other, either way.
 std::optional<std::string> OverlapOf(std::span<const std::string> prefixes,
                                      std::string_view other) {
@@ -115,8 +115,10 @@ std::optional<std::string> OverlapOf(std::span<const std::string> prefixes,
 
 std::string TooManyPrefixes() { return absl::StrCat("ERR more than ", kMostPrefixes, " prefixes"); }
 
-// Options of CLIENT TRACKING, behind ON or OFF. Empty, or an error.
-std::string ReadTracking(const Arguments& args, TrackingOptions* options) {
+// Options of CLIENT TRACKING, behind ON or OFF. Empty, or an error. `exists` says whether there is
+// a client of an id.
+template <typename Exists>
+std::string ReadTracking(const Arguments& args, const Exists& exists, TrackingOptions* options) {
   for (size_t i = 3; i < args.size(); ++i) {
     const std::string_view option = args[i];
     const bool more = i + 1 < args.size();
@@ -133,8 +135,15 @@ std::string ReadTracking(const Arguments& args, TrackingOptions* options) {
       // Before each is compared with each.
       if (options->prefixes.size() > kMostPrefixes) return TooManyPrefixes();
     } else if (EqualsIgnoringCase(option, "redirect") && more) {
-      return "ERR REDIRECT is not served, as it needs publish/subscribe; use HELLO 3, and the "
-             "messages come on the same connection";
+      int64_t id = 0;
+      if (options->redirect != 0) {
+        return "ERR A client can only redirect to a single other client";
+      }
+      if (!ParseInteger(args[++i], &id)) return std::string(kNotAnInteger);
+      if (!exists(static_cast<uint64_t>(id))) {
+        return "ERR The client ID you want redirect to does not exist";
+      }
+      options->redirect = static_cast<uint64_t>(id);
     } else {
       return std::string(kSyntaxError);
     }
@@ -179,6 +188,10 @@ std::string CheckTracking(const Told* before, const TrackingOptions& options) {
   return "";
 }
 
+int64_t RedirectOf(const Session& session) {
+  return session.told == nullptr ? -1 : static_cast<int64_t>(session.told->options().redirect);
+}
+
 void TrackingInfo(const Session& session, ReplyWriter* reply) {
   std::vector<std::string_view> flags;
   if (session.told == nullptr) {
@@ -192,13 +205,14 @@ void TrackingInfo(const Session& session, ReplyWriter* reply) {
     if (options.opt_out) flags.push_back("optout");
     if (options.opt_out && session.caching == Session::Caching::kNo) flags.push_back("caching-no");
     if (options.no_loop) flags.push_back("noloop");
+    if (session.told->broken()) flags.push_back("broken_redirect");
   }
   reply->Map(3);
   reply->Bulk("flags");
   reply->Set(flags.size());
   for (const std::string_view flag : flags) reply->Bulk(flag);
   reply->Bulk("redirect");
-  reply->Integer(session.told == nullptr ? -1 : 0);
+  reply->Integer(RedirectOf(session));
   reply->Bulk("prefixes");
   reply->Array(session.told == nullptr ? 0 : session.told->options().prefixes.size());
   if (session.told == nullptr) return;
@@ -251,7 +265,8 @@ void SetReplies(Session* session, std::string_view word, ReplyWriter* reply) {
 
 void Executor::ClientTracking(Session* session, const Arguments& args, ReplyWriter* reply) {
   TrackingOptions options;
-  if (const std::string error = ReadTracking(args, &options); !error.empty()) {
+  const auto exists = [&](uint64_t id) { return facts_->clients.Has(id); };
+  if (const std::string error = ReadTracking(args, exists, &options); !error.empty()) {
     return reply->Error(error);
   }
   if (EqualsIgnoringCase(args[2], "off")) {
@@ -278,7 +293,17 @@ void Executor::ClientTracking(Session* session, const Arguments& args, ReplyWrit
     return reply->Error(TooManyPrefixes());
   }
   session->tracking = &facts_->tracking;
-  session->told = std::make_shared<Told>(session->facts.id, std::move(options), session->notify);
+  session->facts.redirect = options.redirect;
+  session->facts.redirect_broken = false;
+  Told::Notify notify = session->notify;
+  if (options.redirect != 0) {
+    notify = [clients = &facts_->clients, own = std::move(notify)](std::shared_ptr<Told> told) {
+      if (clients->Notify(told->options().redirect, told)) return;
+      told->Break();
+      own(std::move(told));
+    };
+  }
+  session->told = std::make_shared<Told>(session->facts.id, std::move(options), std::move(notify));
   session->facts.tracking = true;
   facts_->tracking.Start(session->told);
   facts_->clients.Set(session->facts);
@@ -339,11 +364,6 @@ Executor::Stop Executor::Client(Session* session, const Arguments& args, ReplyWr
     reply->Ok();
   } else if (EqualsIgnoringCase(sub, "info") && more == 0) {
     reply->Verbatim(Line(session->facts, store_->now_ms()));
-  } else if (ConcernsOthers(sub) && !session->user->may_admin) {
-    NoteDenied(*session, AclLog::Reason::kCommand, absl::StrCat("client|", AbslOf(sub)),
-               session->user->name);
-    reply->Error(absl::StrCat("NOPERM User ", session->user->name,
-                              " has no permissions to run the 'client|", AbslOf(sub), "' command"));
   } else if (EqualsIgnoringCase(sub, "list")) {
     ClientList(args, reply);
   } else if (EqualsIgnoringCase(sub, "kill") && more > 0) {
@@ -351,7 +371,7 @@ Executor::Stop Executor::Client(Session* session, const Arguments& args, ReplyWr
   } else if (EqualsIgnoringCase(sub, "unblock") && (more == 1 || more == 2)) {
     ClientUnblock(args, reply);
   } else if (EqualsIgnoringCase(sub, "getredir") && more == 0) {
-    reply->Integer(session->told != nullptr ? 0 : -1);  // none of another client's
+    reply->Integer(RedirectOf(*session));
   } else if (EqualsIgnoringCase(sub, "tracking") && more > 0) {
     ClientTracking(session, args, reply);
   } else if (EqualsIgnoringCase(sub, "trackinginfo") && more == 0) {
@@ -386,6 +406,7 @@ Executor::Stop Executor::Client(Session* session, const Arguments& args, ReplyWr
 
 void Executor::ClientList(const Arguments& args, ReplyWriter* reply) {
   std::vector<uint64_t> ids;
+  std::optional<bool> subscribed;
   bool others = false;  // of a type that none has
   const std::string_view filter = args.size() > 3 ? args[2] : std::string_view();
   if (EqualsIgnoringCase(filter, "id")) {
@@ -397,10 +418,7 @@ void Executor::ClientList(const Arguments& args, ReplyWriter* reply) {
     std::sort(ids.begin(), ids.end());
   } else if (EqualsIgnoringCase(filter, "type") && args.size() == 4) {
     const std::string_view type = args[3];
-    bool normal = false;
-    const bool known = ReadType(type, &normal);
-    others = !normal;
-    if (!known) {
+    if (!ReadType(type, &subscribed, &others)) {
       return reply->Error(
           absl::StrCat("ERR Unknown client type '", AbslOf(type.substr(0, 128)), "'"));
     }
@@ -409,7 +427,8 @@ void Executor::ClientList(const Arguments& args, ReplyWriter* reply) {
   }
   std::string text;
   for (const ClientFacts& facts : facts_->clients.List()) {
-    if (others || (!ids.empty() && !std::binary_search(ids.begin(), ids.end(), facts.id))) continue;
+    if (others || subscribed.value_or(facts.subscribed) != facts.subscribed) continue;
+    if ((!ids.empty() && !std::binary_search(ids.begin(), ids.end(), facts.id))) continue;
     text += Line(facts, store_->now_ms());
   }
   reply->Verbatim(text);

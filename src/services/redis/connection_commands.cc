@@ -1,5 +1,6 @@
 // Commands on the connection itself.
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
@@ -14,9 +15,13 @@ constexpr std::string_view kOtherRelease =
     "the same release";
 constexpr std::string_view kVersion = "7.0.15";  // of Redis, whose commands these are
 
-void Ping(const Arguments& args, ReplyWriter* reply) {
+void Ping(const Session& session, const Arguments& args, ReplyWriter* reply) {
   if (args.size() > 2) {
     reply->Error("ERR wrong number of arguments for 'ping' command");
+  } else if (session.hears_alone()) {
+    reply->Array(2);
+    reply->Bulk("pong");
+    reply->Bulk(args.size() == 2 ? args[1] : std::string_view());
   } else if (args.size() == 2) {
     reply->Bulk(args[1]);
   } else {
@@ -53,19 +58,49 @@ void Wait(const Arguments& args, ReplyWriter* reply) {
   reply->Integer(0);
 }
 
+// LATENCY HISTOGRAM: of the commands that are named, or of all; what was not called is left out.
+void ShowLatencies(const CommandStats& stats, const Arguments& args, ReplyWriter* reply) {
+  std::vector<const CommandInfo*> commands;
+  for (size_t i = 2; i < args.size(); ++i) commands.push_back(FindCommand(args[i]));
+  if (args.size() == 2) commands = AllCommands();
+  std::vector<std::pair<const CommandInfo*, CommandStats::Latencies>> shown;
+  for (const CommandInfo* command : commands) {
+    CommandStats::Latencies latencies;
+    if (command == nullptr || (command->flags & kPrivate) != 0) continue;
+    if (stats.ReadLatencies(command->id, &latencies)) {
+      shown.emplace_back(command, std::move(latencies));
+    }
+  }
+  reply->Map(shown.size());
+  for (const auto& [command, latencies] : shown) {
+    reply->Bulk(command->name);
+    reply->Map(2);
+    reply->Bulk("calls");
+    reply->Integer(static_cast<int64_t>(latencies.calls));
+    reply->Bulk("histogram_usec");
+    reply->Map(latencies.until.size());
+    for (const auto& [micros, calls] : latencies.until) {
+      reply->Integer(micros);
+      reply->Integer(static_cast<int64_t>(calls));
+    }
+  }
+}
+
 // No event is sampled, as in Redis without latency-monitor-threshold.
-void Latency(const Arguments& args, ReplyWriter* reply) {
+void Latency(const CommandStats& stats, const Arguments& args, ReplyWriter* reply) {
   const auto is = [&](std::string_view name, size_t least, size_t most) {
     return EqualsIgnoringCase(args[1], name) && args.size() >= least && args.size() <= most;
   };
-  if (is("latest", 2, 2) || is("history", 3, 3)) {
+  if (is("histogram", 2, 2 + kCommands)) {
+    ShowLatencies(stats, args, reply);
+  } else if (is("latest", 2, 2) || is("history", 3, 3)) {
     reply->Array(0);
   } else if (is("reset", 2, SIZE_MAX)) {
     reply->Integer(0);
   } else if (is("doctor", 2, 2)) {
     reply->Verbatim(
         "Spikes of latency are not monitored here. SLOWLOG has commands that took long, "
-        "and INFO commandstats what each command takes.\n");
+        "and LATENCY HISTOGRAM what each command takes.\n");
   } else if (is("graph", 3, 3)) {
     reply->Error(
         absl::StrCat("ERR No samples available for event '", AbslOf(args[2].substr(0, 128)), "'"));
@@ -87,7 +122,7 @@ Executor::Stop Executor::RunConnectionCommand(Session* session, const CommandInf
                                               const Arguments& args, ReplyWriter* reply) {
   switch (command.id) {
     case Command::kPing:
-      Ping(args, reply);
+      Ping(*session, args, reply);
       break;
     case Command::kEcho:
       reply->Bulk(args[1]);
@@ -135,7 +170,7 @@ Executor::Stop Executor::RunConnectionCommand(Session* session, const CommandInf
       Slowlog(args, reply);
       break;
     case Command::kLatency:
-      Latency(args, reply);
+      Latency(facts_->command_stats, args, reply);
       break;
     case Command::kMemory:
       MemoryReport(args, reply);
@@ -145,7 +180,10 @@ Executor::Stop Executor::RunConnectionCommand(Session* session, const CommandInf
       Wait(args, reply);
       break;
     case Command::kAcl:
-      Acl(session, args, reply);
+      return Acl(session, args, reply);
+    case Command::kSubscribe:
+    case Command::kUnsubscribe:
+      Subscribe(session, command.id == Command::kSubscribe, args, reply);
       break;
     case Command::kUnwatch:
       session->Unwatch();
@@ -184,14 +222,15 @@ Executor::Stop Executor::RunConnectionCommand(Session* session, const CommandInf
 
 bool Executor::Authenticate(Session* session, std::string_view name, std::string_view password,
                             ReplyWriter* reply) {
-  const net::User* user = facts_->users.Check(name, password);
+  const uint64_t version = facts_->users.version();
+  AclUsers::User user = facts_->users.Check(name, password);
   if (user == nullptr) {
     facts_->rejected.fetch_add(1, std::memory_order_relaxed);
     NoteDenied(*session, AclLog::Reason::kAuth, "AUTH", name);
     reply->Error("WRONGPASS invalid username-password pair or user is disabled.");
     return false;
   }
-  session->SetUser(user);
+  session->SetUser(std::move(user), version);
   return true;
 }
 
@@ -204,8 +243,8 @@ void Executor::NoteDenied(const Session& session, AclLog::Reason reason, std::st
 void Executor::Auth(Session* session, const Arguments& args, ReplyWriter* reply) {
   if (args.size() > 3) return reply->Error("ERR syntax error");
   const bool named = args.size() == 3;
-  const net::User* user = facts_->users.Find("default");
-  if (!named && user != nullptr && user->no_password) {
+  const AclUsers::User user = facts_->users.Find("default");
+  if (!named && user != nullptr && user->no_password()) {
     return reply->Error(
         "ERR AUTH <password> called without any password configured for the default user. Are "
         "you sure your configuration is correct?");
@@ -270,18 +309,65 @@ void Executor::Hello(Session* session, const Arguments& args, ReplyWriter* reply
   now.Array(0);
 }
 
+// Of all channels there is one. A reply for each that is named, as in Redis.
+void Executor::Subscribe(Session* session, bool begins, const Arguments& args, ReplyWriter* reply) {
+  const auto is_served = [](std::string_view channel) { return channel == kTrackingChannel; };
+  if (begins &&
+      (session->notify == nullptr || !std::all_of(args.begin() + 1, args.end(), is_served))) {
+    return reply->Error(
+        session->notify == nullptr
+            ? "ERR messages that are no replies are not served to clients of an agent"
+            : absl::StrCat("ERR publish/subscribe is not served, but for the channel ",
+                           AbslOf(kTrackingChannel), " of CLIENT TRACKING"));
+  }
+  const auto answer = [&](std::string_view channel, bool named) {
+    if (reply->protocol() >= 3) {
+      reply->Push(3);
+    } else {
+      reply->Array(3);
+    }
+    reply->Bulk(begins ? "subscribe" : "unsubscribe");
+    if (named) {
+      reply->Bulk(channel);
+    } else {
+      reply->Null();
+    }
+    reply->Integer(session->facts.subscribed ? 1 : 0);
+  };
+  if (args.size() == 1) {
+    const bool was = std::exchange(session->facts.subscribed, false);
+    answer(kTrackingChannel, was);
+  }
+  for (size_t i = 1; i < args.size(); ++i) {
+    if (is_served(args[i])) session->facts.subscribed = begins;
+    answer(args[i], true);
+  }
+  facts_->clients.Set(session->facts);
+}
+
 void Executor::Reset(Session* session) {
   session->EndMulti();
   session->StopTracking();
+  session->facts.subscribed = false;
   session->replies_off = false;
   session->skip_replies = 0;
-  session->SetUser(facts_->users.Anonymous());
+  const uint64_t version = facts_->users.version();
+  session->SetUser(facts_->users.Anonymous(), version);
   session->protocol = session->facts.protocol = 2;
   session->facts.name.clear();
   facts_->clients.Set(session->facts);
 }
 
 std::string Executor::Configure(std::string_view name, std::string_view value) {
+  if (EqualsIgnoringCase(name, "latency-tracking")) {
+    const bool keep = EqualsIgnoringCase(value, "yes");
+    if (!keep && !EqualsIgnoringCase(value, "no")) {
+      return absl::StrCat("ERR CONFIG SET failed (possibly related to argument '", AbslOf(name),
+                          "') - argument must be 'yes' or 'no'");
+    }
+    facts_->command_stats.KeepLatencies(keep);
+    return "";
+  }
   const bool limit = EqualsIgnoringCase(name, "slowlog-log-slower-than");
   if (!limit && !EqualsIgnoringCase(name, "slowlog-max-len")) return store_->Configure(name, value);
   int64_t number = 0;
@@ -322,6 +408,8 @@ void Executor::Config(const Arguments& args, ReplyWriter* reply) {
                   {
                       {"cluster-enabled", node_ ? "yes" : "no"},
                       {"databases", "1"},
+                      {"latency-tracking", facts_->command_stats.keeps_latencies() ? "yes" : "no"},
+                      {"latency-tracking-info-percentiles", CommandStats::kPercentiles},
                       {"maxclients", std::to_string(facts_->max_clients)},
                       {"port", std::to_string(port())},
                       {"proto-max-bulk-len", std::to_string(facts_->max_bulk)},

@@ -17,9 +17,14 @@ namespace pulse::redis {
 class DetectingFlow final : public net::Flow {
  public:
   using Make = std::function<std::unique_ptr<net::Flow>()>;
-  // `is_other(first bytes, &undecided)` chooses what `other` makes, else `usual`.
-  DetectingFlow(const OtherProtocol::IsIt& is_other, std::unique_ptr<net::Flow> usual, Make other)
-      : is_other_(is_other), other_(std::move(other)), flow_(std::move(usual)) {}
+  // `is_other(first bytes, &undecided)` chooses what `other` makes, else `usual`. The connection of
+  // `other` ends once `serves_other` says no.
+  DetectingFlow(const OtherProtocol::IsIt& is_other, std::unique_ptr<net::Flow> usual, Make other,
+                std::function<bool()> serves_other)
+      : is_other_(is_other),
+        other_(std::move(other)),
+        serves_other_(std::move(serves_other)),
+        flow_(std::move(usual)) {}
 
   absl::StatusOr<size_t> SplitRequest(std::string_view bytes) override {
     if (!decided_) {
@@ -27,7 +32,11 @@ class DetectingFlow final : public net::Flow {
       const bool other = is_other_(bytes, &undecided);
       if (undecided && bytes.size() < kLongestFirst) return 0;
       decided_ = true;
+      is_of_other_ = other;
       if (other) flow_ = other_();
+    }
+    if (is_of_other_ && !serves_other_()) {
+      return absl::PermissionDeniedError("clients without a password are not served any more");
     }
     return flow_->SplitRequest(bytes);
   }
@@ -50,8 +59,10 @@ class DetectingFlow final : public net::Flow {
   static constexpr size_t kLongestFirst = 4096;
   const OtherProtocol::IsIt& is_other_;
   const Make other_;
+  const std::function<bool()> serves_other_;
   std::unique_ptr<net::Flow> flow_;
   bool decided_ = false;
+  bool is_of_other_ = false;
 };
 
 }  // namespace pulse::redis

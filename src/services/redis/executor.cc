@@ -11,7 +11,6 @@
 #include "base/cpu_profile.h"
 #include "services/redis/commands/handlers.h"
 #include "services/redis/commands/http_guard.h"
-#include "services/redis/permissions.h"
 
 namespace pulse::redis {
 namespace {
@@ -36,6 +35,11 @@ constexpr std::string_view kTooMuchKept =
 // Of those on the connection, what asks the keyspace, which others may be at work on.
 bool AsksKeyspace(Command command) {
   return command == Command::kInfo || command == Command::kConfig || command == Command::kMemory;
+}
+
+bool IsForSubscribers(Command command) {
+  return command == Command::kSubscribe || command == Command::kUnsubscribe ||
+         command == Command::kPing || command == Command::kQuit || command == Command::kReset;
 }
 
 void ReplyUnknown(const Request& request, ReplyWriter* reply) {
@@ -106,8 +110,11 @@ void Executor::Parse(RequestBatch* batch) {
 size_t Executor::CountBatchable(const Session& session, RequestBatch* batch, Command command) {
   if (session.in_multi || session.user == nullptr) return 0;
   if (session.told != nullptr || session.replies_off || session.skip_replies > 0) return 0;
+  if (session.users_version != facts_->users.version()) return 0;
   const CommandInfo& info = *AllCommands()[static_cast<size_t>(command)];
-  if (!May(*session.user, info) || facts_->pause.Holds(info.writes())) return 0;
+  const bool may =
+      command == Command::kGet ? session.user->may_get_all() : session.user->may_set_all();
+  if (!may || facts_->pause.Holds(info.writes())) return 0;
   const size_t arguments = command == Command::kGet ? 2 : 3;
   size_t length = 0;
   std::string ignored;
@@ -167,6 +174,9 @@ Executor::Stop Executor::Run(Session* session, RequestBatch* batch, bool may_blo
   uint64_t since = Cycles();
   while (stop == Stop::kEnd && batch->next < batch->entries.size()) {
     if (ended_.load(std::memory_order_relaxed)) return Stop::kClose;
+    if (session->users_version != facts_->users.version() && !RefreshUser(session)) {
+      return Stop::kClose;
+    }
     const size_t first = batch->next;
     const size_t begin = batch->out.size();
     const size_t ends = batch->ends.size();
@@ -337,17 +347,62 @@ bool Executor::Admit(Session* session, const Request& request, const CommandInfo
         absl::StrCat("ERR wrong number of arguments for '", AbslOf(command->name), "' command"));
   } else if (session->user == nullptr && (command->flags & kNoAuth) == 0) {
     reply->Error("NOAUTH Authentication required.");
-  } else if (session->user != nullptr && !May(*session->user, *command, request.arguments())) {
-    NoteDenied(*session, AclLog::Reason::kCommand, command->name, session->user->name);
-    reply->Error(absl::StrCat("NOPERM User ", session->user->name,
-                              " has no permissions to run the '", AbslOf(command->name),
-                              "' command"));
-  } else if (node_) {
+  } else if ((session->user == nullptr || MayRun(*session, *command, request.arguments(), reply)) &&
+             node_) {
     CheckSlots(*command, request, reply);
+  }
+  if (session->hears_alone() && reply->out()->size() == begin && !IsForSubscribers(command->id)) {
+    reply->Error(absl::StrCat("ERR Can't execute '", AbslOf(command->name),
+                              "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are "
+                              "allowed in this context"));
   }
   const bool admitted = reply->out()->size() == begin;
   if (!admitted && session->in_multi) session->BreakMulti();
   return admitted;
+}
+
+bool Executor::RefreshUser(Session* session) {
+  const uint64_t version = facts_->users.version();
+  if (session->user == nullptr) {
+    session->users_version = version;  // who is to say who they are
+    return true;
+  }
+  AclUsers::User user = facts_->users.Find(session->user->name());
+  if (user == nullptr) return false;
+  session->SetUser(std::move(user), version);
+  const bool may_all =
+      std::all_of(session->queue.begin(), session->queue.end(), [&](const auto& queued) {
+        return session->user->Allows(*queued->command, queued->request.arguments());
+      });
+  if (!may_all) session->BreakMulti();
+  return true;
+}
+
+bool Executor::MayRun(const Session& session, const CommandInfo& command, const Arguments& args,
+                      ReplyWriter* reply) {
+  std::string_view object;
+  switch (session.user->Check(command, args, &object)) {
+    case AclUser::Verdict::kAllowed:
+      return true;
+    case AclUser::Verdict::kCommand: {
+      const std::string name = AclNameOf(command, args);
+      NoteDenied(session, AclLog::Reason::kCommand, name, session.user->name());
+      reply->Error(
+          absl::StrCat("NOPERM this user has no permissions to run the '", name, "' command"));
+      return false;
+    }
+    case AclUser::Verdict::kKey:
+      NoteDenied(session, AclLog::Reason::kKey, object, session.user->name());
+      reply->Error(
+          "NOPERM this user has no permissions to access one of the keys used as arguments");
+      return false;
+    case AclUser::Verdict::kChannel:
+      NoteDenied(session, AclLog::Reason::kChannel, object, session.user->name());
+      reply->Error(
+          "NOPERM this user has no permissions to access one of the channels used as arguments");
+      return false;
+  }
+  return false;
 }
 
 void Executor::CheckSlots(const CommandInfo& command, const Request& request, ReplyWriter* reply) {
@@ -459,7 +514,7 @@ Executor::Stop Executor::Transact(Session* session, const CommandInfo& command, 
   // Their time is EXEC's.
   const bool done = reply->out()->compare(begin, 3, "*-1") != 0 && (*reply->out())[begin] != '_';
   for (const Keyspace::Queued& queued : commands) {
-    if (done) facts_->command_stats.Add(queued.command->id, 1, 0, false);
+    if (done) facts_->command_stats.AddWithin(queued.command->id);
   }
   if (session->told != nullptr) TellOfReadsBehindWrites(*session);
   session->EndMulti();

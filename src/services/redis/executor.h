@@ -28,7 +28,7 @@ struct ServerFacts {
   std::string run_id;  // 40 hexadecimal digits, of this run alone
   uint16_t port = 0;
   int64_t started_ms = 0;
-  net::Users users;
+  AclUsers users;
   uint32_t max_clients = 0;
   uint32_t idle_seconds = 0;  // after which a client is cut off; 0: never
   uint64_t max_bulk = 0;
@@ -112,6 +112,11 @@ class Executor {
   const Request* RequestAt(RequestBatch* batch, size_t index, ReplyWriter* reply);
   bool Admit(Session* session, const Request& request, const CommandInfo* command,
              ReplyWriter* reply);
+  // What the user may do has changed. False: there is no such user any more.
+  bool RefreshUser(Session* session);
+  // False after an error reply.
+  bool MayRun(const Session& session, const CommandInfo& command, const Arguments& args,
+              ReplyWriter* reply);
   // In cluster mode: refuses keys of another node, or of several slots.
   void CheckSlots(const CommandInfo& command, const Request& request, ReplyWriter* reply);
   bool IsOfOneSlot(const Session& session) const;
@@ -143,6 +148,7 @@ class Executor {
   bool Authenticate(Session* session, std::string_view name, std::string_view password,
                     ReplyWriter* reply);
   void Reset(Session* session);
+  void Subscribe(Session* session, bool begins, const Arguments& args, ReplyWriter* reply);
   void Config(const Arguments& args, ReplyWriter* reply);
   std::string Configure(std::string_view name, std::string_view value);
   // client_commands.cc
@@ -152,7 +158,10 @@ class Executor {
   void ClientPause(const Session& session, const Arguments& args, ReplyWriter* reply);
   Stop ClientKill(Session* session, const Arguments& args, ReplyWriter* reply);
   // acl_commands.cc
-  void Acl(Session* session, const Arguments& args, ReplyWriter* reply);
+  Stop Acl(Session* session, const Arguments& args, ReplyWriter* reply);
+  Stop DeleteUsers(const Session& session, const Arguments& args, ReplyWriter* reply);
+  // Ends the connections of users that are no more, but the caller's own. True: that is one, too.
+  bool EndConnectionsOfGoneUsers(const Session& session);
   // server_info.cc
   std::string Info(const Arguments& args);
   void MemoryReport(const Arguments& args, ReplyWriter* reply);

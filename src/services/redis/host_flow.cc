@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
+#include "net/ring.h"
 #include "services/redis/detecting_flow.h"
 #include "services/redis/key_locks.h"
 
@@ -18,7 +19,7 @@ constexpr size_t kKeptBatches = 16;
 constexpr size_t kKeptBytes = size_t{64} << 10;
 constexpr size_t kKeptRequests = 256;
 // Of replies that a client has not taken; what it is to be told of beyond that is collected.
-constexpr size_t kMostUnsent = size_t{1} << 20;
+constexpr size_t kMostUnsent = size_t{256} << 10;
 
 std::vector<std::shared_ptr<RequestBatch>>& KeptBatches() {
   thread_local std::vector<std::shared_ptr<RequestBatch>> batches;
@@ -81,7 +82,8 @@ class HostFlow : public SplitFlow {
         session_(std::make_shared<Session>(app_->store_->watch_table(), &app_->facts_->transactions,
                                            app_->private_)),
         splitter_(app_->limits_) {
-    session_->SetUser(app_->facts_->users.Anonymous());
+    const uint64_t version = app_->facts_->users.version();
+    session_->SetUser(app_->facts_->users.Anonymous(), version);
     session_->facts.peer = connection->peer();
     session_->facts.since_ms = app_->store_->now_ms();
     session_->end = [remote = connection->remote(), this] {
@@ -90,22 +92,23 @@ class HostFlow : public SplitFlow {
     session_->tracking = &app_->facts_->tracking;
     // An agent takes no message that is not a reply; and offloaded reads are not seen here.
     if (!app_->private_ && connection->Push({})) {
-      session_->notify = [remote = connection->remote(), this] {
-        remote->Post([this] {
-          changes_due_ = true;
+      session_->notify = [remote = connection->remote(), this](std::shared_ptr<Told> told) {
+        remote->Post([this, due = std::move(told)]() mutable {
+          due_.push_back(std::move(due));
           if (state_ != State::kWaiting) PushChanges();
         });
       };
     }
     // An agent would only connect again for its client.
-    session_->facts.id =
-        app_->facts_->clients.Add(session_->facts, app_->private_ ? nullptr : session_->end);
+    session_->facts.id = app_->facts_->clients.Add(
+        session_->facts, app_->private_ ? nullptr : session_->end, session_->notify);
     app_->facts_->connections.fetch_add(1, std::memory_order_relaxed);
   }
   ~HostFlow() override {
     if (state_ == State::kGrouped) std::erase(Waiting(), this);
     if (pause_wait_ != 0) app_->facts_->pause.Forget(pause_wait_);
     app_->facts_->clients.Remove(session_->facts.id);
+    app_->facts_->tracking.EndRedirection(session_->facts.id);
   }
 
   absl::StatusOr<size_t> SplitRequest(std::string_view bytes) override {
@@ -127,7 +130,7 @@ class HostFlow : public SplitFlow {
     if (state_ == State::kIdle) StartBatch();
   }
   size_t held() const override { return incoming_bytes_ + batch_bytes_; }
-  bool waits_for_room() const override { return changes_due_; }
+  bool waits_for_room() const override { return !due_.empty(); }
   void OnRoom() override {
     if (state_ != State::kWaiting) PushChanges();
     if (state_ != State::kFull) return;
@@ -218,26 +221,58 @@ class HostFlow : public SplitFlow {
     });
   }
 
-  // Tells the client what has changed of what it keeps: behind all replies that were made before.
+  // Tells the client what has changed of what it keeps, or what another one keeps: behind all
+  // replies that were made before.
   void PushChanges() {
-    if (!changes_due_ || state_ == State::kClosed || connection_->unsent() > kMostUnsent) return;
-    changes_due_ = false;
-    if (session_->told == nullptr) return;
-    const Told::Changes changes = session_->told->Take();
-    if (session_->protocol < 3) return;  // it cannot be told
+    while (!due_.empty() && state_ != State::kClosed && connection_->unsent() <= kMostUnsent) {
+      const std::shared_ptr<Told> told = std::move(due_.front());
+      due_.pop_front();
+      const std::string message = MessageOf(told.get());
+      if (!message.empty()) connection_->Push(message);
+    }
+    if (due_.empty()) due_.Release();
+  }
+
+  // Empty where the client cannot be told.
+  std::string MessageOf(Told* told) {
+    const Told::Changes changes = told->Take();
     std::string message;
     ReplyWriter writer(&message, session_->protocol);
-    writer.Push(2);
-    writer.Bulk("invalidate");
-    if (changes.all) {
-      writer.Null();
-    } else if (!changes.keys.empty()) {
-      writer.Array(changes.keys.size());
-      for (const std::string& key : changes.keys) writer.Bulk(key);
-    } else {
-      return;
+    const bool version_3 = session_->protocol >= 3;
+    const bool by_channel = !version_3 && session_->facts.subscribed;
+    const bool own = told->options().redirect == 0 || told->broken();
+    if ((own && told != session_->told.get()) || (!changes.all && changes.keys.empty())) return "";
+    if (told->broken()) {
+      session_->facts.redirect_broken = true;
+      app_->facts_->clients.Set(session_->facts);
+      if (!version_3) return "";
+      writer.Push(2);
+      writer.Bulk("tracking-redir-broken");
+      writer.Integer(static_cast<int64_t>(told->options().redirect));
+      return message;
     }
-    connection_->Push(message);
+    if (!version_3 && (own || !by_channel)) return "";
+    const auto begin = [&] {
+      if (by_channel) {
+        writer.Array(3);
+        writer.Bulk("message");
+        writer.Bulk(kTrackingChannel);
+      } else {
+        writer.Push(2);
+        writer.Bulk("invalidate");
+      }
+    };
+    if (changes.all) {
+      begin();
+      writer.Null();
+      return message;
+    }
+    for (const std::vector<std::string>& keys : told->GroupsOf(changes)) {
+      begin();
+      writer.Array(keys.size());
+      for (const std::string& key : keys) writer.Bulk(key);
+    }
+    return message;
   }
 
   // A batch has stopped.
@@ -308,8 +343,8 @@ class HostFlow : public SplitFlow {
   size_t batch_bytes_ = 0;
   // An AUTH is on its way: requests behind it may be longer than a stranger's.
   bool auth_pending_ = false;
-  bool changes_due_ = false;  // the client is to be told of some
-  uint64_t pause_wait_ = 0;   // for the end of CLIENT PAUSE
+  net::Ring<std::shared_ptr<Told>> due_;  // the client is to be told of them
+  uint64_t pause_wait_ = 0;               // for the end of CLIENT PAUSE
 };
 
 // To the threads of the host that their design names: all that waits, together. While a group is
@@ -386,9 +421,7 @@ Executor* HostApplication::ExecutorOf(net::Connection* connection) const {
 }
 
 bool HostApplication::ServesOther() const {
-  const net::User* anonymous = facts_->users.Anonymous();
-  return other_ != nullptr && other_->is_it != nullptr && anonymous != nullptr &&
-         anonymous->may_read && anonymous->may_write;
+  return other_ != nullptr && other_->is_it != nullptr && facts_->users.anonymous_has_all_data();
 }
 
 std::unique_ptr<SplitFlow> HostApplication::NewSplitFlow(net::Connection* connection) {
@@ -403,7 +436,8 @@ std::unique_ptr<net::Flow> HostApplication::NewFlow(net::Connection* connection)
   if (!ServesOther()) return std::make_unique<HostFlow>(this, connection);
   return std::make_unique<DetectingFlow>(
       other_->is_it, std::make_unique<HostFlow>(this, connection),
-      [this, connection] { return other_->make(connection, pool_); });
+      [this, connection] { return other_->make(connection, pool_); },
+      [this] { return ServesOther(); });
 }
 
 }  // namespace pulse::redis

@@ -47,6 +47,8 @@ class HostApplication : public net::Application {
   std::unique_ptr<SplitFlow> NewSplitFlow(net::Connection* connection);
   // Of a connection that speaks the other protocol; null where it is not served.
   std::unique_ptr<net::Flow> NewOtherFlow(net::Connection* connection);
+  // Whether it is served now: the users may have changed.
+  bool ServesOther() const;
   const Limits& limits() const { return limits_; }
   const ServerFacts& facts() const { return *facts_; }
   // Carries out the SETs that several connections have sent, together; hands what a thread of the
@@ -56,7 +58,6 @@ class HostApplication : public net::Application {
  private:
   friend class HostFlow;
   void SendGroupAway();
-  bool ServesOther() const;
   // Of the node that a loop is.
   Executor* ExecutorOf(net::Connection* connection) const;
 

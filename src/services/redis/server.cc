@@ -47,6 +47,7 @@ class ServerImpl : public Server {
 
  private:
   absl::Status CheckAccess();
+  absl::Status CheckUsersOfAgent();
   absl::Status OpenStore();
   net::DirectorOptions HostOptions();
   absl::Status OpenHostSocket();
@@ -71,6 +72,7 @@ class ServerImpl : public Server {
 };
 
 absl::Status ServerImpl::CheckAccess() {
+  options_.any_user_words = true;
   PULSE_ASSIGN_OR_RETURN(net::Access access, net::OpenAccess(options_));
   if (options_.listen_tcp) {
     auto address = net::ParseAddress(TcpAddress(options_));
@@ -79,8 +81,25 @@ absl::Status ServerImpl::CheckAccess() {
     }
     PULSE_RETURN_IF_ERROR(net::CheckListen(options_, access, options_.bind, *address));
   }
-  facts_.users = std::move(access.users);
+  PULSE_RETURN_IF_ERROR(facts_.users.Begin(access.users, options_.users_file));
+  PULSE_RETURN_IF_ERROR(CheckUsersOfAgent());
   tls_ = std::move(access.tls);
+  return absl::OkStatus();
+}
+
+// An agent answers reads by itself: of a user it knows no more than whether they may read.
+absl::Status ServerImpl::CheckUsersOfAgent() {
+  if (!options_.offload && options_.host_socket.empty()) return absl::OkStatus();
+  facts_.users.Freeze(
+      "the agent in front of this server answers reads by itself, and knows the users of the "
+      "start");
+  for (const AclUsers::User& user : facts_.users.List()) {
+    if (user->reads_all_or_nothing()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(options_.users_file, ": user ", user->name(),
+                     " may read some keys, or by some commands, which an agent that answers reads "
+                     "does not know; use --offload off without --host-socket"));
+  }
   return absl::OkStatus();
 }
 
@@ -158,8 +177,8 @@ absl::Status ServerImpl::OpenPublic(const OffloadFactory& offload) {
     setup.cache_bytes = options_.cache_bytes;
     setup.cpus = options_.agent_cpus;
     setup.limits = options_.limits;
-    const net::User* anonymous = facts_.users.Anonymous();
-    setup.needs_auth = anonymous == nullptr || !anonymous->may_read;
+    const AclUsers::User anonymous = facts_.users.Anonymous();
+    setup.needs_auth = anonymous == nullptr || !anonymous->may_get_all();
     setup.wants_password = anonymous == nullptr;
     std::error_code error;
     std::filesystem::create_directory(setup.secondary_dir, error);

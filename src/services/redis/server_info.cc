@@ -15,9 +15,9 @@
 #include "absl/strings/str_split.h"
 #include "base/cpu_profile.h"
 #include "base/resident_memory.h"
+#include "services/redis/acl_units.h"
 #include "services/redis/commands/handlers.h"
 #include "services/redis/executor.h"
-#include "services/redis/permissions.h"
 
 #ifndef PULSE_VERSION
 #define PULSE_VERSION "unknown"
@@ -169,8 +169,12 @@ void AppendInfo(const CommandInfo& command, ReplyWriter* reply) {
   reply->Integer(command.first_key);
   reply->Integer(command.last_key);
   reply->Integer(command.key_step);
-  reply->Set(1);
-  reply->Simple(command.writes() ? "@write" : command.reads() ? "@read" : "@connection");
+  std::vector<std::string> categories;
+  for (const std::string_view category : AclCategories()) {
+    if (IsInCategory(command, category)) categories.push_back(absl::StrCat("@", AbslOf(category)));
+  }
+  reply->Set(categories.size());
+  for (const std::string& category : categories) reply->Simple(category);
   const auto tips = TipsOf(command.id);
   reply->Array(tips.size());
   for (const auto tip : tips) reply->Bulk(tip);
@@ -338,6 +342,10 @@ std::string Executor::Info(const Arguments& args) {
   if (wanted("commandstats", false)) {
     begin("Commandstats");
     facts_->command_stats.Append(&out);
+  }
+  if (wanted("latencystats", false)) {
+    begin("Latencystats");
+    facts_->command_stats.AppendLatencies(&out);
   }
   if (wanted("cluster")) {
     begin("Cluster");

@@ -6,13 +6,15 @@ namespace pulse::redis {
 
 // Client libraries want all of the fields; -1 is what is not counted here.
 std::string ClientLine(const ClientFacts& facts, int64_t now_ms) {
-  return absl::StrCat("id=", facts.id, " addr=", facts.peer, " fd=-1 name=", facts.name,
-                      " age=", (now_ms - facts.since_ms) / 1000,
-                      " idle=-1 flags=", facts.tracking ? "t" : "N",
-                      " db=0 sub=0 psub=0 multi=-1 qbuf=-1 qbuf-free=-1 argv-mem=-1 obl=-1 oll=-1 "
-                      "omem=-1 tot-mem=-1 events=r user=",
-                      facts.user, " redir=", facts.tracking ? 0 : -1, " lib-name=", facts.library,
-                      " lib-ver=", facts.library_version, " resp=", facts.protocol);
+  return absl::StrCat(
+      "id=", facts.id, " addr=", facts.peer, " fd=-1 name=", facts.name,
+      " age=", (now_ms - facts.since_ms) / 1000, " idle=-1 flags=", facts.subscribed ? "P" : "",
+      facts.tracking ? "t" : "", facts.redirect_broken ? "R" : "",
+      facts.subscribed || facts.tracking ? "" : "N", " db=0 sub=", facts.subscribed ? 1 : 0,
+      " psub=0 multi=-1 qbuf=-1 qbuf-free=-1 argv-mem=-1 obl=-1 oll=-1 "
+      "omem=-1 tot-mem=-1 events=r user=",
+      facts.user, " redir=", facts.tracking ? static_cast<int64_t>(facts.redirect) : -1,
+      " lib-name=", facts.library, " lib-ver=", facts.library_version, " resp=", facts.protocol);
 }
 
 bool IsClientName(std::string_view name) {
@@ -20,10 +22,10 @@ bool IsClientName(std::string_view name) {
          std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c <= '~'; });
 }
 
-uint64_t Clients::Add(ClientFacts facts, std::function<void()> end) {
+uint64_t Clients::Add(ClientFacts facts, std::function<void()> end, Told::Notify notify) {
   const std::lock_guard<std::mutex> lock(mutex_);
   facts.id = ++last_id_;
-  clients_.emplace(last_id_, Client{std::move(facts), std::move(end)});
+  clients_.emplace(last_id_, Client{std::move(facts), std::move(end), std::move(notify)});
   return last_id_;
 }
 
@@ -54,6 +56,19 @@ bool Clients::End(uint64_t id) {
     clients_.erase(it);
   }
   end();
+  return true;
+}
+
+bool Clients::Has(uint64_t id) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return clients_.contains(id);
+}
+
+bool Clients::Notify(uint64_t id, std::shared_ptr<Told> told) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto it = clients_.find(id);
+  if (it == clients_.end() || it->second.notify == nullptr) return false;
+  it->second.notify(std::move(told));  // which takes an instant
   return true;
 }
 

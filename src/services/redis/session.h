@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "net/users.h"
+#include "services/redis/acl_users.h"
 #include "services/redis/commands/codec.h"
 #include "services/redis/commands/commands.h"
 #include "services/redis/commands/watch.h"
@@ -35,6 +35,9 @@ struct ClientFacts {
   int64_t since_ms = 0;
   int protocol = 2;
   bool tracking = false;
+  uint64_t redirect = 0;  // of tracking
+  bool redirect_broken = false;
+  bool subscribed = false;
 };
 
 // A line of CLIENT LIST.
@@ -47,19 +50,23 @@ bool IsClientName(std::string_view name);
 
 class Clients {
  public:
-  // `end` as Session::end; null: it cannot be ended from here.
-  uint64_t Add(ClientFacts facts, std::function<void()> end);
+  // `end` as Session::end; null: it cannot be ended from here. `notify` as Session::notify.
+  uint64_t Add(ClientFacts facts, std::function<void()> end, Told::Notify notify);
   void Set(const ClientFacts& facts);
   void Remove(uint64_t id);
   std::vector<ClientFacts> List() const;
   // Ends one, which is no longer listed. False: there is none of this id, or it cannot be ended.
   bool End(uint64_t id);
+  bool Has(uint64_t id) const;
+  // Gives one the messages of another. False: there is none of this id, or it takes none.
+  bool Notify(uint64_t id, std::shared_ptr<Told> told);
   size_t size() const;
 
  private:
   struct Client {
     ClientFacts facts;
     std::function<void()> end;
+    Told::Notify notify;
   };
   mutable std::mutex mutex_;
   uint64_t last_id_ = 0;
@@ -134,13 +141,15 @@ struct Session {
 
   const bool private_listener;
   ClientFacts facts;
-  const net::User* user = nullptr;  // null: AUTH comes first
+  AclUsers::User user;  // null: AUTH comes first
+  uint64_t users_version = 0;
   std::atomic<bool> authenticated{false};
   int protocol = 2;
   std::shared_ptr<Fences::Token> fence;
   std::function<void()> end;  // ends the connection; thread-safe
-  // Called when `told` has something; thread-safe. Null: the connection takes no such messages.
-  std::function<void()> notify;
+  // Called with what the client is to be told; thread-safe. Null: the connection takes no such
+  // messages.
+  Told::Notify notify;
 
   // CLIENT TRACKING.
   Tracking* tracking = nullptr;
@@ -151,10 +160,15 @@ struct Session {
   bool replies_off = false;
   int skip_replies = 0;  // of so many commands, the one that is under way counted
 
+  // A client of RESP2 that has subscribed may do little else.
+  bool hears_alone() const { return facts.subscribed && protocol < 3; }
+
   void StopTracking() {
     if (told != nullptr) tracking->Stop(facts.id);
     told.reset();
     facts.tracking = false;
+    facts.redirect = 0;
+    facts.redirect_broken = false;
     caching = Caching::kUnsaid;
   }
 
@@ -170,10 +184,12 @@ struct Session {
   uint64_t queued_bytes = 0;
   WatchTable::Set watches;
 
-  void SetUser(const net::User* who) {
-    user = who;
-    facts.user = who == nullptr ? "" : who->name;
-    authenticated.store(who != nullptr, std::memory_order_relaxed);
+  // `version`: of the users, before it was asked for.
+  void SetUser(AclUsers::User who, uint64_t version) {
+    user = std::move(who);
+    users_version = version;
+    facts.user = user == nullptr ? "" : user->name();
+    authenticated.store(user != nullptr, std::memory_order_relaxed);
   }
   // Whether it may keep so much more for a transaction. A little is always there for everybody.
   bool TryReserve(uint64_t more) {

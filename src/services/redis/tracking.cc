@@ -36,7 +36,7 @@ void Told::Add(std::string_view key) {
     }
     if (std::exchange(notified_, true)) return;
   }
-  notify_();
+  NotifySoon();
 }
 
 void Told::AddAll() {
@@ -45,12 +45,50 @@ void Told::AddAll() {
     changes_ = {true, {}};
     if (std::exchange(notified_, true)) return;
   }
-  notify_();
+  NotifySoon();
+}
+
+std::vector<std::vector<std::string>> Told::GroupsOf(const Changes& changes) const {
+  std::vector<std::vector<std::string>> groups;
+  if (!options_.broadcast) {
+    for (const std::string& key : changes.keys) groups.push_back({key});
+    return groups;
+  }
+  const std::set<std::string> keys(changes.keys.begin(), changes.keys.end());
+  // None is the beginning of another one.
+  const std::set<std::string> prefixes(options_.prefixes.begin(), options_.prefixes.end());
+  for (const std::string& prefix : prefixes) {
+    std::vector<std::string> group;
+    for (auto it = keys.lower_bound(prefix); it != keys.end() && it->starts_with(prefix); ++it) {
+      group.push_back(*it);
+    }
+    if (!group.empty()) groups.push_back(std::move(group));
+  }
+  return groups;
+}
+
+void Told::NotifySoon() {
+  Tracking::Writing* writing = Tracking::Writing::current();
+  if (writing == nullptr) return notify_(shared_from_this());
+  writing->told_.push_back(shared_from_this());
+}
+
+void Told::NotifyAgain() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!notified_) return;
+  }
+  notify_(shared_from_this());
 }
 
 bool Told::Wants(std::string_view key) const {
   return std::any_of(options_.prefixes.begin(), options_.prefixes.end(),
                      [&](const std::string& prefix) { return key.starts_with(prefix); });
+}
+
+Tracking::Writing::~Writing() {
+  current() = before_;
+  for (const std::shared_ptr<Told>& told : told_) told->notify_(told);
 }
 
 Tracking::~Tracking() {
@@ -65,8 +103,8 @@ Tracking::~Tracking() {
 void Tracking::Start(std::shared_ptr<Told> who) {
   const std::lock_guard<std::mutex> lock(mutex_);
   auto& place = clients_[who->id()].told;
-  if (place != nullptr && place->options().broadcast) --broadcasts_;
-  broadcasts_ += who->options().broadcast ? 1 : 0;
+  if (place != nullptr) Count(*place, -1);
+  Count(*who, 1);
   place = std::move(who);
   clients_now_.store(clients_.size(), std::memory_order_seq_cst);
   if (!thread_.joinable()) thread_ = std::thread([this] { RunExpiries(); });
@@ -76,11 +114,24 @@ void Tracking::Stop(uint64_t id) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto it = clients_.find(id);
   if (it == clients_.end()) return;
-  if (it->second.told->options().broadcast) --broadcasts_;
+  Count(*it->second.told, -1);
   gone_items_ += it->second.items;
   clients_.erase(it);
   clients_now_.store(clients_.size(), std::memory_order_seq_cst);
   if (clients_.empty()) ForgetAll();
+}
+
+void Tracking::Count(const Told& told, int change) {
+  if (told.options().broadcast) broadcasts_ += static_cast<size_t>(change);
+  if (told.options().redirect != 0) redirections_ += static_cast<size_t>(change);
+}
+
+void Tracking::EndRedirection(uint64_t id) {
+  if (redirections_ == 0) return;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& [tracker, client] : clients_) {
+    if (client.told->options().redirect == id) client.told->NotifyAgain();
+  }
 }
 
 void Tracking::Remember(const std::shared_ptr<Told>& who, std::string_view key) {
@@ -124,7 +175,7 @@ void Tracking::Forget(Keys::iterator it, bool own_too) {
     size_t& items = client == clients_.end() ? gone_items_ : client->second.items;
     items -= std::min<size_t>(items, 1);
     if (client == clients_.end() || client->second.told->options().broadcast) continue;
-    const bool own = !own_too && id == Writing::current();
+    const bool own = !own_too && id == Writing::client();
     if (own && client->second.told->options().no_loop) continue;
     client->second.told->Add(it->first);
   }
@@ -170,7 +221,7 @@ void Tracking::OnChange(std::string_view key) {
   if (broadcasts_ == 0) return;
   for (const auto& [id, client] : clients_) {
     const TrackingOptions& options = client.told->options();
-    if (!options.broadcast || (options.no_loop && id == Writing::current())) continue;
+    if (!options.broadcast || (options.no_loop && id == Writing::client())) continue;
     if (client.told->Wants(key)) client.told->Add(key);
   }
 }

@@ -13,6 +13,8 @@
 // eighth where there is no room. What a client has not taken yet is at most kMostUntaken bytes;
 // beyond that it is told that everything has changed.
 //
+// With REDIRECT another connection is told, in RESP2 as if it had subscribed to a channel.
+//
 // Threads: Told belongs to its connection, but for what is marked; Tracking is thread-safe. Locks
 // are held for an instant. A thread of its own waits for expiries, from the first Start on.
 #pragma once
@@ -37,21 +39,26 @@
 
 namespace pulse::redis {
 
+// What a client of RESP2 subscribes to, to be told of another client's keys.
+inline constexpr std::string_view kTrackingChannel = "__redis__:invalidate";
+
 struct TrackingOptions {
   bool broadcast = false;
   bool opt_in = false;                // only reads behind CLIENT CACHING YES
   bool opt_out = false;               // all but those behind CLIENT CACHING NO
   bool no_loop = false;               // not of its own writes
   std::vector<std::string> prefixes;  // of broadcast: what its keys begin with
+  uint64_t redirect = 0;              // the client that is told instead
 };
 
 // What one client is to be told.
-class Told {
+class Told : public std::enable_shared_from_this<Told> {
  public:
   static constexpr size_t kMostUntaken = size_t{1} << 20;
 
-  // `notify` is called when there is something, by any thread, until Take.
-  Told(uint64_t id, TrackingOptions options, std::function<void()> notify)
+  // `notify` is called when there is something, by any thread, once until Take.
+  using Notify = std::function<void(std::shared_ptr<Told>)>;
+  Told(uint64_t id, TrackingOptions options, Notify notify)
       : id_(id), options_(std::move(options)), notify_(std::move(notify)) {}
 
   struct Changes {
@@ -59,18 +66,28 @@ class Told {
     std::vector<std::string> keys;
   };
   Changes Take();  // any thread
+  // What is told together, as in Redis: each key by itself; in broadcast mode those of a prefix,
+  // each once.
+  std::vector<std::vector<std::string>> GroupsOf(const Changes& changes) const;
   uint64_t id() const { return id_; }
   const TrackingOptions& options() const { return options_; }
+  // Asks again for what was not taken, as who was to take it has ended.
+  void NotifyAgain();
+  // The client that it was redirected to is no more. Any thread.
+  void Break() { broken_.store(true, std::memory_order_relaxed); }
+  bool broken() const { return broken_.load(std::memory_order_relaxed); }
 
  private:
   friend class Tracking;
   void Add(std::string_view key);
   void AddAll();
+  void NotifySoon();
   bool Wants(std::string_view key) const;
 
   const uint64_t id_;
   const TrackingOptions options_;
-  const std::function<void()> notify_;
+  const Notify notify_;
+  std::atomic<bool> broken_{false};
   std::mutex mutex_;
   Changes changes_;
   size_t bytes_ = 0;
@@ -90,6 +107,8 @@ class Tracking final : public KeyListener {
   // Tells `who` from now on; one of the same id is replaced.
   void Start(std::shared_ptr<Told> who);
   void Stop(uint64_t id);
+  // A client has ended, which others may have redirected to.
+  void EndRedirection(uint64_t id);
   // Of a client not in broadcast mode: it is about to read these.
   void Remember(const std::shared_ptr<Told>& who, std::string_view key);
   // As if the key had changed.
@@ -110,21 +129,26 @@ class Tracking final : public KeyListener {
   };
   Numbers numbers() const;
 
-  // Who the calling thread carries out commands for, as long as it lives.
+  // Who the calling thread carries out commands for, as long as it lives. At its end the clients
+  // are notified that have something then, so that they are told of it together.
   class Writing {
    public:
-    explicit Writing(uint64_t client) : before_(std::exchange(current(), client)) {}
-    ~Writing() { current() = before_; }
+    explicit Writing(uint64_t client) : client_(client), before_(std::exchange(current(), this)) {}
+    ~Writing();
     Writing(const Writing&) = delete;
     Writing& operator=(const Writing&) = delete;
 
    private:
+    friend class Told;
     friend class Tracking;
-    static uint64_t& current() {
-      thread_local uint64_t client = 0;
-      return client;
+    static Writing*& current() {
+      thread_local Writing* writing = nullptr;
+      return writing;
     }
-    const uint64_t before_;
+    static uint64_t client() { return current() == nullptr ? 0 : current()->client_; }
+    const uint64_t client_;
+    Writing* const before_;
+    std::vector<std::shared_ptr<Told>> told_;
   };
 
  private:
@@ -145,6 +169,7 @@ class Tracking final : public KeyListener {
     std::shared_ptr<Told> told;
     size_t items = 0;
   };
+  void Count(const Told& told, int change);
   Keys::iterator Drop(Keys::iterator it);
   void Forget(Keys::iterator it, bool own_too);
   void ForgetAll();
@@ -157,6 +182,7 @@ class Tracking final : public KeyListener {
   mutable std::mutex mutex_;
   std::map<uint64_t, Client> clients_;
   size_t broadcasts_ = 0;  // of them
+  std::atomic<size_t> redirections_{0};
   Keys keys_;
   size_t items_ = 0;
   uint64_t bytes_ = 0;

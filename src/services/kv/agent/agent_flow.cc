@@ -16,6 +16,8 @@ constexpr std::string_view kAway = "the host is away; this was not carried out, 
 constexpr std::string_view kLost =
     "the host was lost before it answered; whether this was carried out is not known\r\n";
 constexpr std::string_view kLostWithin = "-ERR the host was lost during a transaction\r\n";
+constexpr std::string_view kLostTracking =
+    "-ERR the host was lost, and with it what this connection was to be told of\r\n";
 // A first line that tells no protocol by then is Redis's.
 constexpr size_t kLongestFirst = 4096;
 // Of a plain request; a longer one crosses in pieces.
@@ -124,7 +126,15 @@ AgentFlow::Kind AgentFlow::KindOf(const redis::CommandInfo& command, std::string
         *what = absl::AsciiStrToLower(std::string(request_[2].substr(0, 16)));
         return Kind::kSetup;
       }
+      if (request_.size() >= 3 && redis::EqualsIgnoringCase(request_[1], "tracking")) {
+        return redis::EqualsIgnoringCase(request_[2], "off") ? Kind::kTracksNot : Kind::kTracks;
+      }
+      if (request_.size() == 3 && redis::EqualsIgnoringCase(request_[1], "reply")) {
+        return redis::EqualsIgnoringCase(request_[2], "on") ? Kind::kSpeaks : Kind::kSilences;
+      }
       return Kind::kPlain;
+    case Command::kSubscribe:
+      return Kind::kTracks;
     case Command::kReset:
       return Kind::kReset;
     case Command::kMulti:
@@ -174,6 +184,8 @@ void AgentFlow::OnRedisRequest(net::Ticket ticket, std::string_view bytes) {
   Expect(ticket, bytes.size(), kind);
   if (kind == Kind::kSetup) setups_.push_back({what, scratch_, sent_, authenticates, false});
   if (kind == Kind::kBegins) state_since_ = sent_;
+  if (kind == Kind::kTracks) tracks_since_ = sent_;
+  if (kind == Kind::kSilences) silent_since_ = sent_;
   Send(LaneOp::kCommand, "", scratch_);
   if (scratch_.capacity() > kFragment) net::FreeBytes(&scratch_);
 }
@@ -270,11 +282,30 @@ bool AgentFlow::SendMore() {
 void AgentFlow::OnRoom() {
   if (!owes_resume_ || session_ < 0 || closed_) return;
   owes_resume_ = false;
+  pushed_ = 0;
   lane_->Resume(session_);
 }
 
+bool AgentFlow::OnPush(std::string_view bytes, uint8_t flags) {
+  // Replies are as many as requests; of messages the host could send any number.
+  if (protocol_ == Protocol::kMemcached || owes_resume_) return false;
+  pushed_ += bytes.size();
+  if (pushed_ > kMostPushed) return false;
+  if ((flags & kMore) != 0) {
+    partial_.append(bytes);
+    pushing_ = true;
+    return true;
+  }
+  if ((flags & kPaused) != 0) owes_resume_ = true;
+  if (!std::exchange(pushing_, false)) return connection_->Push(bytes);
+  partial_.append(bytes);
+  return connection_->Push(std::exchange(partial_, std::string()));
+}
+
 bool AgentFlow::OnReply(std::string_view bytes, uint8_t flags, uint64_t max_reply) {
-  if (closed_ || expected_.empty() || !expected_.front().whole) return false;
+  if (closed_) return false;
+  if ((flags & kPush) != 0) return (pushing_ || partial_.empty()) && OnPush(bytes, flags);
+  if (pushing_ || expected_.empty() || !expected_.front().whole) return false;
   if ((flags & kPaused) != 0) owes_resume_ = true;
   std::string whole;
   if ((flags & kMore) != 0 || !partial_.empty()) {
@@ -293,7 +324,9 @@ bool AgentFlow::OnReply(std::string_view bytes, uint8_t flags, uint64_t max_repl
 
 void AgentFlow::Answered(const Expected& request, std::string_view reply) {
   const uint64_t number = sent_ - expected_.size();
-  const bool accepted = !reply.empty() && reply[0] != '-';
+  // Without a reply (CLIENT REPLY) it has to be taken for accepted.
+  const bool accepted = reply.empty() || reply[0] != '-';
+  const bool is_ok = reply == "+OK\r\n";  // and no +QUEUED
   switch (request.kind) {
     case Kind::kRepeated:
       // The password has changed, say: it is not who it was.
@@ -318,7 +351,15 @@ void AgentFlow::Answered(const Expected& request, std::string_view reply) {
     case Kind::kReset:
       if (!accepted) break;
       std::erase_if(setups_, [&](const Setup& s) { return s.number < number; });
-      if (state_since_ < number) state_since_ = 0;
+      for (uint64_t* since : {&state_since_, &tracks_since_, &silent_since_}) {
+        if (*since < number) *since = 0;
+      }
+      break;
+    case Kind::kTracksNot:
+      if (is_ok && tracks_since_ < number) tracks_since_ = 0;
+      break;
+    case Kind::kSpeaks:
+      if (is_ok && silent_since_ < number) silent_since_ = 0;
       break;
     case Kind::kEnds:
       if (state_since_ < number) state_since_ = 0;
@@ -339,14 +380,16 @@ void AgentFlow::OnLost() {
   waiting_ = false;
   owes_resume_ = false;
   net::FreeBytes(&partial_);
+  pushing_ = false;
+  pushed_ = 0;
   queued_.clear();
   queued_.Release();
   held_ = 0;
   std::erase_if(setups_, [](const Setup& s) { return !s.accepted; });
-  if (state_since_ != 0 && !closed_) {
+  if ((state_since_ | tracks_since_ | silent_since_) != 0 && !closed_) {
     closed_ = true;
     expected_.clear();
-    connection_->Close(kLostWithin);
+    connection_->Close(silent_since_ != 0 ? "" : state_since_ != 0 ? kLostWithin : kLostTracking);
     return;
   }
   LaneCounters& counters = lane_->counters();

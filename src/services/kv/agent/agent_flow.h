@@ -10,7 +10,9 @@
 // been carried out, later ones by -LOADING until there is a host. What makes up a connection's
 // state (AUTH, HELLO, CLIENT SETNAME and SETINFO) is repeated to the next host before its next
 // request; a connection in MULTI or WATCH ends, as half a transaction must not run, and so does one
-// whose state is too long to be kept.
+// whose state is too long to be kept; one that tracks, as it may have missed what has changed, or
+// has subscribed; and one that does without replies (CLIENT REPLY), as it would take errors for
+// others.
 //
 // Threads: the loop's, as net::Flow.
 #pragma once
@@ -41,6 +43,7 @@ class AgentFlow final : public net::Flow {
   void OnRequest(net::Ticket ticket, std::string_view bytes) override;
   size_t held() const override { return held_ + partial_.capacity(); }
   void OnRoom() override;
+  bool waits_for_room() const override { return owes_resume_; }
   std::string OnHostLost(net::Ticket ticket, bool sent) override;
   std::string ErrorReply(const absl::Status& error) override;
 
@@ -55,10 +58,14 @@ class AgentFlow final : public net::Flow {
   enum class Protocol : uint8_t { kUndecided, kRedis, kMemcached };
   enum class Kind : uint8_t {
     kPlain,
-    kSetup,    // sets some of the connection's state
-    kReset,    // as RESET does: all of that is gone
-    kBegins,   // MULTI, WATCH: what follows belongs together, and cannot be repeated
-    kEnds,     // EXEC, DISCARD
+    kSetup,   // sets some of the connection's state
+    kReset,   // as RESET does: all of that is gone
+    kBegins,  // MULTI, WATCH: what follows belongs together, and cannot be repeated
+    kEnds,    // EXEC, DISCARD
+    kTracks,  // CLIENT TRACKING ON, SUBSCRIBE
+    kTracksNot,
+    kSilences,  // CLIENT REPLY OFF, SKIP
+    kSpeaks,
     kSilent,   // memcached's noreply
     kRepeated  // a setup command that the client has an answer to already
   };
@@ -96,6 +103,7 @@ class AgentFlow final : public net::Flow {
   bool EnsureSession();
   void Refuse(net::Ticket ticket, std::string_view bytes);
   void Answered(const Expected& request, std::string_view reply);
+  bool OnPush(std::string_view bytes, uint8_t flags);
   void EndSession();
   bool IsStranger() const;
 
@@ -113,9 +121,13 @@ class AgentFlow final : public net::Flow {
   net::Ring<Expected> expected_;
   uint64_t sent_ = 0;         // requests, ever; expected_ are the last ones of them
   uint64_t state_since_ = 0;  // the number of the last that began what belongs together; 0: none
+  uint64_t tracks_since_ = 0;
+  uint64_t silent_since_ = 0;
   net::Ring<Queued> queued_;
   std::vector<Setup> setups_;
-  std::string partial_;  // pieces of a reply
+  std::string partial_;   // pieces of a reply, or of a message
+  size_t pushed_ = 0;     // bytes of messages, since the last kResume
+  bool pushing_ = false;  // partial_ is of a message
   uint64_t held_ = 0;
 };
 

@@ -1,6 +1,7 @@
 // Clients of an agent in a process of its own see the store as its own clients do.
 #include <algorithm>
 #include <random>
+#include <set>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -369,6 +370,153 @@ TEST_F(AgentTest, HostLost_ClientsStay_AndTheirStateIsRepeated) {
   EXPECT_EQ(client.Ask("CLIENT GETNAME"), Bulk("me"));
   EXPECT_EQ(stranger.Ask("GET k").substr(0, 7), "-NOAUTH");
   EXPECT_EQ(front_->counters().lost, 1u);
+}
+
+TEST_F(AgentCommandTest, Users_ChangeForClientsThatThereAre) {
+  Client boss(port());
+  Client client(agent_port());
+  Client memcached(agent_port());
+  Client own(port());
+  for (Client* c : {&memcached, &own}) {
+    c->Send("set k 0 0 1\r\nv\r\n");
+    EXPECT_EQ(c->ReadUntil("STORED\r\n"), "STORED\r\n");
+  }
+  EXPECT_EQ(boss.Ask("ACL SETUSER u on nopass ~a +get"), "+OK\r\n");
+  EXPECT_EQ(client.Ask("AUTH u x"), "+OK\r\n");
+  EXPECT_EQ(client.Ask("GET a"), "$-1\r\n");
+  EXPECT_EQ(client.Ask("GET b").substr(0, 7), "-NOPERM");
+  EXPECT_EQ(client.Ask("SET a 1").substr(0, 7), "-NOPERM");
+  EXPECT_EQ(boss.Ask("ACL SETUSER u ~b"), "+OK\r\n");
+  EXPECT_EQ(client.Ask("GET b"), "$-1\r\n");
+  EXPECT_EQ(boss.Ask("ACL DELUSER u"), ":1\r\n");
+  EXPECT_EQ(client.ReadAll(), "");
+  // Clients of memcached have no names: they are served while everybody may do all.
+  EXPECT_EQ(boss.Ask("ACL SETUSER default resetkeys ~a"), "+OK\r\n");
+  for (Client* c : {&memcached, &own}) {
+    c->Send("get k\r\n");
+    EXPECT_EQ(c->ReadAll(), "SERVER_ERROR clients without a password are not served any more\r\n");
+  }
+  Client late(agent_port());
+  late.Send("get k\r\n");
+  EXPECT_EQ(late.ReadAll().substr(0, 1), "-");
+}
+
+std::string Invalid(std::string_view key) {
+  return absl::StrCat(">2\r\n$10\r\ninvalidate\r\n*1\r\n", Bulk(key));
+}
+
+TEST_F(AgentCommandTest, Tracking_TellsTheClientBehindItsReplies) {
+  Client client(agent_port());
+  Client other(agent_port());
+  Client own(port());
+  EXPECT_EQ(client.Ask("HELLO 3").substr(0, 1), "%");
+  EXPECT_EQ(client.Ask("CLIENT TRACKING ON"), "+OK\r\n");
+  for (Client* writer : {&other, &own, &client}) {
+    EXPECT_NE(client.Ask("GET k"), "");
+    EXPECT_EQ(writer->Ask("SET k v"), "+OK\r\n");
+    EXPECT_EQ(client.Receive(), Invalid("k"));
+  }
+  // A pipeline, whose own writes are told of behind its replies.
+  client.Send("GET k\r\nSET k w\r\nGET l\r\n");
+  EXPECT_EQ(client.Receive(), Bulk("v"));
+  EXPECT_EQ(client.Receive(), "+OK\r\n");
+  EXPECT_EQ(client.Receive(), "_\r\n");
+  EXPECT_EQ(client.Receive(), Invalid("k"));
+  // Keys of many pieces.
+  std::vector<std::string> keys;
+  const std::string padding(1000, 'p');
+  for (int i = 0; i < 300; ++i) keys.push_back(absl::StrCat(padding, i));
+  for (const std::string& key : keys) EXPECT_EQ(client.Ask("GET " + key), "_\r\n");
+  std::vector<std::string_view> words = {"DEL"};
+  for (const std::string& key : keys) {
+    EXPECT_EQ(own.Ask("SET " + key + " 1"), "+OK\r\n");
+    words.push_back(key);
+  }
+  std::set<std::string> told;
+  while (told.size() < keys.size()) {
+    const std::string message = client.Receive();
+    ASSERT_EQ(message.substr(0, 20), Invalid("").substr(0, 20));
+    for (const std::string& key : keys) {
+      if (message.find(Bulk(key)) != std::string::npos) told.insert(key);
+    }
+  }
+  EXPECT_EQ(client.Ask("ECHO quiet"), Bulk("quiet"));
+  // To another connection, of RESP2.
+  Client target(agent_port());
+  const std::string id = target.Ask("CLIENT ID").substr(1);
+  EXPECT_EQ(target.Ask("SUBSCRIBE __redis__:invalidate"),
+            "*3\r\n$9\r\nsubscribe\r\n$20\r\n__redis__:invalidate\r\n:1\r\n");
+  EXPECT_EQ(other.Ask("CLIENT TRACKING ON REDIRECT " + id.substr(0, id.size() - 2)), "+OK\r\n");
+  EXPECT_EQ(other.Ask("GET k"), Bulk("w"));
+  EXPECT_EQ(own.Ask("DEL k"), ":1\r\n");
+  EXPECT_EQ(target.Receive(),
+            "*3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n*1\r\n$1\r\nk\r\n");
+  EXPECT_EQ(target.Ask("GET k").substr(0, 25), "-ERR Can't execute 'get':");
+  EXPECT_EQ(own.Ask("CLIENT KILL TYPE pubsub"), ":1\r\n");
+  EXPECT_EQ(target.ReadAll(), "");
+}
+
+// It is told of all at last, once it reads; the store keeps no more than what it says.
+TEST_F(AgentCommandTest, TrackerThatReadsNothing_IsToldOfAllAtLast_AndIsBounded) {
+  Client client(agent_port());
+  EXPECT_EQ(client.Ask("HELLO 3").substr(0, 1), "%");
+  EXPECT_EQ(client.Ask("CLIENT TRACKING ON BCAST"), "+OK\r\n");
+  Client writer(port());
+  ASSERT_EQ(writer.Ask("CONFIG SET maxmemory-policy allkeys-lru"), "+OK\r\n");
+  const std::string padding(60'000, 'k');
+  // More than sockets, the agent and the store keep together.
+  for (int i = 0; i < 600; ++i) {
+    ASSERT_EQ(writer.Ask(absl::StrCat("SET ", padding, i, " 1")), "+OK\r\n");
+  }
+  EXPECT_EQ(Client(agent_port()).Ask("PING"), "+PONG\r\n");
+  size_t bytes = 0;
+  std::string message;
+  while (message != ">2\r\n$10\r\ninvalidate\r\n_\r\n") {
+    message = client.Receive();
+    ASSERT_EQ(message.substr(0, 20), Invalid("").substr(0, 20));
+    bytes += message.size();
+  }
+  EXPECT_LT(bytes, 600u * 60'000);
+  EXPECT_EQ(writer.Ask("SET last 1"), "+OK\r\n");
+  while (message != Invalid("last")) {
+    message = client.Receive();
+    ASSERT_NE(message, "");
+  }
+}
+
+TEST_F(AgentTest, HostLost_EndsClientsThatTrackOrHaveNoReplies_AndNobodyElse) {
+  OpenHost();
+  OpenAgent();
+  const auto open = [&](const std::vector<std::string>& lines) {
+    auto client = std::make_unique<Client>(agent_port());
+    for (const std::string& line : lines) client->Send(line + "\r\n");
+    client->Send("GET k\r\n");
+    return client;
+  };
+  const auto tracking = open({"CLIENT TRACKING ON"});
+  const auto subscribed = open({"SUBSCRIBE __redis__:invalidate"});
+  const auto silent = open({"CLIENT REPLY OFF"});
+  const auto not_any_more = open({"CLIENT TRACKING ON", "CLIENT TRACKING OFF", "CLIENT REPLY SKIP",
+                                  "PING", "CLIENT REPLY ON"});
+  const auto reset = open({"CLIENT TRACKING ON", "CLIENT REPLY SKIP", "PING", "RESET"});
+  EXPECT_EQ(tracking->Receive(), "+OK\r\n");
+  EXPECT_EQ(tracking->Receive(), "$-1\r\n");
+  EXPECT_EQ(subscribed->Receive().substr(0, 2), "*3");
+  EXPECT_EQ(subscribed->Receive().substr(0, 4), "-ERR");
+  for (const char* reply : {"+OK\r\n", "+OK\r\n", "+OK\r\n", "$-1\r\n"}) {
+    EXPECT_EQ(not_any_more->Receive(), reply);
+  }
+  for (const char* reply : {"+OK\r\n", "+RESET\r\n", "$-1\r\n"}) {
+    EXPECT_EQ(reset->Receive(), reply);
+  }
+  ASSERT_TRUE(Eventually([&] { return host_->numbers().requests >= 22; }));
+  LoseHost();
+  EXPECT_EQ(tracking->ReadAll().substr(0, 22), "-ERR the host was lost");
+  EXPECT_EQ(subscribed->ReadAll().substr(0, 22), "-ERR the host was lost");
+  EXPECT_EQ(silent->ReadAll(), "");
+  BringHostBack();
+  EXPECT_EQ(not_any_more->Ask("GET k"), "$-1\r\n");
+  EXPECT_EQ(reset->Ask("GET k"), "$-1\r\n");
 }
 
 TEST_F(AgentTest, HostLostDuringATransaction_EndsItsClient_AndNobodyElse) {

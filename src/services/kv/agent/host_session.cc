@@ -65,6 +65,10 @@ void HostSession::Begin(bool other_protocol, std::string_view refusal) {
 bool HostSession::Take(LaneOp op, std::string_view bytes, bool more) {
   if (closing_ || closed_by_agent_) return !closed_by_agent_;  // on its way when the host ended it
   if ((op == LaneOp::kMemcached) != (split_ == nullptr)) return false;
+  if (split_ == nullptr && !lane_->shared_->application->ServesOther()) {
+    Close("SERVER_ERROR clients without a password are not served any more\r\n");
+    return true;
+  }
   if (more || !incoming_.empty()) {
     if (bytes.size() > lane_->shared_->max_message -
                            std::min<uint64_t>(lane_->shared_->max_message, incoming_.size())) {
@@ -142,18 +146,26 @@ void HostSession::Forward(net::Ticket, std::string_view, uint32_t) {
 void HostSession::Reply(net::Ticket ticket, std::string_view bytes) {
   if (closing_) return;
   ++answered_;
-  if (closed_by_agent_) return;
+  if (!closed_by_agent_) SendPieces(0, bytes);
+}
+
+void HostSession::SendPieces(uint8_t flags, std::string_view bytes) {
   sent_ += bytes.size();
-  uint8_t last = 0;
+  uint8_t last = flags;
   if (sent_ > kCredit && !paused_) {
     paused_ = true;
-    last = kPaused;
+    last |= kPaused;
   }
   while (bytes.size() > kFragment) {
-    Send(LaneStatus::kReply, kMore, bytes.substr(0, kFragment));
+    Send(LaneStatus::kReply, flags | kMore, bytes.substr(0, kFragment));
     bytes.remove_prefix(kFragment);
   }
   Send(LaneStatus::kReply, last, bytes);
+}
+
+bool HostSession::Push(std::string_view bytes) {
+  if (!bytes.empty() && !closing_ && !closed_by_agent_) SendPieces(kPush, bytes);
+  return true;
 }
 
 void HostSession::Reply(net::Ticket ticket, net::Buffer bytes) {

@@ -42,11 +42,13 @@ class HostSession final : public net::Connection {
   void Forward(net::Ticket ticket, std::string_view bytes, uint32_t replies) override;
   void Reply(net::Ticket ticket, std::string_view bytes) override;
   void Reply(net::Ticket ticket, net::Buffer bytes) override;
+  bool Push(std::string_view bytes) override;
   void Close(std::string_view last_words) override;
   std::shared_ptr<net::Remote> remote() override;
   net::BufferPool* buffers() override { return nullptr; }
   size_t outstanding() const override { return next_ticket_ - 1 - answered_; }
-  size_t unsent() const override { return out_.size() - out_at_; }
+  // All that was sent is not taken, as far as it is known, until the agent says so.
+  size_t unsent() const override { return out_.size() - out_at_ + (paused_ ? sent_ : 0); }
   const std::string& peer() const override { return peer_; }
 
  private:
@@ -58,6 +60,7 @@ class HostSession final : public net::Connection {
     bool closed = false;
   };
   void Send(LaneStatus status, uint8_t flags, std::string_view bytes);
+  void SendPieces(uint8_t flags, std::string_view bytes);
   void DropIncoming();
 
   HostLane* const lane_;

@@ -438,6 +438,25 @@ TEST_F(AgentTest, HostThatMakesNoSense_IsLeft_AndClientsAreTold) {
         add(p, 0, 0, 0, "+OK\r\n");
         add(p, 0, 0, 0, "+OK\r\n");
       },
+      [&](Peer* p) {  // a reply within a message
+        add(p, 0, 0, kPush | kMore, ">1\r\n+");
+        add(p, 0, 0, 0, "+OK\r\n");
+      },
+      [&](Peer* p) {  // a message behind the last one
+        ReplyPacker packer(p->replies->BufferToSubmit(), p->facts.buffer_bytes, p->facts.batch);
+        packer.Add(0, 0, kPush | kPaused, "+OK\r\n");
+        packer.Add(0, 0, kPush, "+OK\r\n");
+        packer.Finish();
+        p->replies->Submit();
+      },
+      [&](Peer* p) {  // messages without end
+        const std::string piece(kFragment, 'x');
+        for (size_t sent = 0; sent <= kMostPushed; sent += kFragment) {
+          if (!Eventually([&] { return p->replies->Reclaim() && p->replies->HasRoom(); })) return;
+          add(p, 0, 0, kPush | kMore, piece);
+          p->notify.Kick();
+        }
+      },
       [&](Peer* p) {  // nothing in it
         ReplyPacker packer(p->replies->BufferToSubmit(), p->facts.buffer_bytes, p->facts.batch);
         packer.Finish();

@@ -15,12 +15,17 @@
 // is longer than kFragment crosses in pieces, between which other sessions' requests and replies
 // go.
 //
+// A reply with kPush answers no request: it is a message to the session's client, behind the
+// replies that were made before. It may be in pieces.
+//
 // kOpen begins a session. Either side ends it, the agent by kClose and the host by kClosed, and
 // answers the other's end by its own; then the number is free.
 //
-// Back-pressure: a reply with kPaused is the last one until the agent has sent kResume. Neither
-// side publishes a transfer without a free buffer. One that waits for a buffer sets its flag in the
-// header, and the other side then rings its doorbell when it has given one back.
+// Back-pressure: a reply with kPaused is the last one until the agent has sent kResume, but for
+// replies to requests that were taken before. Between two kResume there are at most kMostPushed
+// bytes of messages. Neither side publishes a transfer without a free buffer. One that waits for a
+// buffer sets its flag in the header, and the other side then rings its doorbell when it has given
+// one back.
 //
 // Each side treats the other as untrusted.
 #pragma once
@@ -37,11 +42,12 @@ namespace pulse::kv {
 
 inline constexpr uint64_t kLaneMagic = 0x3130454e414c5650;  // "PVLANE01", little-endian
 inline constexpr uint32_t kLaneService = 3;                 // in the hello
-inline constexpr uint32_t kLaneVersion = 1;
+inline constexpr uint32_t kLaneVersion = 2;
 inline constexpr uint32_t kMostSessions = 65535;
 inline constexpr uint32_t kMostLaneSlots = 64;
 inline constexpr uint32_t kMostLaneBuffer = 16 << 20;
 inline constexpr size_t kFragment = 16 << 10;
+inline constexpr size_t kMostPushed = 4 << 20;
 
 enum class LaneOp : uint8_t {
   kGet = 1,        // key
@@ -57,6 +63,7 @@ enum LaneFlags : uint8_t {  // beside kInline
   kMore = 4,                // the next one of the session goes on
   kPaused = 8,              // of a reply
   kOtherProtocol = 16,      // of kOpen: memcached's
+  kPush = 32,               // of a reply: it answers no request
 };
 enum class LaneStatus : uint8_t { kReply = 0, kClosed = 1 };
 

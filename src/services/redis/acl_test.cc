@@ -1,0 +1,158 @@
+// ACL of a running server: changes take effect on connections that there are.
+#include <gmock/gmock.h>
+
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "base/testing.h"
+#include "services/redis/commands/command_suite.h"
+#include "services/redis/test_server.h"
+
+namespace pulse::redis {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+class AclTest : public ServerTest {
+ protected:
+  // Nobody else answers reads.
+  AclTest() { options_.host_socket.clear(); }
+  // A client of a new user with these rules.
+  BlockingClient User(BlockingClient* boss, const std::string& name, const std::string& rules) {
+    EXPECT_EQ(boss->Ask(absl::StrCat("ACL SETUSER ", name, " on nopass ", rules)), "+OK\r\n");
+    BlockingClient client(port());
+    EXPECT_EQ(client.Ask(absl::StrCat("AUTH ", name, " any")), "+OK\r\n");
+    return client;
+  }
+};
+
+TEST_F(AclTest, Change_TakesEffectAtTheNextCommand_AlsoOfPipelines) {
+  Open();
+  BlockingClient boss(port());
+  BlockingClient client = User(&boss, "u", "~* +@all");
+  std::string pipeline;
+  for (int i = 0; i < 20; ++i) absl::StrAppend(&pipeline, "SET a", i, " 1\r\nGET b\r\n");
+  const auto ask = [&](const std::string& set, const std::string& get) {
+    client.Send(pipeline);
+    for (int i = 0; i < 20; ++i) {
+      EXPECT_THAT(client.Receive(), StartsWith(set));
+      EXPECT_THAT(client.Receive(), StartsWith(get));
+    }
+    // Of those that go together.
+    client.Send("GET b\r\nGET b\r\nGET b\r\nSET a1 2\r\nSET a2 2\r\nSET a3 2\r\n");
+    for (int i = 0; i < 6; ++i) EXPECT_THAT(client.Receive(), StartsWith(i < 3 ? get : set));
+  };
+  ask("+OK", "$-1");
+  EXPECT_EQ(boss.Ask("ACL SETUSER u -get"), "+OK\r\n");
+  ask("+OK", "-NOPERM");
+  EXPECT_EQ(boss.Ask("ACL SETUSER u +get resetkeys ~b*"), "+OK\r\n");
+  ask("-NOPERM", "$-1");
+  EXPECT_EQ(boss.Ask("ACL SETUSER u %R~a* %W~a*"), "+OK\r\n");
+  ask("+OK", "$-1");
+  EXPECT_EQ(boss.Ask("ACL SETUSER u off"), "+OK\r\n");
+  ask("+OK", "$-1");  // who is there stays
+  EXPECT_THAT(BlockingClient(port()).Ask("AUTH u any"), StartsWith("-WRONGPASS"));
+}
+
+TEST_F(AclTest, TransactionWithWhatIsNotAllowedAnyMore_IsNotCarriedOut) {
+  Open();
+  BlockingClient boss(port());
+  BlockingClient client = User(&boss, "u", "~* +@all");
+  EXPECT_EQ(client.Ask("MULTI"), "+OK\r\n");
+  EXPECT_EQ(client.Ask("SET k 1"), "+QUEUED\r\n");
+  EXPECT_EQ(boss.Ask("ACL SETUSER u -set"), "+OK\r\n");
+  EXPECT_THAT(client.Ask("EXEC"), StartsWith("-EXECABORT"));
+  EXPECT_EQ(client.Ask("GET k"), "$-1\r\n");
+  EXPECT_EQ(client.Ask("MULTI"), "+OK\r\n");
+  EXPECT_EQ(client.Ask("GET k"), "+QUEUED\r\n");
+  EXPECT_EQ(boss.Ask("ACL SETUSER u +set"), "+OK\r\n");
+  EXPECT_EQ(client.Ask("EXEC"), "*1\r\n$-1\r\n");
+}
+
+TEST_F(AclTest, UserThatIsDeleted_LosesItsConnections) {
+  Open();
+  BlockingClient boss(port());
+  BlockingClient one = User(&boss, "u", "~* +@all");
+  BlockingClient other = User(&boss, "v", "~* +@all");
+  BlockingClient idle = User(&boss, "u", "");
+  EXPECT_EQ(boss.Ask("ACL DELUSER u nobody"), ":1\r\n");
+  EXPECT_EQ(one.ReadAll(), "");
+  EXPECT_EQ(idle.ReadAll(), "");
+  EXPECT_EQ(other.Ask("GET k"), "$-1\r\n");
+  EXPECT_THAT(boss.Ask("ACL DELUSER default"), HasSubstr("cannot be removed"));
+  EXPECT_EQ(other.Ask("ACL DELUSER v"), ":1\r\n");
+  EXPECT_EQ(other.ReadAll(), "");
+  EXPECT_EQ(boss.Ask("ACL USERS"), "*1\r\n$7\r\ndefault\r\n");
+}
+
+TEST_F(AclTest, Denials_AreInTheLog) {
+  Open();
+  BlockingClient boss(port());
+  BlockingClient client = User(&boss, "u", "~a +get +subscribe");
+  EXPECT_THAT(client.Ask("GET b"), StartsWith("-NOPERM"));
+  EXPECT_THAT(client.Ask("CLIENT LIST"), HasSubstr("run the 'client|list' command"));
+  EXPECT_THAT(client.Ask("SUBSCRIBE c"), StartsWith("-NOPERM"));
+  const std::string log = PlainReply(boss.Ask("ACL LOG"));
+  EXPECT_THAT(log, HasSubstr("$6 reason $3 key $7 context $8 toplevel $6 object $1 b"));
+  EXPECT_THAT(log,
+              HasSubstr("$6 reason $7 command $7 context $8 toplevel $6 object $11 client|list"));
+  EXPECT_THAT(log, HasSubstr("$6 reason $7 channel $7 context $8 toplevel $6 object $1 c"));
+}
+
+TEST_F(AclTest, File_IsSavedAndLoaded_AndABadOneChangesNothing) {
+  const testing_util::ScratchPath users("acl-users");
+  std::ofstream(users.get()) << "user default on nopass +@all\nuser u on >pw ~a +get\n";
+  options_.users_file = users.get();
+  Open();
+  BlockingClient boss(port());
+  BlockingClient u(port());
+  EXPECT_EQ(u.Ask("AUTH u pw"), "+OK\r\n");
+  EXPECT_EQ(u.Ask("GET a"), "$-1\r\n");
+  EXPECT_THAT(u.Ask("GET b"), StartsWith("-NOPERM"));
+  EXPECT_EQ(boss.Ask("ACL SETUSER v on >other +ping"), "+OK\r\n");
+  EXPECT_EQ(boss.Ask("ACL SAVE"), "+OK\r\n");
+  const std::string list = boss.Ask("ACL LIST");
+  EXPECT_EQ(boss.Ask("ACL SETUSER w on nopass +@all"), "+OK\r\n");
+  BlockingClient w(port());
+  EXPECT_EQ(w.Ask("AUTH w x"), "+OK\r\n");
+  EXPECT_EQ(boss.Ask("ACL LOAD"), "+OK\r\n");
+  EXPECT_EQ(boss.Ask("ACL LIST"), list);
+  EXPECT_EQ(w.ReadAll(), "");
+  BlockingClient v(port());
+  EXPECT_EQ(v.Ask("AUTH v other"), "+OK\r\n");
+  EXPECT_EQ(v.Ask("PING"), "+PONG\r\n");
+  EXPECT_THAT(v.Ask("ACL WHOAMI"), StartsWith("-NOPERM"));
+  EXPECT_EQ(u.Ask("GET a"), "$-1\r\n");
+  std::ofstream(users.get()) << "user default on nopass +@all\nuser u on +fly\n";
+  EXPECT_THAT(boss.Ask("ACL LOAD"), HasSubstr("user u: "));
+  EXPECT_EQ(boss.Ask("ACL LIST"), list);
+  server_.reset();
+  EXPECT_THAT(std::string(Server::Open(options_).status().message()), HasSubstr("user u: "));
+}
+
+TEST_F(AclTest, AgentThatAnswersReads_KnowsTheUsersOfTheStartAlone) {
+  OpenWithAgent();
+  BlockingClient boss(port());
+  for (const char* sub : {"SETUSER x on", "DELUSER x", "LOAD", "SAVE"}) {
+    EXPECT_THAT(boss.Ask(absl::StrCat("ACL ", sub)), HasSubstr("' here: the agent"));
+  }
+  server_.reset();
+  const testing_util::ScratchPath users("agent-users");
+  options_.users_file = users.get();
+  for (const char* rules : {"~a +@read", "-@all +get", "+@read -mget", "-@all (~* +get)"}) {
+    std::ofstream(users.get()) << "user default on nopass +@all\nuser u on >pw " << rules << "\n";
+    EXPECT_THAT(std::string(Server::Open(options_, EmbeddedOffload()).status().message()),
+                HasSubstr("user u may read some keys"))
+        << rules;
+  }
+  for (const char* rules : {"+@read", "-@all +set ~x", "+@write", "-@all"}) {
+    std::ofstream(users.get()) << "user default on nopass +@all\nuser u on >pw " << rules << "\n";
+    OpenWithAgent();
+    server_.reset();
+  }
+}
+
+}  // namespace
+}  // namespace pulse::redis

@@ -1,0 +1,146 @@
+#include "services/redis/acl_users.h"
+
+#include <openssl/crypto.h>
+#include <sys/stat.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/errors.h"
+#include "base/file_calls.h"
+#include "services/redis/commands/handlers.h"
+
+namespace pulse::redis {
+namespace {
+
+constexpr size_t kMostUsers = 10'000;
+constexpr size_t kMostUserNameBytes = 256;
+
+}  // namespace
+
+AclUsers::AclUsers() {
+  const absl::Status begun = Begin(net::Users::WithPassword(""), "");
+  PULSE_CHECK(begun.ok());
+}
+
+absl::StatusOr<AclUsers::Map> AclUsers::Read(const net::Users& users) {
+  Map map;
+  for (const auto& [name, of_file] : users.all()) {
+    auto user = std::make_shared<AclUser>(name);
+    if (const std::string error = AclUser::Make(of_file, user.get()); !error.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat("user ", name, ": ", error));
+    }
+    map.emplace(name, std::move(user));
+  }
+  return map;
+}
+
+absl::Status AclUsers::Begin(const net::Users& users, std::string_view path) {
+  PULSE_ASSIGN_OR_RETURN(Map map, Read(users));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  path_ = path;
+  users_ = std::move(map);
+  Changed();
+  return absl::OkStatus();
+}
+
+void AclUsers::Changed() {
+  version_.fetch_add(1, std::memory_order_release);
+  const User user = FindLocked("default");
+  anonymous_has_all_data_.store(
+      user != nullptr && user->enabled() && user->no_password() && user->has_all_data(),
+      std::memory_order_relaxed);
+}
+
+AclUsers::User AclUsers::FindLocked(std::string_view name) const {
+  const auto it = users_.find(name);
+  return it == users_.end() ? nullptr : it->second;
+}
+
+AclUsers::User AclUsers::Find(std::string_view name) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return FindLocked(name);
+}
+
+AclUsers::User AclUsers::Check(std::string_view name, std::string_view password) const {
+  User user = Find(name);
+  const std::string hash = net::Sha256(password);
+  bool fits = user != nullptr && user->no_password();
+  static const std::vector<std::string> kNobodys = {std::string(64, 'x')};
+  for (const std::string& known : user == nullptr ? kNobodys : user->hashes()) {
+    fits = (CRYPTO_memcmp(known.data(), hash.data(), hash.size()) == 0) || fits;
+  }
+  return fits && user != nullptr && user->enabled() ? user : nullptr;
+}
+
+AclUsers::User AclUsers::Anonymous() const {
+  User user = Find("default");
+  return user != nullptr && user->enabled() && user->no_password() ? user : nullptr;
+}
+
+std::vector<AclUsers::User> AclUsers::List() const {
+  std::vector<User> list;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& [name, user] : users_) list.push_back(user);
+  return list;
+}
+
+std::string AclUsers::Set(std::string_view name, const std::vector<std::string_view>& words) {
+  if (name.find_first_of(std::string_view(" \t\r\n\0", 5)) != std::string_view::npos) {
+    return "Usernames can't contain spaces or null characters";
+  }
+  if (name.size() > kMostUserNameBytes) return "Usernames have at most 256 bytes here";
+  // Changes wait for each other; a new user is seen when it is whole.
+  const std::lock_guard<std::mutex> file_lock(file_mutex_);
+  const User before = Find(name);
+  auto user =
+      before == nullptr ? std::make_shared<AclUser>(name) : std::make_shared<AclUser>(*before);
+  if (std::string error = user->Apply(words); !error.empty()) return error;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (before == nullptr && users_.size() >= kMostUsers) return "There are too many users";
+  users_.insert_or_assign(std::string(name), std::move(user));
+  Changed();
+  return "";
+}
+
+bool AclUsers::Delete(std::string_view name) {
+  const std::lock_guard<std::mutex> file_lock(file_mutex_);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto it = users_.find(name);
+  if (it == users_.end()) return false;
+  users_.erase(it);
+  Changed();
+  return true;
+}
+
+absl::Status AclUsers::Load() {
+  const std::lock_guard<std::mutex> file_lock(file_mutex_);
+  PULSE_ASSIGN_OR_RETURN(const net::Users users, net::Users::Load(path_, /*any_words=*/true));
+  PULSE_ASSIGN_OR_RETURN(Map map, Read(users));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  users_ = std::move(map);
+  Changed();
+  return absl::OkStatus();
+}
+
+// Beside the file, and then in its place: it is never half written.
+absl::Status AclUsers::Save() const {
+  const std::lock_guard<std::mutex> file_lock(file_mutex_);
+  std::string text;
+  for (const User& user : List()) absl::StrAppend(&text, user->Describe(/*for_file=*/true), "\n");
+  const std::string fresh = absl::StrCat(path_, ".new");
+  struct stat st {};
+  const mode_t mode = stat(path_.c_str(), &st) == 0 ? st.st_mode & 0777 : 0600;
+  {
+    const UniqueFd fd = OpenFile(fresh, O_WRONLY | O_CREAT | O_TRUNC, mode);
+    if (!fd.valid()) return ErrnoError(errno, "writing the users file", fresh);
+    PULSE_RETURN_IF_ERROR(WriteAll(fd.get(), text, "writing the users file", fresh));
+    PULSE_RETURN_IF_ERROR(SyncFd(fd.get(), fresh));
+  }
+  if (rename(fresh.c_str(), path_.c_str()) != 0) return ErrnoError(errno, "renaming", fresh);
+  const size_t slash = path_.rfind('/');
+  return SyncDirectory(slash == std::string::npos ? "." : path_.substr(0, slash + 1));
+}
+
+}  // namespace pulse::redis
