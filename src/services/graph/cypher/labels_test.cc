@@ -202,6 +202,9 @@ TEST_F(LabelTest, RandomExpressions_EveryPlace_AreWhatTheySay) {
     EXPECT_EQ(Run("MATCH (n:" + a.text + ") WHERE n:" + b.text + " RETURN n.n"),
               NodesWhere([&](size_t n) { return has(n) && b.holds(nodes_[n]); }))
         << a.text << " and " << b.text;
+    EXPECT_EQ(Run("MATCH (n) WHERE n:" + a.text + " OR n:" + b.text + " RETURN n.n"),
+              NodesWhere([&](size_t n) { return has(n) || b.holds(nodes_[n]); }))
+        << a.text << " or " << b.text;
     EXPECT_EQ(Run("MATCH ()-[r:" + t.text + "]->() RETURN r.n"), EdgesWhere(fits)) << t.text;
     EXPECT_EQ(Run("MATCH ()-[r]->() WHERE r:" + t.text + " RETURN r.n"), EdgesWhere(fits));
     EXPECT_EQ(
@@ -291,6 +294,8 @@ TEST_F(LabelTest, Plans_NamesOnEverySide_ScanTheseAlone) {
   EXPECT_EQ(first("MATCH (n:A&!B) RETURN n"), "Scan :A (1 predicates)");
   EXPECT_EQ(first("MATCH (n:(A&B)|(A&C)) RETURN n"), "Scan :A (1 predicates)");
   EXPECT_EQ(first("MATCH (n) WHERE n:A RETURN n"), "Scan :A");
+  EXPECT_EQ(first("MATCH (n) WHERE n:A OR (n:B AND n.n > 3) RETURN n"), "Scan :A|B (1 predicates)");
+  EXPECT_EQ(first("MATCH (n) WHERE n:A OR n.n > 3 RETURN n"), "Scan all nodes (1 predicates)");
   EXPECT_EQ(first("MATCH (n:!A) RETURN n"), "Scan all nodes (1 predicates)");
   EXPECT_EQ(first("MATCH (n:A|!B) RETURN n"), "Scan all nodes (1 predicates)");
   EXPECT_NE(PlanOf("MATCH (n)-[r:(R&!S)|T]->() RETURN r").find(":R|T out"), std::string::npos);

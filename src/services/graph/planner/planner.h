@@ -153,10 +153,7 @@ class Planner {
   }
 
   // planner_labels.cc
-  struct AskedLabels {
-    std::vector<std::string> all_of, any_of;  // any_of: empty where nothing is known
-  };
-  static AskedLabels LabelsAsked(const LabelExpr& expr);
+  static std::vector<std::string> AnyOf(const LabelExpr& expr);
   void AddLabelTest(const LabelExpr& test, ExprPtr subject, MatchState* state);
   void FindLabels(const MatchState& state, NodePattern* node) const;
   double CountOf(const std::vector<std::string>& labels) const;

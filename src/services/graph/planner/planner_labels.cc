@@ -33,16 +33,14 @@ void Combine(LabelOp op, const Asked& right, Asked* out) {
   if (out->any_of) out->any_of->insert(right.any_of->begin(), right.any_of->end());
 }
 
-}  // namespace
-
-Planner::AskedLabels Planner::LabelsAsked(const LabelExpr& expr) {
-  if (expr.ops.empty()) return {expr.names, {}};
+Asked AskedOf(const std::vector<std::string>& names, const std::vector<LabelOp>& ops) {
+  if (ops.empty()) return {Names(names.begin(), names.end()), Names{names[0]}};
   std::vector<Asked> stack;
   size_t name = 0;
-  for (const LabelOp op : expr.ops) {
+  for (const LabelOp op : ops) {
     switch (op) {
       case LabelOp::kName: {
-        const Names one = {expr.names[name++]};
+        const Names one = {names[name++]};
         stack.push_back({one, one});
         break;
       }
@@ -59,11 +57,31 @@ Planner::AskedLabels Planner::LabelsAsked(const LabelExpr& expr) {
       }
     }
   }
-  AskedLabels out;
-  const Asked& asked = stack.back();
-  out.all_of.assign(asked.all_of.begin(), asked.all_of.end());
-  if (asked.any_of) out.any_of.assign(asked.any_of->begin(), asked.any_of->end());
-  return out;
+  return stack.back();
+}
+
+bool IsLabelTest(const Expr& e, Slot slot) {
+  return e.kind == Expr::Kind::kHasLabels && e.kids[0]->kind == Expr::Kind::kVariable &&
+         e.kids[0]->slot == slot;
+}
+
+// What a predicate asks of the node in a slot where it holds: AND and OR of tests of labels.
+Asked AskedBy(const Expr& e, Slot slot) {
+  if (IsLabelTest(e, slot)) return AskedOf(e.names, e.label_ops);
+  if (e.kind != Expr::Kind::kBinary || (e.op != Op::kAnd && e.op != Op::kOr)) return {};
+  Asked asked = AskedBy(*e.kids[0], slot);
+  Combine(e.op == Op::kAnd ? LabelOp::kAnd : LabelOp::kOr, AskedBy(*e.kids[1], slot), &asked);
+  return asked;
+}
+
+std::vector<std::string> ListOf(const Names& names) { return {names.begin(), names.end()}; }
+
+}  // namespace
+
+// Types of which a relationship has one; empty where nothing is known.
+std::vector<std::string> Planner::AnyOf(const LabelExpr& expr) {
+  const Asked asked = AskedOf(expr.names, expr.ops);
+  return asked.any_of ? ListOf(*asked.any_of) : std::vector<std::string>();
 }
 
 void Planner::AddLabelTest(const LabelExpr& test, ExprPtr subject, MatchState* state) {
@@ -79,23 +97,17 @@ void Planner::AddLabelTest(const LabelExpr& test, ExprPtr subject, MatchState* s
   AddPredicate(Own(std::move(labels)), state);
 }
 
-// Of predicates too, so that WHERE n:A is found as (n:A) is.
+// Of all predicates, so that WHERE n:A is found as (n:A) is.
 void Planner::FindLabels(const MatchState& state, NodePattern* node) const {
   for (const Predicate& p : state.predicates) {
-    const Expr& e = *p.expr;
-    if (e.kind != Expr::Kind::kHasLabels || e.kids[0]->kind != Expr::Kind::kVariable ||
-        e.kids[0]->slot != node->slot) {
-      continue;
-    }
-    const AskedLabels asked = LabelsAsked({e.names, e.label_ops, {}});
+    const Asked asked = AskedBy(*p.expr, node->slot);
     for (const std::string& name : asked.all_of) {
       const auto end = node->labels.end();
       if (std::find(node->labels.begin(), end, name) == end) node->labels.push_back(name);
     }
-    if (asked.any_of.size() < 2) continue;
-    if (node->any_of.empty() || CountOf(asked.any_of) < CountOf(node->any_of)) {
-      node->any_of = asked.any_of;
-    }
+    if (!asked.any_of || asked.any_of->size() < 2) continue;
+    const std::vector<std::string> any_of = ListOf(*asked.any_of);
+    if (node->any_of.empty() || CountOf(any_of) < CountOf(node->any_of)) node->any_of = any_of;
   }
 }
 
@@ -112,10 +124,7 @@ double Planner::CountOf(const std::vector<std::string>& labels) const {
 void Planner::DropScanned(const NodePattern& node, const Step& scan, MatchState* state) const {
   std::erase_if(state->predicates, [&](const Predicate& p) {
     const Expr& e = *p.expr;
-    if (e.kind != Expr::Kind::kHasLabels || e.kids[0]->kind != Expr::Kind::kVariable ||
-        e.kids[0]->slot != node.slot) {
-      return false;
-    }
+    if (!IsLabelTest(e, node.slot)) return false;
     if (scan.label >= 0) {
       return e.label_ops.empty() && e.names.size() == 1 &&
              e.names[0] == plan_->names[static_cast<size_t>(scan.label)];
@@ -124,7 +133,7 @@ void Planner::DropScanned(const NodePattern& node, const Step& scan, MatchState*
       return op == LabelOp::kName || op == LabelOp::kOr;
     });
     return !scan.any_of.empty() && !e.label_ops.empty() && one_of &&
-           LabelsAsked({e.names, e.label_ops, {}}).any_of == node.any_of;
+           AnyOf({e.names, e.label_ops, {}}) == node.any_of;
   });
 }
 

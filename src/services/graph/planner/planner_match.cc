@@ -141,7 +141,7 @@ void Planner::BindEdge(EdgePattern* edge, MatchState* state) {
 // What a pattern asks of one relationship, in `slot`.
 void Planner::AddEdgePredicates(EdgePattern* edge, Slot slot, MatchState* state) {
   if (!edge->test.ops.empty()) {
-    if (edge->types.empty()) edge->types = LabelsAsked(edge->test).any_of;
+    if (edge->types.empty()) edge->types = AnyOf(edge->test);
     AddLabelTest(edge->test, MakeVariable(edge->variable, slot, kEdgeType, edge->pos), state);
   }
   AddPropertyPredicates(edge->properties.get(), edge->variable, slot, kEdgeType, edge->pos, state);
