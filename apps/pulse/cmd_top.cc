@@ -1,4 +1,4 @@
-// `pulse top`: what agents and in-memory stores do, as it happens.
+// `pulse top`: what agents, in-memory stores and graph servers do, as it happens.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -16,6 +16,7 @@
 #include "apps/pulse/commands.h"
 #include "apps/pulse/top/kv_connection.h"
 #include "apps/pulse/top/kv_view.h"
+#include "apps/pulse/top/metrics_request.h"
 #include "apps/pulse/top/terminal.h"
 #include "apps/pulse/top/view.h"
 #include "base/clock.h"
@@ -30,6 +31,7 @@ using top::KvConnection;
 using top::Look;
 using top::Terminal;
 using top::Watched;
+using top::WatchedGraph;
 using top::WatchedKv;
 
 constexpr char kUsualSocket[] = "/run/pulse/agent.sock";
@@ -41,6 +43,7 @@ constexpr int kPatienceMs = 1000;
 struct TopArgs {
   std::vector<std::string> sockets;
   std::vector<std::string> servers;
+  std::vector<std::string> graphs;
   double interval = 1;
   bool once = false;
   bool json = false;
@@ -98,11 +101,19 @@ struct Server {
   int64_t asked = 0;  // NowNanos, when the last reply came
 };
 
-// All that is watched; `servers` and `kv` belong together.
+// A graph server that is watched, and how.
+struct Metrics {
+  std::string address;
+  int64_t asked = 0;  // as above
+};
+
+// All that is watched; `servers` and `kv` belong together, and so do `metrics` and `graphs`.
 struct All {
   std::vector<Watched> agents;
   std::vector<WatchedKv> kv;
   std::vector<Server> servers;
+  std::vector<WatchedGraph> graphs;
+  std::vector<Metrics> metrics;
 };
 
 void AskServer(Server* server, WatchedKv* w) {
@@ -122,9 +133,27 @@ void AskServer(Server* server, WatchedKv* w) {
   w->known = true;
 }
 
+void AskGraph(Metrics* metrics, WatchedGraph* w) {
+  const auto text = top::AskMetrics(metrics->address, kPatienceMs);
+  const int64_t now = NowNanos();
+  const auto sample = text.ok() ? top::ParseGraphMetrics(*text) : text.status();
+  if (!sample.ok()) {
+    w->error = CleanText(text.ok() ? absl::StrCat(w->address, ": ", sample.status().message())
+                                   : std::string(text.status().message()));
+    return;
+  }
+  w->error.clear();
+  const top::GraphSample before = w->rates.now;
+  w->rates = top::CompareGraph(w->known ? &before : nullptr, *sample,
+                               static_cast<double>(now - metrics->asked) * 1e-9);
+  metrics->asked = now;
+  w->known = true;
+}
+
 void AskAll(All* all) {
   for (Watched& w : all->agents) Ask(&w);
   for (size_t i = 0; i < all->kv.size(); ++i) AskServer(&all->servers[i], &all->kv[i]);
+  for (size_t i = 0; i < all->graphs.size(); ++i) AskGraph(&all->metrics[i], &all->graphs[i]);
 }
 
 // Why none of them does.
@@ -137,19 +166,20 @@ absl::Status AnyAnswers(const All& all) {
     }
     return false;
   };
-  if (answers(all.agents) || answers(all.kv)) return absl::OkStatus();
+  if (answers(all.agents) || answers(all.kv) || answers(all.graphs)) return absl::OkStatus();
   return absl::UnavailableError(why);
 }
 
 std::vector<std::string> Picture(const All& all, const TopArgs& args, const Look& look,
                                  size_t height, bool keys) {
-  return top::RenderAll(all.agents, all.kv, args.interval, Clock(), look, height, keys);
+  return top::RenderAll(all.agents, all.kv, all.graphs, args.interval, Clock(), look, height, keys);
 }
 
 void Print(const All& all, const TopArgs& args, const Look& look) {
   if (args.json) {
     nlohmann::json json = top::ToJson(all.agents);
     if (!all.kv.empty()) json["kv"] = top::ToJson(all.kv);
+    if (!all.graphs.empty()) json["graph"] = top::ToJson(all.graphs);
     std::printf("%s\n",
                 json.dump(args.once ? 2 : -1, ' ', false, nlohmann::json::error_handler_t::replace)
                     .c_str());
@@ -176,11 +206,17 @@ All Watch(const TopArgs& args) {
     all.servers.push_back(
         {std::make_unique<KvConnection>(address, password == nullptr ? "" : password)});
   }
+  for (const std::string& address : args.graphs) {
+    all.graphs.emplace_back();
+    all.graphs.back().address = CleanText(address);
+    all.metrics.push_back({address});
+  }
   return all;
 }
 
 absl::Status RunTop(TopArgs args) {
-  if (args.sockets.empty() && args.servers.empty()) args.sockets.push_back(kUsualSocket);
+  if (args.sockets.empty() && args.servers.empty() && args.graphs.empty())
+    args.sockets.push_back(kUsualSocket);
   All all = Watch(args);
   AskAll(&all);
   PULSE_RETURN_IF_ERROR(AnyAnswers(all));
@@ -227,7 +263,8 @@ void AddTopCommand(CLI::App& app) {
       "top",
       "Show what agents do, drawn anew each second: for each database how busy the stages fetch,\n"
       "merge-encode and persist are, queues, rates, waits and syncs; for each pulse kv its\n"
-      "requests, memory, design, and where its CPU time goes. q quits.");
+      "requests, memory, design, and where its CPU time goes; for each graph server its\n"
+      "statements, transactions, memory, flushes and merges. q quits.");
   cmd->add_option(
       "--socket", args->sockets,
       absl::StrCat("an agent's socket, or the status=PATH of a program with an embedded\n"
@@ -236,6 +273,9 @@ void AddTopCommand(CLI::App& app) {
   cmd->add_option("--kv", args->servers,
                   "HOST:PORT of a pulse kv or pulse serve, or unix:PATH; may be given more than\n"
                   "once. Its password, if it has one, is taken from REDISCLI_AUTH");
+  cmd->add_option("--graph", args->graphs,
+                  "HOST:PORT, or PORT, of the --metrics of a pulse graph serve; may be given more\n"
+                  "than once");
   cmd->add_option("--interval", args->interval, "seconds between two pictures")
       ->check(CLI::Range(0.2, 3600.0))
       ->capture_default_str();

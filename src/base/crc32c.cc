@@ -99,7 +99,36 @@ __attribute__((target("sse4.2"))) uint32_t UpdateSse42(uint32_t state, const uns
 
 #endif
 
+// kZeros[k][bit]: what a checksum of this one bit becomes when 2^k zero bytes follow.
+using Matrix = std::array<uint32_t, 32>;
+constexpr uint32_t Times(const Matrix& matrix, uint32_t sum) {
+  uint32_t out = 0;
+  for (size_t bit = 0; sum != 0; ++bit, sum >>= 1) out ^= (sum & 1) != 0 ? matrix[bit] : 0;
+  return out;
+}
+constexpr std::array<Matrix, 64> MakeZeros() {
+  std::array<Matrix, 64> zeros{};
+  for (size_t bit = 0; bit < 32; ++bit) {
+    const uint32_t sum = uint32_t{1} << bit;
+    zeros[0][bit] = (sum >> 8) ^ kTables[0][sum & 255];
+  }
+  for (size_t k = 1; k < 64; ++k) {
+    for (size_t bit = 0; bit < 32; ++bit) zeros[k][bit] = Times(zeros[k - 1], zeros[k - 1][bit]);
+  }
+  return zeros;
+}
+constexpr std::array<Matrix, 64> kZeros = MakeZeros();
+
 }  // namespace
+
+// Sums are linear: that of two texts is that of the first, as zeros behind it leave it, and that of
+// the second.
+uint32_t Crc32cOfLast(uint32_t whole, uint32_t front, uint64_t n) {
+  for (size_t k = 0; n != 0; ++k, n >>= 1) {
+    if ((n & 1) != 0) front = Times(kZeros[k], front);
+  }
+  return whole ^ front;
+}
 
 uint32_t ExtendCrc32cPortable(uint32_t crc, const void* data, size_t n) {
   return ~UpdatePortable(~crc, static_cast<const unsigned char*>(data), n);

@@ -12,7 +12,11 @@ namespace pulse {
 uint32_t ExtendCrc32c(uint32_t crc, const void* data, size_t n);
 inline uint32_t Crc32c(const void* data, size_t n) { return ExtendCrc32c(0, data, n); }
 
-// For tests: the same without the instruction.
+// The checksum of the last `n` bytes of a text. `whole` is that of the text, `front` that of what
+// stands before them. Some hundred steps, whatever n is.
+uint32_t Crc32cOfLast(uint32_t whole, uint32_t front, uint64_t n);
+
+// For tests: ExtendCrc32c without the instruction.
 uint32_t ExtendCrc32cPortable(uint32_t crc, const void* data, size_t n);
 
 }  // namespace pulse

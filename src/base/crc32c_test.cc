@@ -33,6 +33,8 @@ TEST(Crc32c, AnyLengthAndCut_IsTheSameByBothWays) {
     const uint32_t whole = Crc32c(p, n);
     EXPECT_EQ(whole, ExtendCrc32cPortable(0, p, n)) << n;
     EXPECT_EQ(whole, ExtendCrc32c(Crc32c(p, cut), p + cut, n - cut)) << n << " cut at " << cut;
+    EXPECT_EQ(Crc32cOfLast(whole, Crc32c(p, cut), n - cut), Crc32c(p + cut, n - cut))
+        << n << " cut at " << cut;
   }
 }
 

@@ -291,6 +291,16 @@ python3 "$here/graph_metrics_check.py" "$(grep -o 'http://127.0.0.1:[0-9]*/metri
   "$(grep -o 'http://127.0.0.1:[0-9]*/$' serve.log)" "$(sed -n 's/.*bolt:.*:\([0-9]*\) (process.*/\1/p' serve.log)" \
   >metrics.log 2>&1 || fail "metrics" metrics.log
 note "$(tail -n 1 metrics.log)"
+metrics=$(sed -n 's|.*http://\(127.0.0.1:[0-9]*\)/metrics.*|\1|p' serve.log)
+"$PULSE" top --once --interval 0.2 --json --graph "$metrics" >top.json 2>&1 || fail "pulse top" top.json
+python3 - top.json <<'PY' || fail "pulse top's figures" top.json
+import json, sys
+graph = json.load(open(sys.argv[1]))["graph"][0]
+assert graph["resident_bytes"] > 1 << 20 and graph["interval_seconds"] > 0, graph
+assert graph["transactions_open"] == 0 and not graph["maintenance_failed"], graph
+PY
+"$PULSE" top --once --interval 0.2 --graph "${metrics#127.0.0.1:}" >top.txt 2>&1 || fail "pulse top" top.txt
+grep -q ' statements ' top.txt || fail "pulse top shows no graph" top.txt
 kill "$server"
 wait "$server" || fail "the server does not end well" serve.log
 note "done"

@@ -153,6 +153,7 @@ absl::Status RunServer(GraphArgs args) {
   PULSE_RETURN_IF_ERROR(ReadCpus("--cpus", args.cpus, &args.bolt.cpus));
   PULSE_RETURN_IF_ERROR(ReadPasswordFile(args.password_file, &args.bolt));
   args.bolt.port = static_cast<uint16_t>(args.port);
+  args.bolt.throttle = std::make_shared<net::LogonThrottle>();
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
   const StopSignal stop;  // before any thread starts
@@ -164,8 +165,8 @@ absl::Status RunServer(GraphArgs args) {
                args.bolt.tls_cert.empty() ? "" : ", TLS");
   std::unique_ptr<PageServer> page;
   if (args.http_port >= 0) {
-    PULSE_ASSIGN_OR_RETURN(
-        page, PageServer::Open(&service, args.bolt, static_cast<uint16_t>(args.http_port)));
+    PULSE_ASSIGN_OR_RETURN(page, PageServer::Open(&service, args.bolt, args.bolt.throttle,
+                                                  static_cast<uint16_t>(args.http_port)));
     std::fprintf(stderr, "pulse graph: the page: http://127.0.0.1:%d/\n", page->port());
   }
   std::unique_ptr<metrics::Endpoint> metrics;

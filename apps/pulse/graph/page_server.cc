@@ -76,6 +76,8 @@ std::string_view PhraseOf(int code) {
       return "Content Too Large";
     case 415:
       return "Unsupported Media Type";
+    case 429:
+      return "Too Many Requests";
     default:
       return "Error";
   }
@@ -296,15 +298,14 @@ class PageRows : public cypher::RowSink {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<PageServer>> PageServer::Open(cypher::GraphService* service,
-                                                             const net::AccessOptions& access,
-                                                             uint16_t port,
-                                                             const PageLimits& limits) {
+absl::StatusOr<std::unique_ptr<PageServer>> PageServer::Open(
+    cypher::GraphService* service, const net::AccessOptions& access,
+    std::shared_ptr<net::LogonThrottle> throttle, uint16_t port, const PageLimits& limits) {
   if (!access.tls_cert.empty()) {
     return absl::InvalidArgumentError(
         "--http has no TLS, and goes over loopback alone; leave it, or --tls-cert, out");
   }
-  std::unique_ptr<PageServer> server(new PageServer(service, limits));
+  std::unique_ptr<PageServer> server(new PageServer(service, std::move(throttle), limits));
   PULSE_ASSIGN_OR_RETURN(server->access_, net::OpenAccess(access));
   const std::string where = absl::StrCat("127.0.0.1:", port);
   if (port != 0) {
@@ -394,7 +395,15 @@ const net::User* PageServer::CheckRequest(mg_connection* connection) {
       std::string name = pair.substr(0, colon);
       // As of Bolt.
       if (name == "neo4j" && access_.users.Find(name) == nullptr) name = "default";
-      if (colon != std::string::npos) user = access_.users.Check(name, pair.substr(colon + 1));
+      if (colon != std::string::npos) {
+        const auto checked =
+            throttle_->Check(access_.users, request.remote_addr, name, pair.substr(colon + 1));
+        if (!checked.ok()) {
+          Refuse(connection, 429, std::string(checked.status().message()));
+          return nullptr;
+        }
+        user = *checked;
+      }
     }
   }
   if (user == nullptr) {

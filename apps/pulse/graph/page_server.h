@@ -17,6 +17,7 @@
 
 #include "absl/status/statusor.h"
 #include "net/access.h"
+#include "net/logon_throttle.h"
 #include "services/graph/session/service.h"
 
 struct mg_connection;
@@ -38,16 +39,17 @@ struct PageLimits {
 class PageServer {
  public:
   // `port` 0: one that the kernel chooses. Unavailable: somebody has it.
-  static absl::StatusOr<std::unique_ptr<PageServer>> Open(cypher::GraphService* service,
-                                                          const net::AccessOptions& access,
-                                                          uint16_t port,
-                                                          const PageLimits& limits = {});
+  // `throttle`: of wrong passwords, shared with the Bolt server.
+  static absl::StatusOr<std::unique_ptr<PageServer>> Open(
+      cypher::GraphService* service, const net::AccessOptions& access,
+      std::shared_ptr<net::LogonThrottle> throttle, uint16_t port, const PageLimits& limits = {});
   ~PageServer();
   uint16_t port() const { return port_; }
 
  private:
-  explicit PageServer(cypher::GraphService* service, const PageLimits& limits)
-      : service_(service), limits_(limits) {}
+  PageServer(cypher::GraphService* service, std::shared_ptr<net::LogonThrottle> throttle,
+             const PageLimits& limits)
+      : service_(service), throttle_(std::move(throttle)), limits_(limits) {}
   static int OnRequest(mg_connection* connection);
   void Serve(mg_connection* connection);
   // Null, and the request is answered, where it may not be.
@@ -58,6 +60,7 @@ class PageServer {
   std::string Answer(const std::string& body, const net::User& user, int* code);
 
   cypher::GraphService* const service_;
+  const std::shared_ptr<net::LogonThrottle> throttle_;
   const PageLimits limits_;
   net::Access access_;
   uint16_t port_ = 0;

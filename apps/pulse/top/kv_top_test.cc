@@ -69,7 +69,7 @@ WatchedKv Watched50() {
 }
 
 std::string Picture(const std::vector<WatchedKv>& servers, const Look& look, size_t height = 0) {
-  return absl::StrJoin(RenderAll({}, servers, 1, "12:00:00", look, height, height > 0), "\n");
+  return absl::StrJoin(RenderAll({}, servers, {}, 1, "12:00:00", look, height, height > 0), "\n");
 }
 
 double ShareOf(const KvRates& r, size_t side, CpuComponent component) {
@@ -201,7 +201,7 @@ TEST(KvTopTest, RenderAll_AnyWindow_Fits) {
         Look look;
         look.width = width;
         const auto lines =
-            RenderAll(agents, {Watched50(), Watched50()}, 1, "12:00:00", look, height, true);
+            RenderAll(agents, {Watched50(), Watched50()}, {}, 1, "12:00:00", look, height, true);
         EXPECT_EQ(lines.size(), height);
         for (const std::string& line : lines) EXPECT_LE(Columns(line), width) << line;
         if (width == 80) {

@@ -9,17 +9,11 @@
 namespace pulse::top {
 namespace {
 
-constexpr size_t kBarCells = 20;
 // In the order of a request's way.
 constexpr std::array<CpuComponent, 5> kShown = {CpuComponent::kReceive, CpuComponent::kParse,
                                                 CpuComponent::kStore, CpuComponent::kRespond,
                                                 CpuComponent::kOther};
 constexpr std::array<Style, 2> kSideStyles = {Style::kMerge, Style::kFetch};
-
-std::string CountRate(double rate) {
-  if (rate < 10'000) return fmt::format("{:.0f}/s", rate);
-  return rate < 1e6 ? fmt::format("{:.1f} K/s", rate / 1e3) : fmt::format("{:.2f} M/s", rate / 1e6);
-}
 
 class KvPainter {
  public:
@@ -148,19 +142,26 @@ nlohmann::json CpuJson(const KvRates& r) {
 }  // namespace
 
 std::vector<std::string> RenderAll(const std::vector<Watched>& agents,
-                                   const std::vector<WatchedKv>& servers, double interval,
+                                   const std::vector<WatchedKv>& servers,
+                                   const std::vector<WatchedGraph>& graphs, double interval,
                                    const std::string& clock, const Look& look, size_t height,
                                    bool keys) {
-  if (servers.empty()) return Render(agents, interval, clock, look, height, keys);
+  if (servers.empty() && graphs.empty()) {
+    return Render(agents, interval, clock, look, height, keys);
+  }
   KvPainter out(look);
   if (agents.empty()) {
-    out.Header(
-        static_cast<size_t>(std::count_if(servers.begin(), servers.end(),
-                                          [](const WatchedKv& w) { return w.error.empty(); })),
-        interval, clock);
+    const auto answers = [](const auto& w) { return w.error.empty(); };
+    const auto there = std::count_if(servers.begin(), servers.end(), answers) +
+                       std::count_if(graphs.begin(), graphs.end(), answers);
+    out.Header(static_cast<size_t>(there), interval, clock);
   }
   for (const WatchedKv& w : servers) out.Server(w);
-  const std::vector<std::string> below = out.Take();
+  std::vector<std::string> below = out.Take();
+  for (const WatchedGraph& w : graphs) {
+    const std::vector<std::string> more = GraphLines(w, look);
+    below.insert(below.end(), more.begin(), more.end());
+  }
   std::vector<std::string> lines;
   if (!agents.empty()) {
     // What is left of the window, but always the totals and a first agent.

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/pulse/top/graph_view.h"
 #include "apps/pulse/top/kv_sample.h"
 #include "apps/pulse/top/screen_line.h"
 #include "apps/pulse/top/view.h"
@@ -22,7 +23,8 @@ struct WatchedKv {
 
 // As Render, which it is without servers.
 std::vector<std::string> RenderAll(const std::vector<Watched>& agents,
-                                   const std::vector<WatchedKv>& servers, double interval,
+                                   const std::vector<WatchedKv>& servers,
+                                   const std::vector<WatchedGraph>& graphs, double interval,
                                    const std::string& clock, const Look& look, size_t height,
                                    bool keys);
 

@@ -11,6 +11,8 @@ namespace pulse::top {
 
 enum class Style { kPlain, kBold, kDim, kFetch, kMerge, kPersist, kQueue, kAlarm };
 
+inline constexpr size_t kBarCells = 20;  // of the bars beside each other
+
 struct Look {
   size_t width = 80;
   bool colours = false;

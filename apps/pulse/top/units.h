@@ -18,6 +18,10 @@ inline std::string Rate(double bytes) {
   return bytes < 1e9 ? fmt::format("{:.1f} MB/s", bytes / 1e6)
                      : fmt::format("{:.2f} GB/s", bytes / 1e9);
 }
+inline std::string CountRate(double rate) {
+  if (rate < 10'000) return fmt::format("{:.0f}/s", rate);
+  return rate < 1e6 ? fmt::format("{:.1f} K/s", rate / 1e3) : fmt::format("{:.2f} M/s", rate / 1e6);
+}
 inline std::string Seconds(double s) {
   if (s == 0) return "-";
   if (s < 1e-3) return fmt::format("{:.0f} us", s * 1e6);

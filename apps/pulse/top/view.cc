@@ -8,7 +8,6 @@
 namespace pulse::top {
 namespace {
 
-constexpr size_t kBarCells = 20;
 constexpr size_t kSparkCells = 30;
 // A share of waiting from which it deserves attention.
 constexpr double kMuch = 0.1;

@@ -107,3 +107,63 @@ Feature: Matching - patterns beside the TCK's
       | 2 | false | true  |
       | 3 | false | false |
     And no side effects
+
+  Scenario Outline: Label expressions
+    Given an empty graph
+    And having executed:
+      """
+      CREATE (:A {n: 1}), (:B {n: 2}), (:A:B {n: 3}), (:C {n: 4}), ({n: 5})
+      """
+    When executing query:
+      """
+      MATCH (x:<labels>)
+      WITH x ORDER BY x.n
+      RETURN collect(x.n) AS n
+      """
+    Then the result should be, in any order:
+      | n      |
+      | <rows> |
+    And no side effects
+
+    Examples:
+      | labels   | rows         |
+      | A&B      | [3]          |
+      | !A       | [2, 4, 5]    |
+      | %        | [1, 2, 3, 4] |
+      | !%       | [5]          |
+      | !(A&B)&% | [1, 2, 4]    |
+
+  Scenario: One of some labels, each node once, and of some types
+    Given an empty graph
+    And having executed:
+      """
+      CREATE (a:A {n: 1})-[:R]->(b:A:B {n: 2})-[:S]->(c:C {n: 3})-[:T]->(a)
+      """
+    When executing query:
+      """
+      MATCH (x:A|B)-[r:!T]->(y)
+      WHERE y IS B|C AND EXISTS { (x)-[:R|(S&!T)]->(:%) }
+      RETURN x.n AS x, type(r) AS r, y.n AS y
+      """
+    Then the result should be, in any order:
+      | x | r   | y |
+      | 1 | 'R' | 2 |
+      | 2 | 'S' | 3 |
+    And no side effects
+
+  Scenario: Quantifiers of one relationship
+    Given an empty graph
+    And having executed:
+      """
+      CREATE ({n: 0})-[:R]->({n: 1})-[:R]->({n: 2})-[:R]->({n: 3})
+      """
+    When executing query:
+      """
+      MATCH p = ({n: 0})-[rs:R]->{2,3}(b)
+      RETURN b.n AS b, size(rs) AS hops, length(p) AS length
+      """
+    Then the result should be, in any order:
+      | b | hops | length |
+      | 2 | 2    | 2      |
+      | 3 | 3    | 3      |
+    And no side effects

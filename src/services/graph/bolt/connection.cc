@@ -198,7 +198,13 @@ void BoltConnection::Logon(const Value& auth, net::Ticket ticket, std::string* m
     std::string_view name = TextOf(auth, "principal");
     // Who the drivers' tools are by default.
     if (name == "neo4j" && shared_->users->Find(name) == nullptr) name = "default";
-    user = shared_->users->Check(name, TextOf(auth, "credentials"));
+    const auto checked =
+        shared_->throttle->Check(*shared_->users, client_, name, TextOf(auth, "credentials"));
+    if (!checked.ok()) {
+      Fail(ticket, checked.status(), Doing::kAuthentication);
+      return End();
+    }
+    user = *checked;
   } else if (scheme == "none" || scheme.empty()) {
     user = shared_->users->Anonymous();
   } else {

@@ -61,9 +61,9 @@ class ConnectionTest : public testing::Test {
     if (connection_->inbox()->Close()) connection_->Work();
   }
 
-  void Connect(int minor) {
+  void Connect(int minor, std::string client = "client") {
     auto sink = std::make_unique<Answers>(&bytes_, &closed_, &done_, &inbox_);
-    connection_ = std::make_shared<BoltConnection>(&shared_, "client", std::move(sink));
+    connection_ = std::make_shared<BoltConnection>(&shared_, std::move(client), std::move(sink));
     inbox_ = connection_->inbox();
     connection_->SetVersion({5, minor});
     bytes_.clear();
@@ -174,6 +174,32 @@ TEST_F(ConnectionTest, Logon_WrongPassword_EndsTheConnection) {
     EXPECT_EQ(Texts({test::Hello(), auth(name, "secret")}), (Strings{"SUCCESS", "SUCCESS"}));
     EXPECT_EQ(connection_->stranger_since(), 0);
   }
+}
+
+TEST_F(ConnectionTest, Logon_ManyWrongPasswords_AreSlowedForTheirAddressAlone) {
+  users_ = net::Users::WithPassword("secret");
+  int64_t now = 1;
+  shared_.throttle =
+      std::make_shared<net::LogonThrottle>(net::LogonThrottleOptions(), [&now] { return now; });
+  const auto log_on = [this](std::string_view password, const char* client) {
+    Connect(8, client);
+    const std::string answer =
+        Texts({test::Hello(), test::Logon({{"scheme", Text("basic")},
+                                           {"principal", Text("neo4j")},
+                                           {"credentials", Text(password)}})})
+            .back();
+    EXPECT_EQ(closed_, answer != "SUCCESS");
+    return answer;
+  };
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(log_on("guess", "10.0.0.1:1000"), "FAILURE Neo.ClientError.Security.Unauthorized");
+  }
+  const std::string limited = "FAILURE Neo.ClientError.Security.AuthenticationRateLimit";
+  EXPECT_EQ(log_on("guess", "10.0.0.1:1001"), limited);
+  EXPECT_EQ(log_on("secret", "10.0.0.1:1002"), limited);
+  EXPECT_EQ(log_on("secret", "10.0.0.2:1000"), "SUCCESS");
+  now += 1'000'000'000;
+  EXPECT_EQ(log_on("secret", "10.0.0.1:1003"), "SUCCESS");
 }
 
 TEST_F(ConnectionTest, Pull_InParts_GivesAllRowsInOrder) {

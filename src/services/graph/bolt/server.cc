@@ -21,6 +21,7 @@ class ServerImpl : public BoltServer {
   ServerImpl(cypher::GraphService* service, const BoltOptions& options) : options_(options) {
     shared_.service = service;
     shared_.limits = options.limits;
+    if (options.throttle != nullptr) shared_.throttle = options.throttle;
   }
   ~ServerImpl() override { Stop(); }
 

@@ -13,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "net/access.h"
+#include "net/logon_throttle.h"
 #include "services/graph/bolt/shared.h"
 #include "services/graph/session/service.h"
 
@@ -27,6 +28,8 @@ struct BoltOptions : net::AccessOptions {
   std::vector<int> cpus;
   uint32_t max_clients = 1000;
   BoltLimits limits;
+  // Of wrong passwords, shared with other doors to the same graph; null: the server has its own.
+  std::shared_ptr<net::LogonThrottle> throttle;
 };
 
 struct BoltNumbers {

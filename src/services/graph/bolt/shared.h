@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/worker_pool.h"
+#include "net/logon_throttle.h"
 #include "net/users.h"
 #include "services/graph/session/service.h"
 
@@ -50,6 +51,7 @@ class StrangerList {
 struct BoltShared {
   cypher::GraphService* service = nullptr;
   const net::Users* users = nullptr;
+  std::shared_ptr<net::LogonThrottle> throttle = std::make_shared<net::LogonThrottle>();
   WorkerPool* pool = nullptr;
   BoltLimits limits;
   std::string address;  // for routing tables of clients that do not say how they came here

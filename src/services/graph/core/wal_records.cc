@@ -101,13 +101,48 @@ void AppendWalRecords(uint64_t sequence, uint64_t durable, std::string_view payl
   }
 }
 
+void WalSegmentReader::Refresh() {
+  window_.clear();
+  ended_ = false;
+  sums_.Clear();
+}
+
 absl::StatusOr<std::string_view> WalSegmentReader::View(uint64_t at, size_t want) {
-  if (at < begin_ || at + want > begin_ + window_.size()) {
+  if (at < begin_ || at > begin_ + window_.size()) {
     begin_ = at;
     window_.clear();
-    PULSE_ASSIGN_OR_RETURN(window_, files_->ReadPart(path_, at, std::max(want, kWindow)));
+    ended_ = false;
+  }
+  if (at + want > begin_ + window_.size() && !ended_) {
+    // No more is moved than is dropped.
+    if (const size_t past = at - begin_;
+        past > PrefixSums::kStep && past - PrefixSums::kStep >= window_.size() / 2) {
+      window_.erase(0, past - PrefixSums::kStep);
+      begin_ = at - PrefixSums::kStep;
+    }
+    const uint64_t end = begin_ + window_.size();
+    const size_t more = std::max<size_t>(at + want - end, kWindow);
+    PULSE_ASSIGN_OR_RETURN(const std::string bytes, files_->ReadPart(path_, end, more));
+    bytes_read_ += bytes.size();
+    ended_ = bytes.size() < more;
+    window_ += bytes;
   }
   return std::string_view(window_).substr(at - begin_);
+}
+
+bool WalSegmentReader::HasSum(uint64_t at, uint32_t length, uint32_t crc) {
+  const uint64_t begin = at + offsetof(RecordHeader, sequence);
+  const uint64_t end = at + sizeof(RecordHeader) + (length & ~kContinues);
+  // Damage has few records that are none, or lie in each other. Where the sums of records come to
+  // more than the bytes up to here, somebody chose these.
+  uint32_t sum;
+  if (bytes_summed_ <= at + 2 * kMaxWalRecord) {
+    bytes_summed_ += end - begin;
+    sum = Crc32c(window_.data() + (begin - begin_), end - begin);
+  } else {
+    sum = sums_.Of(window_, begin_, begin, end);
+  }
+  return ExtendCrc32c(sum, &length, sizeof(length)) == crc;
 }
 
 absl::StatusOr<WalSegmentReader::Head> WalSegmentReader::ReadHead() {
@@ -141,7 +176,7 @@ absl::StatusOr<bool> WalSegmentReader::ReadAt(uint64_t at, WalRecord* out, bool*
   PULSE_ASSIGN_OR_RETURN(bytes, View(at, sizeof(RecordHeader) + length));
   if (bytes.size() < sizeof(RecordHeader) + length) return false;
   out->payload = bytes.substr(sizeof(RecordHeader), length);
-  if (header.crc != CrcOf(header, out->payload.data(), length)) return false;
+  if (!HasSum(at, header.length, header.crc)) return false;
   out->begin = at;
   out->end = at + sizeof(RecordHeader) + length;
   out->sequence = header.sequence;

@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "services/graph/core/files.h"
+#include "services/graph/core/prefix_sums.h"
 
 namespace pulse::graph {
 
@@ -38,8 +39,9 @@ struct WalRecord {
   std::string_view payload;  // in the reader's window, until its next call
 };
 
-// One segment as it is read: a window of it, of 1 MiB or of a record that is longer, is in memory
-// and moves on.
+// One segment as it is read: a window of it, of up to twice 1 MiB or a record that is longer, is in
+// memory and moves on. Reading places that ascend, each byte is read once, and the work on
+// checksums is in proportion to the bytes, whatever these are.
 class WalSegmentReader {
  public:
   WalSegmentReader(Files* files, const std::string& directory, uint64_t number)
@@ -59,14 +61,19 @@ class WalSegmentReader {
   // hardly a place is looked at more closely by chance.
   absl::StatusOr<bool> Find(uint64_t at, uint64_t last, bool durable, WalRecord* out);
   // What was read is forgotten: the segment may have grown.
-  void Refresh() { window_.clear(); }
+  void Refresh();
   const std::string& path() const { return path_; }
   uint64_t number() const { return number_; }
+  // Bytes that were read, and that went through a checksum.
+  uint64_t bytes_read() const { return bytes_read_; }
+  uint64_t bytes_summed() const { return bytes_summed_ + sums_.summed(); }
 
  private:
   // Bytes from `at` on: `want` or more of them, or fewer where the segment ends. They live until
   // the next call.
   absl::StatusOr<std::string_view> View(uint64_t at, size_t want);
+  // Whether the record there, which the window has, has this checksum.
+  bool HasSum(uint64_t at, uint32_t length, uint32_t crc);
 
   static constexpr size_t kWindow = size_t{1} << 20;
   Files* files_;
@@ -74,6 +81,9 @@ class WalSegmentReader {
   uint64_t number_;
   uint64_t begin_ = 0;
   std::string window_;
+  bool ended_ = false;  // the segment ends where the window does
+  uint64_t bytes_read_ = 0, bytes_summed_ = 0;
+  PrefixSums sums_;  // from where more was summed than there is
 };
 
 }  // namespace pulse::graph

@@ -224,6 +224,80 @@ TEST(Wal, DamageFarBeforeTheRecordThatTells_IsReported) {
   }
 }
 
+// Bytes that say of themselves, again and again, that they are a long record.
+TEST(Wal, DamageOfManyHeaders_IsReadOnceAndSummedInProportion) {
+  SimFiles files;
+  uint64_t state = 1;
+  const auto header = [&](uint32_t length) {
+    // Sequence 2, and nothing durable before: plausible wherever it stands.
+    std::string bytes;
+    for (const uint32_t word :
+         {length, static_cast<uint32_t>(state *= 6364136223846793005u), 2u, 0u, 1u, 0u}) {
+      bytes.append(reinterpret_cast<const char*>(&word), sizeof(word));
+    }
+    return bytes;
+  };
+  std::string segment = WalSegmentHead(0, 0);
+  AppendWalRecords(1, 0, "first", &segment);
+  const size_t damage = segment.size();
+  constexpr size_t kHeaders = 400'000;
+  for (size_t i = 0; i < kHeaders; ++i) segment += header(3 << 20);
+  const size_t good = segment.size();
+  AppendWalRecords(2, 1, "second", &segment);
+  segment += std::string(4 << 20, '\0');  // so that each of the long ones is there
+  ASSERT_TRUE((*files.Create(WalPath("db", 0)))->WriteAt(segment, 0).ok());
+
+  WalSegmentReader reader(&files, "db", 0);
+  ASSERT_TRUE(reader.ReadHead()->valid);
+  WalRecord record;
+  ASSERT_TRUE(*reader.ReadAt(kWalSegmentHeader, &record));
+  EXPECT_FALSE(*reader.ReadAt(record.end, &record));
+  ASSERT_TRUE(*reader.Find(damage + 1, 1, false, &record));
+  EXPECT_EQ(record.begin, good);
+  EXPECT_EQ(record.payload, "second");
+  EXPECT_LE(reader.bytes_read(), segment.size());
+  // Up to the first doubt all of a record; then each byte once, and some dozens for each header.
+  EXPECT_LE(reader.bytes_summed(), 2 * kMaxWalRecord + 4 * segment.size());
+  EXPECT_GT(reader.bytes_summed(), good - damage);
+}
+
+// Whole records that lie in the bytes of others, all of which are of old commits.
+TEST(Wal, RecordsWithinRecords_AreSummedInProportion) {
+  SimFiles files;
+  // From the end on: a new record, before it an old one that has it and all behind it as payload.
+  constexpr size_t kOld = size_t{256} << 10;
+  constexpr uint64_t kRecords = 2000;
+  std::string segment(kOld, '\0');
+  for (uint64_t i = kRecords; i > 0; --i) {
+    std::string small, old;
+    AppendWalRecords(i + 1, i, "payload", &small);
+    segment.insert(0, small);
+    AppendWalRecords(1, 0, segment.substr(0, kOld), &old);
+    segment.insert(0, old.substr(0, kWalRecordHeader));
+  }
+  std::string first = WalSegmentHead(0, 0);
+  AppendWalRecords(1, 0, "first", &first);
+  segment.insert(0, first);
+  ASSERT_TRUE((*files.Create(WalPath("db", 0)))->WriteAt(segment, 0).ok());
+
+  WalSegmentReader reader(&files, "db", 0);
+  ASSERT_TRUE(reader.ReadHead()->valid);
+  WalRecord record;
+  bool at_end = false;
+  uint64_t last = 0, found = 0;
+  for (uint64_t at = kWalSegmentHeader;; at = record.end) {
+    bool whole = *reader.ReadAt(at, &record, &at_end);
+    if (at_end) break;
+    if (!whole || record.sequence <= last) whole = *reader.Find(at + 1, last, false, &record);
+    if (!whole) break;
+    last = record.sequence;
+    ++found;
+  }
+  EXPECT_EQ(found, kRecords + 1);
+  EXPECT_LE(reader.bytes_read(), segment.size());
+  EXPECT_LE(reader.bytes_summed(), 2 * kMaxWalRecord + 16 * segment.size());
+}
+
 TEST(Wal, MissingSegment_IsReported) {
   SimFiles files;
   WalOptions options;

@@ -555,39 +555,4 @@ bool BatchEval::Strings(const Expr& e, const BatchInput& in, std::span<const uin
   return true;
 }
 
-bool BatchEval::Labels(const Expr& e, const BatchInput& in, std::span<const uint32_t> rows,
-                       std::vector<int8_t>* out) {
-  const Expr& base = *e.kids[0];
-  const bool nodes = in.rows == nullptr
-                         ? !in.nodes.empty()
-                         : base.kind == Expr::Kind::kVariable &&
-                               std::all_of(rows.begin(), rows.end(), [&](uint32_t r) {
-                                 return in.rows->Row(r)[base.slot].is_node();
-                               });
-  if (!nodes) {
-    for (size_t i = 0; i < rows.size(); ++i) {
-      const Value edge = in.rows == nullptr ? Value::Edge(in.edges[rows[i]]) : Value();
-      (*out)[i] = TruthOf(in.rows == nullptr ? HasLabels(e, edge, ctx_)
-                                             : Eval(e, in.rows->Row(rows[i]), ctx_));
-      if (ctx_.failed()) return false;
-    }
-    return true;
-  }
-  std::vector<NodeId> of(rows.size());
-  for (size_t i = 0; i < rows.size(); ++i) {
-    of[i] = in.rows == nullptr ? in.nodes[rows[i]] : in.rows->Row(rows[i])[base.slot].as_node();
-  }
-  std::fill(out->begin(), out->end(), 1);
-  std::vector<uint8_t> has(rows.size());
-  for (size_t l = 0; l < e.names.size(); ++l) {
-    const Token label = ctx_.Label(e.slot2 + static_cast<int>(l));
-    std::fill(has.begin(), has.end(), 0);
-    if (label != kNoToken && !ctx_.Check(ctx_.graph->HasLabel(label, of, has))) return false;
-    for (size_t i = 0; i < rows.size(); ++i) {
-      (*out)[i] = static_cast<int8_t>((*out)[i] & (has[i] != 0 ? 1 : 0));
-    }
-  }
-  return true;
-}
-
 }  // namespace pulse::cypher

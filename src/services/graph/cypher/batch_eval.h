@@ -82,6 +82,7 @@ class BatchEval {
                std::vector<int8_t>* out);
   bool Labels(const Expr& expr, const BatchInput& in, std::span<const uint32_t> rows,
               std::vector<int8_t>* out);
+  bool LabelProgram(const Expr& expr, std::span<const NodeId> nodes, std::vector<int8_t>* out);
 
   EvalContext& ctx_;
   std::vector<uint32_t> all_;

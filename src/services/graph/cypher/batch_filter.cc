@@ -112,7 +112,7 @@ BatchFilter::BatchFilter(std::span<const Expr* const> predicates) {
 }
 
 void BatchFilter::Split(const Expr& e) {
-  if (e.kind == Expr::Kind::kHasLabels) {
+  if (e.kind == Expr::Kind::kHasLabels && e.label_ops.empty()) {
     for (size_t i = 0; i < e.names.size(); ++i) {
       labels_.push_back(e.slot2 + static_cast<int>(i));
     }

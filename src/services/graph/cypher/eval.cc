@@ -316,28 +316,6 @@ Value StringTest(Op op, const Value& a, const Value& b, EvalContext& ctx) {
   return pattern != nullptr ? Value::Bool(pattern->Matches(text)) : Value();
 }
 
-Value HasLabels(const Expr& e, const Value& v, EvalContext& ctx) {
-  if (v.is_null()) return v;
-  if (v.is_edge()) {
-    for (size_t i = 0; i < e.names.size(); ++i) {
-      if (ctx.EdgeType(e.slot2 + static_cast<int>(i)) != v.as_edge().type)
-        return Value::Bool(false);
-    }
-    return Value::Bool(true);
-  }
-  if (!v.is_node()) return ctx.TypeError(Concat("a ", TypeName(v.type()), " has no labels"));
-  const NodeId node = v.as_node();
-  for (size_t i = 0; i < e.names.size(); ++i) {
-    const Token label = ctx.Label(e.slot2 + static_cast<int>(i));
-    uint8_t has = 0;
-    if (label == kNoToken || !ctx.Check(ctx.graph->HasLabel(label, {&node, 1}, {&has, 1})) ||
-        has == 0) {
-      return Value::Bool(false);
-    }
-  }
-  return Value::Bool(true);
-}
-
 Value PropertyOf(const Value& base, std::string_view key, Token token, EvalContext& ctx) {
   switch (base.type()) {
     case Type::kNull:

@@ -151,6 +151,9 @@ bool Holds(const Expr& predicate, Value* row, EvalContext& context);
 Value StringTest(Op op, const Value& text, const Value& part, EvalContext& context);
 // A pattern of =~, until the next call. Null: an error.
 const RegexPattern* FindPattern(const std::string& text, EvalContext& context);
+// A program of labels; `has` of the name with that index, `any` of whether there is one.
+bool LabelsHold(const std::vector<LabelOp>& ops, const std::function<bool(size_t)>& has,
+                const std::function<bool()>& any);
 // value:Label, by an expression of that kind.
 Value HasLabels(const Expr& expr, const Value& value, EvalContext& context);
 // a op b of = <> < <= > >=: a boolean or null.

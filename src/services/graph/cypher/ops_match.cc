@@ -24,17 +24,46 @@ class ScanOperator : public Operator {
 
  private:
   bool Scan(const Value* row) {
+    before_.clear();
+    for (const int name : step().any_of) {
+      const Token label = ctx_.Label(name);
+      if (label == kNoToken) continue;
+      if (!ScanLabel(label, row)) return false;
+      before_.push_back(label);
+    }
+    if (!step().any_of.empty()) return true;
     Token label = kNoToken;
     if (step().label >= 0) {
       label = ctx_.Label(step().label);
       if (label == kNoToken) return true;
     }
-    nodes_.resize(kGraphBatch);
+    return ScanLabel(label, row);
+  }
+
+  // Drops the nodes that the scan of another label has given.
+  bool DropSeen(size_t* count) {
+    for (const Token label : before_) {
+      seen_.assign(*count, 0);
+      const std::span<const NodeId> nodes(nodes_.data(), *count);
+      if (!ctx_.Check(ctx_.graph->HasLabel(label, nodes, seen_)) || !ctx_.Tick(*count))
+        return false;
+      size_t kept = 0;
+      for (size_t i = 0; i < *count; ++i) {
+        if (seen_[i] == 0) nodes_[kept++] = nodes_[i];
+      }
+      *count = kept;
+    }
+    return true;
+  }
+
+  bool ScanLabel(Token label, const Value* row) {
     uint64_t position = 0;
     while (true) {
-      const auto count = ctx_.graph->ScanNodes(label, &position, nodes_);
+      nodes_.resize(kGraphBatch);
+      auto count = ctx_.graph->ScanNodes(label, &position, nodes_);
       if (!ctx_.Check(count.status())) return false;
       if (*count == 0) return true;
+      if (!before_.empty() && !DropSeen(&*count)) return false;
       if (!filter_.empty()) {
         if (!filter_.Select({nodes_.data(), *count}, ctx_, &selected_) || !ctx_.Tick(*count))
           return false;
@@ -74,6 +103,8 @@ class ScanOperator : public Operator {
   std::vector<NodeId> nodes_;  // not on the stack, where the scans of a plan lie in each other
   std::vector<uint32_t> selected_;
   std::vector<NodeId> found_;
+  std::vector<Token> before_;  // labels of `any_of` that were scanned
+  std::vector<uint8_t> seen_;
 };
 
 class ExpandOperator : public Operator {

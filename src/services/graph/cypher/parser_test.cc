@@ -112,6 +112,8 @@ TEST(Parser, PatternsInsidePatterns_ManyLevels_TakeLinearTime) {
 // crashes.
 TEST(Parser, DamagedQueries_EveryCutAndRandomBytes_EndInAnError) {
   static constexpr std::string_view kQueries[] = {
+      "MATCH (a:A|(!B&%) {x: 1})-[r:!T|U]->{1,3}(b IS C)-->+() WHERE a:A|B&!C OR [x IN [a] WHERE "
+      "(x:%) | x:A|B] = [true] RETURN a",
       "MATCH p = (a:A {x: 1})-[r:T|:U*1..3 {y: $z}]->(b)<--(c) WHERE a.x > 1 AND NOT (a)-->(:B) "
       "RETURN DISTINCT a, "
       "count(*) AS n ORDER BY n DESC SKIP 1 LIMIT 2",
@@ -137,7 +139,7 @@ TEST(Parser, DamagedQueries_EveryCutAndRandomBytes_EndInAnError) {
     for (int i = 0; i < 2000; ++i) {
       std::string damaged(query);
       damaged[random() % damaged.size()] =
-          static_cast<char>(random() % 3 == 0 ? random() : "()[]{}-<>|.:,'$"[random() % 15]);
+          static_cast<char>(random() % 3 == 0 ? random() : "()[]{}-<>|.:,'$&!%+"[random() % 19]);
       MessageOf(damaged);
     }
   }

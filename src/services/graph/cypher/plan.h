@@ -107,11 +107,12 @@ struct Step {
   // kExpand: `edge` gets the number of the relationship, which is all that others ask of it.
   bool edge_number = false;
   Direction direction = Direction::kBoth;
-  bool reversed = false;   // kExpandVar: walked from the end of the pattern
-  bool all_paths = false;  // kShortest
-  std::vector<int> types;  // names of types
-  int label = -1;          // name
-  int key = -1;            // name; with `expr` the value to seek
+  bool reversed = false;    // kExpandVar: walked from the end of the pattern
+  bool all_paths = false;   // kShortest
+  std::vector<int> types;   // names of types
+  int label = -1;           // name
+  std::vector<int> any_of;  // kScan: names of labels; nodes with one of them, each node once
+  int key = -1;             // name; with `expr` the value to seek
   int64_t min = 1, max = -1;
   std::vector<Slot> unique;             // slots of relationships that this one must differ from
   bool relisted = false;                // some of these are of an earlier clause

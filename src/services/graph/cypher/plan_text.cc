@@ -50,9 +50,11 @@ void Append(const Steps& steps, const Plan& names, const StepRows* rows, int ind
     std::string& text = line.details;
     if (step.label >= 0) text += " :" + name(step.label);
     if (step.expr != nullptr && step.key >= 0) text += " by index on " + name(step.key);
+    for (size_t i = 0; i < step.any_of.size(); ++i)
+      text += (i == 0 ? " :" : "|") + name(step.any_of[i]);
     if ((step.kind == Step::Kind::kScan ||
          (step.kind == Step::Kind::kColumns && !step.all_edges)) &&
-        step.label < 0)
+        step.label < 0 && step.any_of.empty())
       text += " all nodes";
     for (size_t i = 0; i < step.types.size(); ++i)
       text += (i == 0 ? " :" : "|") + name(step.types[i]);

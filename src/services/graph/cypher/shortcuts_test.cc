@@ -106,12 +106,14 @@ class Queries {
   std::string Name(const char* letter, size_t i) { return letter + std::to_string(i); }
 
   std::string Node() {
-    return Concat("(n", nodes_++, Pick({"", "", ":P", ":P", ":Q", ":P:Q", ":Nowhere"}),
-                  Roll(8) == 0 ? " {x: 3}" : "", ")");
+    return Concat(
+        "(n", nodes_++,
+        Pick({"", "", ":P", ":P", ":Q", ":P:Q", ":Nowhere", ":P|Q", ":!Q", ":P&!Q", ":%"}),
+        Roll(8) == 0 ? " {x: 3}" : "", ")");
   }
   std::string Edge() {
-    const std::string body =
-        Concat("-[e", edges_++, Pick({"", "", ":E", ":F", ":E|F", ":E|Never|E", ":Never"}), "]-");
+    const std::string body = Concat(
+        "-[e", edges_++, Pick({"", "", ":E", ":F", ":E|F", ":E|Never|E", ":Never", ":!E"}), "]-");
     switch (Roll(3)) {
       case 0:
         return "<" + body;
@@ -144,7 +146,7 @@ class Queries {
     const std::string m = Name("n", Roll(nodes_));
     switch (Roll(14)) {
       case 0:
-        return n + Pick({":P", ":Q"});
+        return n + Pick({":P", ":Q", ":P|Q", ":!P", ":Q|Nowhere"});
       case 1:
         return Concat("2 <= ", n, Pick({".x < 7", ".y <= 3.5"}),
                       Roll(2) == 0 ? "" : Concat(" < ", m, ".x"));

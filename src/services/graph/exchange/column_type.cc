@@ -1,5 +1,7 @@
 #include "services/graph/exchange/column_type.h"
 
+#include <algorithm>
+
 #include "services/graph/model/literal.h"
 
 namespace pulse::graph {
@@ -83,6 +85,8 @@ std::string ScalarText(const Value& value) {
 }  // namespace
 
 void AppendQuotedField(std::string_view text, std::string* out) {
+  out->reserve(out->size() + text.size() + 2 +
+               static_cast<size_t>(std::count(text.begin(), text.end(), '"')));
   *out += '"';
   for (const char c : text) {
     if (c == '"') *out += '"';
@@ -137,7 +141,9 @@ bool ColumnType::Append(const Value& value, std::string* out) const {
       text += ScalarText(value.as_list()[i]);
     }
     AppendQuotedField(text, out);
-  } else if (value.is_string() || type_ == FieldType::kDateTime) {
+  } else if (value.is_string()) {
+    AppendQuotedField(value.as_string(), out);
+  } else if (type_ == FieldType::kDateTime) {
     AppendQuotedField(ScalarText(value), out);
   } else {
     *out += ScalarText(value);

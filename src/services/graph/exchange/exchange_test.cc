@@ -244,6 +244,63 @@ TEST_F(ExchangeTest, Files_AreReadable) {
             "{end: true, nodes: 2, relationships: 0}\n");
 }
 
+// Says how many bytes of texts it gave by one call.
+class CountingGraph : public cypher::MemoryGraph {
+ public:
+  absl::Status ReadNodeProperty(Token key, std::span<const NodeId> nodes,
+                                cypher::Column* out) const override {
+    const absl::Status status = MemoryGraph::ReadNodeProperty(key, nodes, out);
+    Count(*out);
+    return status;
+  }
+  absl::Status ReadEdgeProperty(Token key, std::span<const EdgeRef> edges,
+                                cypher::Column* out) const override {
+    const absl::Status status = MemoryGraph::ReadEdgeProperty(key, edges, out);
+    Count(*out);
+    return status;
+  }
+  size_t most() const { return most_; }
+  size_t calls() const { return calls_; }
+
+ private:
+  void Count(const cypher::Column& column) const {
+    size_t bytes = 0;
+    for (const Value& value : column.values) {
+      if (value.is_string()) bytes += value.as_string().size();
+    }
+    most_ = std::max(most_, bytes);
+    ++calls_;
+  }
+  mutable size_t most_ = 0, calls_ = 0;
+};
+
+TEST_F(ExchangeTest, LongValues_AreReadAFewAtATime) {
+  CountingGraph graph;
+  const Token text = *graph.AddKeyName("text"), label = *graph.AddLabelName("L");
+  const Token type = *graph.AddTypeName("T");
+  // Long ones among many that are short.
+  const std::string lengthy(3 << 20, 'x');
+  std::string all;
+  NodeId last = 0;
+  for (int i = 0; i < 2000; ++i) {
+    const Value value = Value::String(i % 100 == 7 ? lengthy : "short");
+    last = *graph.CreateNode({&label, 1}, {{text, value}});
+    ASSERT_TRUE(graph.CreateEdge(last, last, type, {{text, value}}).ok());
+    all += Concat(last, ",", last, ",\"", value.as_string(), "\"\n");
+  }
+  auto to = NewDirectory::Create(allowed_, "out", "--export").value();
+  const auto report = ExportGraph(graph, {{"L"}, {"T"}, {"text"}}, {}, {}, to.get());
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_LE(graph.most(), size_t{8} << 20);
+  EXPECT_LE(graph.calls(), 2U * (20 + 1));  // the short ones cost no calls of their own
+  const std::string written = Read("relationships-1-T.csv");
+  EXPECT_TRUE(written == ":START_ID(node),:END_ID(node),\"text:string\"\n" + all);
+  MemoryDatabase back;
+  const auto imported = Import(&back);
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  EXPECT_EQ(imported->nodes, 2000U);
+}
+
 TEST_F(ExchangeTest, DamagedExports_AreRefusedAndLeaveNothing) {
   std::mt19937_64 random(testing_util::TestSeed());
   MemoryDatabase from;

@@ -27,6 +27,8 @@ using cypher::Value;
 
 constexpr size_t kBatch = 4096;
 constexpr size_t kBufferBytes = size_t{1} << 20;
+// Of the properties that are read at once, unless those of one node or relationship are more.
+constexpr size_t kSliceBytes = size_t{8} << 20;
 // What separates labels, and elements of lists: the first that no label has.
 constexpr std::string_view kDelimiters = ";|\x1f\x1e\x1d\x1c\x01\x02\x03\x04\x05\x06\x07\x08";
 
@@ -40,6 +42,43 @@ std::string FileName(std::string_view what, size_t number, std::string_view name
   }
   return out + ".csv";
 }
+
+size_t BytesOf(const Value& value) {
+  if (value.is_string()) return value.as_string().size();
+  size_t bytes = sizeof(Value);
+  if (value.is_list()) {
+    for (const Value& item : value.as_list()) bytes += BytesOf(item);
+  }
+  return bytes;
+}
+
+// Cuts the rows of a file so that the properties of those between two cuts have kSliceBytes at
+// most. The scan that learns types says what each row has; the one that writes goes by the cuts.
+class Slices {
+ public:
+  void Add(size_t bytes) {
+    if (bytes_ > 0 && bytes_ + bytes > kSliceBytes) {
+      cuts_.push_back(rows_);
+      bytes_ = 0;
+    }
+    bytes_ += bytes;
+    ++rows_;
+  }
+  // How many of the next rows belong together, of `most`.
+  size_t Next(size_t most) {
+    while (at_ < cuts_.size() && cuts_[at_] <= row_) ++at_;
+    const uint64_t rows = at_ < cuts_.size() ? std::min<uint64_t>(most, cuts_[at_] - row_) : most;
+    row_ += rows;
+    return rows;
+  }
+
+ private:
+  uint64_t rows_ = 0;
+  size_t bytes_ = 0;
+  std::vector<uint64_t> cuts_;
+  uint64_t row_ = 0;  // that is next
+  size_t at_ = 0;
+};
 
 class Exporter {
  public:
@@ -121,6 +160,8 @@ class Exporter {
     PULSE_RETURN_IF_ERROR(WriteAll(file_.get(), cypher::Absl(buffer_), "writing", name_));
     report_.bytes += buffer_.size();
     buffer_.clear();
+    // What one long value took is given back.
+    if (buffer_.capacity() > 4 * kBufferBytes) std::string().swap(buffer_);
     return absl::OkStatus();
   }
   absl::Status EndFile() {
@@ -131,7 +172,10 @@ class Exporter {
     return absl::OkStatus();
   }
 
-  void Learn(const cypher::Properties& properties, Columns* columns) const {
+  void Learn(const cypher::Properties& properties, Columns* columns, Slices* slices) const {
+    size_t bytes = 0;
+    for (const auto& [key, value] : properties) bytes += BytesOf(value);
+    slices->Add(bytes);
     for (const auto& [key, value] : properties) {
       auto it = columns->find(key);
       if (it == columns->end()) {
@@ -154,7 +198,10 @@ class Exporter {
   absl::Status AppendProperties(const Columns& columns, size_t row) {
     for (const auto& [key, column] : columns) {
       buffer_ += ',';
-      if (column.type.Append(ValueAt(column.values, row), &buffer_)) continue;
+      if (column.type.Append(ValueAt(column.values, row), &buffer_)) {
+        PULSE_RETURN_IF_ERROR(FlushIfFull());
+        continue;
+      }
       return absl::InvalidArgumentError(Concat("a value of the property ", column.name,
                                                " has no text: it is a date that ISO ",
                                                "8601 does not write"));
@@ -199,11 +246,12 @@ class Exporter {
 
   absl::Status WriteNodes(const std::string& label, Token token) {
     Columns columns;
+    Slices slices;
     ExportedFile file;
     const auto learn = [&](std::span<const NodeId> nodes) -> absl::Status {
       for (const NodeId node : nodes) {
         PULSE_RETURN_IF_ERROR(view_.ReadNodeProperties(node, &properties_));
-        Learn(properties_, &columns);
+        Learn(properties_, &columns, &slices);
       }
       file.count += nodes.size();
       return absl::OkStatus();
@@ -215,8 +263,14 @@ class Exporter {
     Describe(columns, &file);
     PULSE_RETURN_IF_ERROR(StartFile(file.file));
     StartHeader(":ID(node),:LABEL", columns);
+    properties_.clear();
     const auto write = [&](std::span<const NodeId> nodes) -> absl::Status {
-      return WriteNodeRows(nodes, &columns);
+      while (!nodes.empty()) {
+        const size_t count = slices.Next(nodes.size());
+        PULSE_RETURN_IF_ERROR(WriteNodeRows(nodes.first(count), &columns));
+        nodes = nodes.subspan(count);
+      }
+      return absl::OkStatus();
     };
     PULSE_RETURN_IF_ERROR(ForNodes(label, token, write));
     report_.nodes += file.count;
@@ -226,6 +280,7 @@ class Exporter {
 
   absl::Status WriteNodeRows(std::span<const NodeId> nodes, Columns* columns) {
     for (auto& [key, column] : *columns) {
+      column.values = {};  // before more is read
       PULSE_RETURN_IF_ERROR(view_.ReadNodeProperty(key, nodes, &column.values));
     }
     std::vector<std::string> labels;
@@ -238,6 +293,18 @@ class Exporter {
       }
       buffer_ += Concat(nodes[i], ",");
       if (!all.empty()) AppendQuotedField(all, &buffer_);
+      PULSE_RETURN_IF_ERROR(AppendProperties(*columns, i));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status WriteEdgeRows(std::span<const EdgeRef> edges, Columns* columns) {
+    for (auto& [key, column] : *columns) {
+      column.values = {};  // before more is read
+      PULSE_RETURN_IF_ERROR(view_.ReadEdgeProperty(key, edges, &column.values));
+    }
+    for (size_t i = 0; i < edges.size(); ++i) {
+      buffer_ += Concat(edges[i].source, ",", edges[i].target);
       PULSE_RETURN_IF_ERROR(AppendProperties(*columns, i));
     }
     return absl::OkStatus();
@@ -258,11 +325,12 @@ class Exporter {
 
   absl::Status WriteEdges(const std::string& type, Token token) {
     Columns columns;
+    Slices slices;
     ExportedFile file;
     const auto learn = [&](std::span<const EdgeRef> edges) -> absl::Status {
       for (const EdgeRef& edge : edges) {
         PULSE_RETURN_IF_ERROR(view_.ReadEdgeProperties(edge, &properties_));
-        Learn(properties_, &columns);
+        Learn(properties_, &columns, &slices);
       }
       file.count += edges.size();
       return absl::OkStatus();
@@ -274,13 +342,12 @@ class Exporter {
     Describe(columns, &file);
     PULSE_RETURN_IF_ERROR(StartFile(file.file));
     StartHeader(":START_ID(node),:END_ID(node)", columns);
+    properties_.clear();
     const auto write = [&](std::span<const EdgeRef> edges) -> absl::Status {
-      for (auto& [key, column] : columns) {
-        PULSE_RETURN_IF_ERROR(view_.ReadEdgeProperty(key, edges, &column.values));
-      }
-      for (size_t i = 0; i < edges.size(); ++i) {
-        buffer_ += Concat(edges[i].source, ",", edges[i].target);
-        PULSE_RETURN_IF_ERROR(AppendProperties(columns, i));
+      while (!edges.empty()) {
+        const size_t count = slices.Next(edges.size());
+        PULSE_RETURN_IF_ERROR(WriteEdgeRows(edges.first(count), &columns));
+        edges = edges.subspan(count);
       }
       return absl::OkStatus();
     };

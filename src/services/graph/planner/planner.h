@@ -1,7 +1,7 @@
 // The planner: what names mean, which types are known, where rows keep what, and in which order
 // patterns are matched. Queries and projections in planner.cc, expressions in planner_expr.cc,
-// MATCH in planner_match.cc and planner_order.cc, shortcuts in planner_rewrite, _count and
-// _live.cc, updates and CALL in planner_update.cc. The first error stays in status_.
+// MATCH in planner_match.cc, planner_labels.cc and planner_order.cc, shortcuts in planner_rewrite,
+// _count and _live.cc, updates and CALL in planner_update.cc. The first error stays in status_.
 #pragma once
 
 #include <map>
@@ -120,6 +120,8 @@ class Planner {
   void DeclareEdge(EdgePattern* edge, MatchState* state, bool needed);
   void BindNode(NodePattern* node, MatchState* state);
   void BindEdge(EdgePattern* edge, MatchState* state);
+  void AddEdgePredicates(EdgePattern* edge, Slot slot, MatchState* state);
+  void AddElementPredicates(EdgePattern* edge, Step* step);
   void AddPredicate(const Expr* expr, MatchState* state);
   void AddPropertyPredicates(Expr* properties, const std::string& name, Slot slot, uint32_t type,
                              Pos pos, MatchState* state);
@@ -149,6 +151,13 @@ class Planner {
     plan_->made.push_back(std::move(expr));
     return plan_->made.back().get();
   }
+
+  // planner_labels.cc
+  static std::vector<std::string> AnyOf(const LabelExpr& expr);
+  void AddLabelTest(const LabelExpr& test, ExprPtr subject, MatchState* state);
+  void FindLabels(const MatchState& state, NodePattern* node) const;
+  double CountOf(const std::vector<std::string>& labels) const;
+  void DropScanned(const NodePattern& node, const Step& scan, MatchState* state) const;
 
   // planner_order.cc
   static std::string RarestLabel(const NodePattern& node, Statistics* statistics);

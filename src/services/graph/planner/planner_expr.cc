@@ -44,7 +44,7 @@ ExprPtr Planner::MakeVariable(const std::string& name, Slot slot, uint32_t types
 // The same text, but for spaces.
 bool Planner::Same(const Expr& a, const Expr& b) {
   if (a.kind != b.kind || a.op != b.op || a.flag != b.flag || a.name != b.name ||
-      a.name2 != b.name2 || a.names != b.names || a.ops != b.ops ||
+      a.name2 != b.name2 || a.names != b.names || a.ops != b.ops || a.label_ops != b.label_ops ||
       a.kids.size() != b.kids.size() || !a.pattern.empty() || a.subquery != nullptr ||
       a.value.type() != b.value.type() || Order(a.value, b.value) != 0) {
     return false;

@@ -65,7 +65,7 @@ void Planner::DeclarePattern(Pattern* pattern, MatchState* state) {
       if (i == part.edges.size()) break;
       EdgePattern& edge = part.edges[i];
       const bool needed = edges > 1 || path || edge.properties != nullptr ||
-                          edge.where != nullptr || edge.variable_length ||
+                          edge.where != nullptr || !edge.test.ops.empty() || edge.variable_length ||
                           part.kind != PatternPart::Kind::kPlain;
       DeclareEdge(&edge, state, needed);
       if (edge.max >= 0 && edge.min > edge.max) edge.max = edge.min - 1;
@@ -120,15 +120,10 @@ void Planner::AddPropertyPredicates(Expr* properties, const std::string& name, S
 }
 
 void Planner::BindNode(NodePattern* node, MatchState* state) {
-  if (!node->labels.empty()) {
-    auto labels = std::make_unique<Expr>();
-    labels->kind = Expr::Kind::kHasLabels;
-    labels->names = node->labels;
-    labels->slot2 = NameIndexes(node->labels)[0];
-    labels->pos = node->pos;
-    labels->types = Bit(Type::kBool);
-    labels->kids.push_back(MakeVariable(node->variable, node->slot, kNodeType, node->pos));
-    AddPredicate(Own(std::move(labels)), state);
+  if (!node->labels.empty() || !node->test.ops.empty()) {
+    const LabelExpr plain{node->labels, {}, node->pos};
+    AddLabelTest(node->test.ops.empty() ? plain : node->test,
+                 MakeVariable(node->variable, node->slot, kNodeType, node->pos), state);
   }
   AddPropertyPredicates(node->properties.get(), node->variable, node->slot, kNodeType, node->pos,
                         state);
@@ -140,12 +135,32 @@ void Planner::BindNode(NodePattern* node, MatchState* state) {
 
 void Planner::BindEdge(EdgePattern* edge, MatchState* state) {
   if (edge->variable_length) return;  // each of its relationships is looked at while it is walked
-  AddPropertyPredicates(edge->properties.get(), edge->variable, edge->slot, kEdgeType, edge->pos,
-                        state);
+  AddEdgePredicates(edge, edge->slot, state);
+}
+
+// What a pattern asks of one relationship, in `slot`.
+void Planner::AddEdgePredicates(EdgePattern* edge, Slot slot, MatchState* state) {
+  if (!edge->test.ops.empty()) {
+    if (edge->types.empty()) edge->types = AnyOf(edge->test);
+    AddLabelTest(edge->test, MakeVariable(edge->variable, slot, kEdgeType, edge->pos), state);
+  }
+  AddPropertyPredicates(edge->properties.get(), edge->variable, slot, kEdgeType, edge->pos, state);
   if (edge->where != nullptr && !failed()) {
     Bind(edge->where.get(), {.predicate = true});
     if (!failed()) AddPredicate(edge->where.get(), state);
   }
+}
+
+// The same for each relationship of a variable length, or of a shortest path.
+void Planner::AddElementPredicates(EdgePattern* edge, Step* step) {
+  if (!edge->variable_length) return;
+  if (edge->properties == nullptr && edge->where == nullptr && edge->test.ops.empty()) return;
+  MatchState inner;
+  const Scope saved = scope_;
+  step->element = Declare(edge->variable, kEdgeType);
+  AddEdgePredicates(edge, step->element, &inner);
+  scope_ = saved;
+  for (const Predicate& p : inner.predicates) step->predicates.push_back(p.expr);
 }
 
 bool Planner::IsBound(Slot slot, const MatchState& state) const {
@@ -189,6 +204,9 @@ void Planner::PlanMatch(Pattern* pattern, Expr* where, Steps* steps, std::vector
     if (!failed()) AddPredicate(where, &state);
   }
   if (failed()) return;
+  for (PatternPart& part : *pattern) {
+    for (NodePattern& node : part.nodes) FindLabels(state, &node);
+  }
   ApplyPredicates(&state, steps);
   std::vector<bool> done(pattern->size(), false);
   for (size_t i = 0; i < pattern->size() && !failed(); ++i) {
@@ -206,6 +224,7 @@ double Planner::StartCost(const PatternPart& part, size_t node, const MatchState
   *seek = nullptr;
   if (IsBound(n.slot, state)) return 0;
   double cost = 4.0 * static_cast<double>(view_.NodeCount(kNoToken)) + 8;
+  if (!n.any_of.empty()) cost = std::min(cost, 3.0 * CountOf(n.any_of) + 3);
   for (const std::string& name : n.labels) {
     const auto label = view_.FindLabel(name);
     if (!label) return 0.5;
@@ -289,13 +308,11 @@ void Planner::PlanStart(PatternPart* part, size_t index, MatchState* state, Step
     smallest = count;
     scan.label = NameIndex(name);
   }
-  if (scan.label >= 0 && node.labels.size() == 1) {
-    // The scan has seen to it.
-    std::erase_if(state->predicates, [&](const Predicate& p) {
-      return p.expr->kind == Expr::Kind::kHasLabels && p.expr->names == node.labels &&
-             p.expr->kids[0]->kind == Expr::Kind::kVariable && p.expr->kids[0]->slot == node.slot;
-    });
+  if (scan.label < 0 && !node.any_of.empty() &&
+      3.0 * CountOf(node.any_of) < 4.0 * static_cast<double>(view_.NodeCount(kNoToken))) {
+    scan.any_of = NameIndexes(node.any_of);
   }
+  DropScanned(node, scan, state);
   steps->push_back(std::move(scan));
   state->bound.insert(node.slot);
   const size_t at = steps->size() - 1;
@@ -349,6 +366,7 @@ void Planner::PlanEdge(PatternPart* part, size_t index, bool forward, MatchState
   step.edge = edge.slot;
   step.into = IsBound(to, *state) || to == from;
   step.direction = forward ? edge.direction : Reverse(edge.direction);
+  AddElementPredicates(&edge, &step);
   step.types = NameIndexes(edge.types);
   step.min = edge.min;
   step.max = edge.max;
@@ -363,19 +381,6 @@ void Planner::PlanEdge(PatternPart* part, size_t index, bool forward, MatchState
     }
   }
   step.reversed = !forward;
-  if (edge.variable_length && (edge.properties != nullptr || edge.where != nullptr)) {
-    MatchState inner;
-    const Scope saved = scope_;
-    step.element = Declare(edge.variable, kEdgeType);
-    AddPropertyPredicates(edge.properties.get(), edge.variable, step.element, kEdgeType, edge.pos,
-                          &inner);
-    if (edge.where != nullptr && !failed()) {
-      Bind(edge.where.get(), {.predicate = true});
-      if (!failed()) AddPredicate(edge.where.get(), &inner);
-    }
-    scope_ = saved;
-    for (const Predicate& p : inner.predicates) step.predicates.push_back(p.expr);
-  }
   steps->push_back(std::move(step));
   if (edge.slot >= 0) {
     state->edges.push_back(&edge);
@@ -401,17 +406,11 @@ void Planner::PlanShortest(PatternPart* part, MatchState* state, Steps* steps) {
   step.slot = part->nodes[1].slot;
   step.edge = edge.slot;
   step.direction = edge.direction;
+  AddElementPredicates(&edge, &step);
   step.types = NameIndexes(edge.types);
   step.min = edge.min;
   step.max = edge.max;
   step.all_paths = part->kind == PatternPart::Kind::kAllShortest;
-  if (edge.variable_length && edge.properties != nullptr) {
-    MatchState inner;
-    step.element = Allocate();
-    AddPropertyPredicates(edge.properties.get(), edge.variable, step.element, kEdgeType, edge.pos,
-                          &inner);
-    for (const Predicate& p : inner.predicates) step.predicates.push_back(p.expr);
-  }
   steps->push_back(std::move(step));
   if (edge.slot >= 0) {
     state->bound.insert(edge.slot);

@@ -60,7 +60,9 @@ Planner::WalkOrder Planner::OrderFrom(const PatternPart& part, size_t start,
   double rows = 1;
   if (!IsBound(part.nodes[start].slot, state)) {
     rows = statistics->Nodes(RarestLabel(part.nodes[start], statistics));
-    order.cost = rows * kLookCost;
+    const NodePattern& node = part.nodes[start];
+    const bool one_of = node.labels.empty() && !node.any_of.empty();
+    order.cost = (one_of ? std::min(rows, CountOf(node.any_of)) : rows) * kLookCost;
     rows *= ShareOf(part.nodes[start], state, statistics, shares);
   }
   size_t left = start, right = start;

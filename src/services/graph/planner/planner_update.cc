@@ -15,6 +15,10 @@ void Planner::PlanCreate(Pattern* pattern, bool merge, CreateOps* ops, std::vect
       return Fail("VariableAlreadyBound", part.pos, Concat("`", part.path, "` is already defined"));
     }
     for (NodePattern& node : part.nodes) {
+      if (!node.test.ops.empty()) {
+        return Fail("InvalidLabelExpression", node.test.pos,
+                    "a node is created with labels, not with |, ! or %");
+      }
       const auto it = node.variable.empty() ? scope_.end() : scope_.find(node.variable);
       if (it != scope_.end()) {
         const bool alone = part.edges.empty();
@@ -55,7 +59,7 @@ void Planner::PlanCreate(Pattern* pattern, bool merge, CreateOps* ops, std::vect
         return Fail("VariableAlreadyBound", edge.pos,
                     Concat("`", edge.variable, "` is already defined"));
       }
-      if (edge.types.size() != 1) {
+      if (edge.types.size() != 1 || !edge.test.ops.empty()) {
         return Fail("NoSingleRelationshipType", edge.pos,
                     "a relationship is created with exactly one type");
       }
@@ -103,12 +107,8 @@ void Planner::PlanMerge(Clause* clause, Step* step) {
       if (!state.fresh.contains(node.slot)) continue;
       // The expressions of the properties serve both; predicates refer to copies of the map.
       if (!node.labels.empty()) {
-        auto labels = std::make_unique<Expr>();
-        labels->kind = Expr::Kind::kHasLabels;
-        labels->names = node.labels;
-        labels->slot2 = NameIndexes(node.labels)[0];
-        labels->kids.push_back(MakeVariable(node.variable, node.slot, kNodeType, node.pos));
-        AddPredicate(Own(std::move(labels)), &state);
+        AddLabelTest({node.labels, {}, node.pos},
+                     MakeVariable(node.variable, node.slot, kNodeType, node.pos), &state);
       }
     }
     const auto same_properties = [&](const Expr* map, Slot slot, uint32_t type, Pos pos) {

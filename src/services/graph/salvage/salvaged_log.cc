@@ -70,8 +70,32 @@ void LogReading::Take(const WalRecord& record) {
   log_.last_sequence = record.sequence;
 }
 
+// Finds records of a segment that say that something had been durable, for places that ascend. It
+// reads ahead of who asks, by a window of its own, and no byte twice.
+class DurableRecords {
+ public:
+  DurableRecords(Files* files, const std::string& directory, uint64_t number)
+      : segment_(files, directory, number) {}
+
+  // Whether one from `at` on says so of a sequence above `after`.
+  absl::StatusOr<bool> Has(uint64_t at, uint64_t after) {
+    while (!none_ && (found_.begin < at || found_.sequence <= after || found_.durable <= after)) {
+      const uint64_t from = std::max(at, found_.begin + 1);
+      PULSE_ASSIGN_OR_RETURN(const bool more, segment_.Find(from, after, true, &found_));
+      none_ = !more;
+    }
+    return !none_;
+  }
+
+ private:
+  WalSegmentReader segment_;
+  WalRecord found_;  // the last one, whose payload has gone
+  bool none_ = false;
+};
+
 absl::Status LogReading::ReadSegment(uint64_t number, bool last_one) {
   WalSegmentReader segment(files_, directory_, number);
+  DurableRecords durable(files_, directory_, number);
   PULSE_ASSIGN_OR_RETURN(const WalSegmentReader::Head head, segment.ReadHead());
   if (!head.valid) {
     if (last_one && !head.has_more) return absl::OkStatus();
@@ -94,8 +118,7 @@ absl::Status LogReading::ReadSegment(uint64_t number, bool last_one) {
     }
     if (!whole || record.sequence <= after) {
       if (last_one) {
-        WalRecord durable;
-        PULSE_ASSIGN_OR_RETURN(const bool was, segment.Find(at + 1, after, true, &durable));
+        PULSE_ASSIGN_OR_RETURN(const bool was, durable.Has(at + 1, after));
         if (!was) {
           parts_.clear();
           return absl::OkStatus();
@@ -104,7 +127,6 @@ absl::Status LogReading::ReadSegment(uint64_t number, bool last_one) {
       PULSE_ASSIGN_OR_RETURN(const bool more, segment.Find(at + 1, after, false, &record));
       Damage(segment, at, more ? &record : nullptr);
       if (!more) return absl::OkStatus();
-      // Find() may have read on since.
       at = record.begin;
       continue;
     }

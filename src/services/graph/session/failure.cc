@@ -71,7 +71,10 @@ std::string_view CodeOfStatus(absl::StatusCode code) {
 
 std::string_view CodeOf(const absl::Status& status, Doing doing) {
   if (doing == Doing::kProtocol) return "Neo.ClientError.Request.Invalid";
-  if (doing == Doing::kAuthentication) return "Neo.ClientError.Security.Unauthorized";
+  if (doing == Doing::kAuthentication) {
+    return absl::IsResourceExhausted(status) ? "Neo.ClientError.Security.AuthenticationRateLimit"
+                                             : "Neo.ClientError.Security.Unauthorized";
+  }
   const ErrorInfo info = InfoOf(status);
   if (info.detail == "ReadOnly") return "Neo.ClientError.Statement.AccessMode";
   if (info.detail == "SchemaAndData") {

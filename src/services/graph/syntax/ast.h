@@ -55,18 +55,30 @@ enum class Op : uint8_t {
 // In which slot of a row a variable lies; -1: nowhere.
 using Slot = int;
 
+// A test of labels, or of a relationship's type: a program for a stack of truths. kName stands for
+// the next of `names`. Without a program, all of the names.
+enum class LabelOp : uint8_t { kName, kAny, kNot, kAnd, kOr };
+struct LabelExpr {
+  std::vector<std::string> names;
+  std::vector<LabelOp> ops;
+  Pos pos;
+};
+
 struct NodePattern {
   std::string variable;  // empty: none was written
   std::vector<std::string> labels;
+  LabelExpr test;      // with a program: the expression, where it is more than `labels`
   ExprPtr properties;  // a map literal or a parameter
   ExprPtr where;
   Pos pos;
   Slot slot = -1;
+  std::vector<std::string> any_of;  // of planning: the node has one of these labels; empty: unknown
 };
 
 struct EdgePattern {
   std::string variable;
   std::vector<std::string> types;  // one of them; empty: any
+  LabelExpr test;                  // with a program: the expression, where it is more than `types`
   Direction direction = Direction::kBoth;
   bool variable_length = false;
   int64_t min = 1;
@@ -103,7 +115,7 @@ struct Expr {
     kUnary,          // op kids[0]
     kBinary,         // kids[0] op kids[1]; flag: the pattern of =~ is a literal without mistake
     kChain,          // kids[0] ops[0] kids[1] ops[1] kids[2] ...: comparisons
-    kHasLabels,      // kids[0]:names
+    kHasLabels,      // kids[0]:names, all of them; with label_ops what these say
     kCase,           // flag: kids[0] is what is compared; then pairs; then the default or null
     kCall,           // name(kids); flag: DISTINCT
     kCountStar,
@@ -127,6 +139,7 @@ struct Expr {
   Value value;
   std::vector<std::string> names;
   std::vector<Op> ops;
+  std::vector<LabelOp> label_ops;
   std::vector<ExprPtr> kids;
   Pattern pattern;
   std::unique_ptr<Query> subquery;

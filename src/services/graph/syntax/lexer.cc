@@ -74,6 +74,7 @@ class Lexer {
     if (lexeme.kind != Lexeme::Kind::kSymbol || lexeme.text.size() != 1) return;
     const char c = lexeme.text[0];
     const auto index = static_cast<uint32_t>(out_.size());
+    if (c == '|' && !open_.empty()) lexeme.inside = open_.back();
     if (c == '(' || c == '[' || c == '{') open_.push_back(index);
     if ((c == ')' || c == ']' || c == '}') && !open_.empty()) {
       lexeme.match = open_.back();

@@ -27,6 +27,7 @@ struct Lexeme {
   Kind kind = Kind::kEnd;
   uint32_t begin = 0, end = 0;  // byte offsets in the query
   uint32_t match = 0;           // of a bracket: the index of its partner; 0 where it has none
+  uint32_t inside = ~0u;        // of a "|": the index of the bracket that it lies in
   std::string text;
   std::string word;
   uint64_t integer = 0;  // up to 2^63, which only a minus before it makes valid

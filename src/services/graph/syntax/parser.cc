@@ -281,6 +281,9 @@ SetItem Parser::ParseSetTarget() {
   item.pos = Here();
   item.target = ParsePostfix();
   if (!failed() && item.target->kind == Expr::Kind::kHasLabels) {
+    if (!item.target->label_ops.empty()) {
+      Fail("InvalidLabelExpression", item.pos, "SET and REMOVE take labels, no label expression");
+    }
     item.kind = SetItem::Kind::kLabels;
     item.labels = item.target->names;
     item.target = std::move(item.target->kids[0]);
@@ -321,11 +324,13 @@ void Parser::ParseRemoveItems(std::vector<SetItem>* items) {
 void Parser::ParseForeach(Clause* clause) {
   Nesting nesting(this);
   clause->kind = Clause::Kind::kForeach;
+  const size_t open = at_;
   ExpectSymbol("(");
   clause->variable = Variable();
   ExpectWord("IN");
+  MarkBar(open);
   clause->expr = ParseExpr();
-  ExpectSymbol("|");
+  TakeBar();
   while (!failed() && ParseClause(&clause->body)) {
     if (!IsUpdate(clause->body.back())) {
       Fail("InvalidClauseComposition", clause->body.back().pos,

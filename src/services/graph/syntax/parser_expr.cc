@@ -109,6 +109,8 @@ ExprPtr Parser::ParsePredicate() {
       left = Binary(Op::kContains, std::move(left), ParseSum());
     } else if (TakeSymbol("=~")) {
       left = Binary(Op::kRegex, std::move(left), ParseSum());
+    } else if (IsWord("IS") && AtLabels()) {
+      left = LabelTest(std::move(left));
     } else if (IsWord("IS")) {
       Advance();
       const bool negated = TakeWord("NOT");
@@ -200,16 +202,22 @@ ExprPtr Parser::ParsePostfix() {
       access->kids.push_back(std::move(from));
       if (slice) access->kids.push_back(std::move(to));
       expr = Done(std::move(access));
-    } else if (IsSymbol(":") && IsName(1)) {
-      ExprPtr labels = New(Expr::Kind::kHasLabels, pos);
-      labels->names = ParseLabels();
-      labels->kids.push_back(std::move(expr));
-      expr = Done(std::move(labels));
+    } else if (IsSymbol(":") && AtLabels()) {
+      expr = LabelTest(std::move(expr));
     } else {
       break;
     }
   }
   return expr;
+}
+
+ExprPtr Parser::LabelTest(ExprPtr subject) {
+  ExprPtr test = New(Expr::Kind::kHasLabels, subject->pos);
+  LabelExpr labels = ParseLabels(false);
+  test->names = std::move(labels.names);
+  test->label_ops = std::move(labels.ops);
+  test->kids.push_back(std::move(subject));
+  return Done(std::move(test));
 }
 
 ExprPtr Parser::ParseNumber(bool negative) {
@@ -439,6 +447,7 @@ ExprPtr Parser::ParseQuantifier() {
 ExprPtr Parser::ParseReduce() {
   ExprPtr expr = New(Expr::Kind::kReduce, Here());
   Advance();
+  const size_t open = at_;
   ExpectSymbol("(");
   expr->name2 = Variable();
   ExpectSymbol("=");
@@ -446,8 +455,9 @@ ExprPtr Parser::ParseReduce() {
   ExpectSymbol(",");
   expr->name = Variable();
   ExpectWord("IN");
+  MarkBar(open);
   expr->kids.push_back(ParseExpr());
-  ExpectSymbol("|");
+  TakeBar();
   expr->kids.push_back(ParseExpr());
   ExpectSymbol(")");
   return Done(std::move(expr));
@@ -456,14 +466,18 @@ ExprPtr Parser::ParseReduce() {
 // A list, or a comprehension of either kind.
 ExprPtr Parser::ParseBracket() {
   ExprPtr expr = New(Expr::Kind::kList, Here());
+  const size_t open = at_;
   ExpectSymbol("[");
   if (IsVariable() && IsWord("IN", 1)) {
     expr->kind = Expr::Kind::kListComprehension;
     expr->name = Variable();
     Advance();
+    MarkBar(open);
     expr->kids.push_back(ParseExpr());
     expr->kids.push_back(TakeWord("WHERE") ? ParseExpr() : nullptr);
-    expr->kids.push_back(TakeSymbol("|") ? ParseExpr() : nullptr);
+    const bool projects = IsSymbol("|");
+    projects ? TakeBar() : bars_.pop_back();
+    expr->kids.push_back(projects ? ParseExpr() : nullptr);
     ExpectSymbol("]");
     return Done(std::move(expr));
   }
@@ -471,8 +485,9 @@ ExprPtr Parser::ParseBracket() {
   if (path || (AtPattern() && AtPatternComprehension())) {
     expr->kind = Expr::Kind::kPatternComprehension;
     expr->pattern.push_back(ParsePatternPart());
+    MarkBar(open);
     expr->kids.push_back(TakeWord("WHERE") ? ParseExpr() : nullptr);
-    ExpectSymbol("|");
+    TakeBar();
     expr->kids.push_back(ParseExpr());
     ExpectSymbol("]");
     return Done(std::move(expr));

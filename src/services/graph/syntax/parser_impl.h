@@ -1,6 +1,6 @@
-// The parser's class: clauses in parser.cc, patterns in parser_pattern.cc, expressions in
-// parser_expr.cc. The first error stays in status_; functions then return what is harmless, and
-// callers stop where they would loop.
+// The parser's class: clauses in parser.cc, patterns in parser_pattern.cc, labels in
+// parser_labels.cc, expressions in parser_expr.cc. The first error stays in status_; functions then
+// return what is harmless, and callers stop where they would loop.
 #pragma once
 
 #include <memory>
@@ -89,10 +89,23 @@ class Parser {
   NodePattern ParseNode();
   EdgePattern ParseEdge();
   void ParseRange(EdgePattern* edge);
+  void ParseRepetition(EdgePattern* edge);
+  void NoQuantifiedPath();
   ExprPtr ParsePatternProperties();
-  std::vector<std::string> ParseLabels();
   bool AtPattern(size_t ahead = 0) const;  // "(" begins a pattern of at least one relationship
   bool AtPatternComprehension() const;     // after such a pattern comes "|" or WHERE
+  size_t AfterRepetition(size_t ahead) const;
+
+  // parser_labels.cc
+  bool AtLabels(size_t ahead = 0) const;  // ":" or IS, and what labels begin with
+  size_t AfterLabels(size_t ahead) const;
+  LabelExpr ParseLabels(bool relationship);
+  void ParseLabelOr(std::string_view what, bool* colon, LabelExpr* out);
+  void ParseLabelNot(std::string_view what, LabelExpr* out);
+  void MixedLabels(Pos pos);
+  // A "|" directly within a bracket that was marked is none of labels: it parts a comprehension.
+  void MarkBar(size_t bracket) { bars_.push_back(static_cast<uint32_t>(bracket)); }
+  void TakeBar();
 
   // parser_expr.cc
   ExprPtr ParseExpr();
@@ -107,6 +120,7 @@ class Parser {
   ExprPtr ParseUnary();
   ExprPtr ParsePostfix();
   ExprPtr ParseAtom();
+  ExprPtr LabelTest(ExprPtr subject);
   ExprPtr ParseNumber(bool negative);
   ExprPtr ParseCase();
   ExprPtr ParseExists();
@@ -131,6 +145,7 @@ class Parser {
   StopCheck stop_;
   size_t at_ = 0;
   int depth_ = 0;
+  std::vector<uint32_t> bars_;  // brackets whose "|" is still to come
   absl::Status status_;
 };
 

@@ -46,8 +46,15 @@ PatternPart Parser::ParsePatternPart() {
     if (++brackets > kMaxParseDepth) Fail("UnexpectedSyntax", Here(), "the query nests too deeply");
   }
   ParseChain(&part);
+  const bool bracketed = brackets > 0;
   for (; brackets > 0; --brackets) ExpectSymbol(")");
+  if (bracketed && (IsSymbol("{") || IsSymbol("+") || IsSymbol("*"))) NoQuantifiedPath();
   return part;
+}
+
+void Parser::NoQuantifiedPath() {
+  Fail("UnsupportedPattern", Here(),
+       "quantified paths in parentheses are not supported; one relationship is: -[:R]->{1,3}");
 }
 
 void Parser::ParseChain(PatternPart* part) {
@@ -56,6 +63,7 @@ void Parser::ParseChain(PatternPart* part) {
     part->edges.push_back(ParseEdge());
     part->nodes.push_back(ParseNode());
   }
+  if (IsSymbol("(") && !failed()) NoQuantifiedPath();
 }
 
 NodePattern Parser::ParseNode() {
@@ -63,21 +71,16 @@ NodePattern Parser::ParseNode() {
   node.pos = Here();
   ExpectSymbol("(");
   if (IsVariable()) node.variable = Variable();
-  node.labels = ParseLabels();
+  if (AtLabels()) {
+    LabelExpr labels = ParseLabels(false);
+    (labels.ops.empty() ? node.labels : node.test.names) = std::move(labels.names);
+    node.test.ops = std::move(labels.ops);
+    node.test.pos = labels.pos;
+  }
   node.properties = ParsePatternProperties();
   if (TakeWord("WHERE")) node.where = ParseExpr();
   ExpectSymbol(")");
   return node;
-}
-
-std::vector<std::string> Parser::ParseLabels() {
-  std::vector<std::string> labels;
-  while (TakeSymbol(":")) {
-    do {
-      labels.push_back(Name("a label"));
-    } while (TakeSymbol("&"));
-  }
-  return labels;
 }
 
 ExprPtr Parser::ParsePatternProperties() {
@@ -97,11 +100,11 @@ EdgePattern Parser::ParseEdge() {
   ExpectSymbol("-");
   if (TakeSymbol("[")) {
     if (IsVariable()) edge.variable = Variable();
-    if (TakeSymbol(":")) {
-      do {
-        TakeSymbol(":");
-        edge.types.push_back(Name("a relationship type"));
-      } while (TakeSymbol("|"));
+    if (AtLabels()) {
+      LabelExpr types = ParseLabels(true);
+      (types.ops.empty() ? edge.types : edge.test.names) = std::move(types.names);
+      edge.test.ops = std::move(types.ops);
+      edge.test.pos = types.pos;
     }
     if (TakeSymbol("*")) ParseRange(&edge);
     edge.properties = ParsePatternProperties();
@@ -114,7 +117,51 @@ EdgePattern Parser::ParseEdge() {
   ExpectSymbol("-");
   const bool right = TakeSymbol(">");
   edge.direction = left == right ? Direction::kBoth : left ? Direction::kIn : Direction::kOut;
+  if (IsSymbol("+") || IsSymbol("*") || IsSymbol("{")) ParseRepetition(&edge);
   return edge;
+}
+
+// GQL's quantifiers of one relationship: + is {1,}, * is {0,}; also {n}, {n,m}, {,m}.
+void Parser::ParseRepetition(EdgePattern* edge) {
+  const Pos pos = Here();
+  if (edge->variable_length) {
+    Fail("InvalidRelationshipPattern", pos, "this relationship has a length already");
+  }
+  edge->variable_length = true;
+  if (IsSymbol("+") || IsSymbol("*")) {
+    edge->min = IsSymbol("+") ? 1 : 0;
+    return Advance();
+  }
+  Advance();
+  const auto bound = [&](int64_t* out) {
+    if (failed() || Peek().kind != Lexeme::Kind::kInteger) return false;
+    if (Peek().integer > uint64_t{1} << 62) {
+      Fail("IntegerOverflow", Here(), "this bound is too large");
+    }
+    *out = static_cast<int64_t>(Peek().integer);
+    Advance();
+    return true;
+  };
+  edge->min = 0;
+  const bool has_min = bound(&edge->min);
+  if (TakeSymbol(",")) {
+    bound(&edge->max);
+  } else if (has_min) {
+    edge->max = edge->min;
+  } else {
+    Unexpected("how often: {n}, {n,m}, {n,} or {,m}");
+  }
+  ExpectSymbol("}");
+  if (!failed() && edge->max >= 0 && (edge->max < edge->min || edge->max == 0)) {
+    Fail("InvalidRelationshipPattern", pos,
+         edge->max == 0 ? "the most of a repetition is at least 1"
+                        : "the most of a repetition is less than the least");
+  }
+}
+
+size_t Parser::AfterRepetition(size_t i) const {
+  if (IsSymbol("+", i) || IsSymbol("*", i)) return i + 1;
+  return IsSymbol("{", i) && Peek(i).match != 0 ? Peek(i).match - at_ + 1 : i;
 }
 
 void Parser::ParseRange(EdgePattern* edge) {
@@ -140,8 +187,8 @@ void Parser::ParseRange(EdgePattern* edge) {
 bool Parser::AtPattern(size_t ahead) const {
   if (!IsSymbol("(", ahead)) return false;
   size_t i = ahead + 1;
-  if (IsName(i)) ++i;
-  while ((IsSymbol(":", i) || IsSymbol("&", i)) && IsName(i + 1)) i += 2;
+  if (IsName(i) && !AtLabels(i)) ++i;
+  if (AtLabels(i)) i = AfterLabels(i);
   if (Peek(i).kind == Lexeme::Kind::kParameter) ++i;
   if (IsSymbol("{", i)) {
     if (Peek(i).match == 0) return false;
@@ -162,7 +209,7 @@ bool Parser::AtPattern(size_t ahead) const {
   }
   if (!IsSymbol("-", i)) return false;
   ++i;
-  if (IsSymbol(">", i)) ++i;
+  if (IsSymbol(">", i)) i = AfterRepetition(i + 1);
   return IsSymbol("(", i);
 }
 
@@ -181,6 +228,7 @@ bool Parser::AtPatternComprehension() const {
     if (!IsSymbol("-", i)) return false;
     ++i;
     if (IsSymbol(">", i)) ++i;
+    i = AfterRepetition(i);
   }
   return IsSymbol("|", i) || IsWord("WHERE", i);
 }

@@ -1,0 +1,396 @@
+// Label expressions: random ones against their evaluation on what the test made, in every place
+// where a query may have them; which scans they use; what is no expression.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/testing.h"
+#include "services/graph/cypher/engine.h"
+#include "services/graph/model/test_memory_graph.h"
+#include "services/graph/model/text.h"
+#include "services/graph/planner/make_plan.h"
+#include "services/graph/syntax/error.h"
+
+namespace pulse::cypher {
+namespace {
+
+using Labels = std::set<std::string>;
+
+// An expression as text, and what it says.
+struct Sample {
+  std::string text;
+  std::function<bool(const Labels&)> holds;
+};
+
+class Samples {
+ public:
+  Samples(std::mt19937_64* random, std::vector<std::string> names)
+      : random_(*random), names_(std::move(names)) {}
+
+  Sample Make(int depth = 4) { return Or(depth); }
+
+ private:
+  size_t Roll(size_t n) { return random_() % n; }
+  std::string Space() { return Roll(4) == 0 ? " " : ""; }
+
+  Sample Or(int depth) {
+    Sample test = And(depth);
+    while (depth > 0 && Roll(3) == 0) {
+      const Sample right = And(depth - 1);
+      test = {test.text + Space() + "|" + Space() + right.text,
+              [a = test.holds, b = right.holds](const Labels& l) { return a(l) || b(l); }};
+    }
+    return test;
+  }
+  Sample And(int depth) {
+    Sample test = Not(depth);
+    while (depth > 0 && Roll(3) == 0) {
+      const Sample right = Not(depth - 1);
+      test = {test.text + Space() + "&" + Space() + right.text,
+              [a = test.holds, b = right.holds](const Labels& l) { return a(l) && b(l); }};
+    }
+    return test;
+  }
+  Sample Not(int depth) {
+    if (Roll(4) == 0) {
+      const Sample inner = Not(depth);
+      return {"!" + Space() + inner.text, [a = inner.holds](const Labels& l) { return !a(l); }};
+    }
+    if (depth > 0 && Roll(3) == 0) {
+      const Sample inner = Or(depth - 1);
+      return {"(" + inner.text + Space() + ")", inner.holds};
+    }
+    if (Roll(8) == 0) return {"%", [](const Labels& l) { return !l.empty(); }};
+    const std::string name = names_[Roll(names_.size())];
+    return {name, [name](const Labels& l) { return l.contains(name); }};
+  }
+
+  std::mt19937_64& random_;
+  const std::vector<std::string> names_;
+};
+
+class FirstColumn : public ResultSink {
+ public:
+  explicit FirstColumn(const GraphView* graph) : graph_(graph) {}
+  bool OnRows(const Value* rows, size_t stride, size_t count,
+              std::span<const Slot> columns) override {
+    for (size_t i = 0; i < count; ++i) {
+      texts.push_back(ValueText(rows[i * stride + static_cast<size_t>(columns[0])], *graph_));
+    }
+    return true;
+  }
+  std::vector<std::string> texts;
+
+ private:
+  const GraphView* const graph_;
+};
+
+class LabelTest : public testing::Test {
+ protected:
+  struct Edge {
+    size_t from, to;
+    std::string type;
+  };
+
+  void SetUp() override { random_.seed(testing_util::TestSeed()); }
+
+  // Labels A to D; Never is a name that no node has. Types R to T.
+  void MakeGraph(size_t nodes, size_t edges) {
+    for (size_t i = 0; i < nodes; ++i) {
+      Labels labels;
+      std::vector<Token> tokens;
+      for (const char* name : {"A", "B", "C", "D"}) {
+        if (random_() % 3 != 0) continue;
+        labels.insert(name);
+        tokens.push_back(*graph_.AddLabelName(name));
+      }
+      const Token n = *graph_.AddKeyName("n");
+      ids_.push_back(
+          *graph_.CreateNode(tokens, {{n, Value::Int(static_cast<int64_t>(nodes_.size()))}}));
+      nodes_.push_back(labels);
+    }
+    const Token n = *graph_.AddKeyName("n");
+    for (size_t i = 0; i < edges; ++i) {
+      const Edge edge{random_() % nodes, random_() % nodes,
+                      std::string(1, static_cast<char>('R' + random_() % 3))};
+      ASSERT_TRUE(graph_
+                      .CreateEdge(ids_[edge.from], ids_[edge.to], *graph_.AddTypeName(edge.type),
+                                  {{n, Value::Int(static_cast<int64_t>(i))}})
+                      .ok());
+      edges_.push_back(edge);
+    }
+  }
+
+  // What one column has, sorted as text; with and without the planner's shortcuts.
+  std::vector<std::string> Run(const std::string& query) {
+    std::vector<std::string> rows[2];
+    for (const bool shortcuts : {false, true}) {
+      const auto plan =
+          MakePlan(query, graph_, nullptr, {.shortcuts = shortcuts, .statistics_from = 1});
+      if (!plan.ok()) {
+        ADD_FAILURE() << query << ": " << plan.status();
+        return {};
+      }
+      ExecuteOptions options;
+      options.view = &graph_;
+      options.columns_from = shortcuts ? 1 : ~size_t{0};
+      const ValueMap none;
+      options.parameters = &none;
+      FirstColumn sink(&graph_);
+      const absl::Status status = Execute(**plan, options, &sink, nullptr);
+      EXPECT_TRUE(status.ok()) << query << ": " << status;
+      std::sort(sink.texts.begin(), sink.texts.end());
+      rows[shortcuts ? 1 : 0] = std::move(sink.texts);
+    }
+    EXPECT_EQ(rows[0], rows[1]) << query;
+    return rows[1];
+  }
+
+  std::string PlanOf(const std::string& query) {
+    const auto plan = MakePlan(query, graph_, nullptr);
+    return plan.ok() ? PlanText(**plan) : std::string(plan.status().message());
+  }
+
+  std::vector<std::string> NodesWhere(const std::function<bool(size_t)>& holds) const {
+    std::vector<std::string> rows;
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      if (holds(i)) rows.push_back(std::to_string(i));
+    }
+    std::sort(rows.begin(), rows.end());
+    return rows;
+  }
+  std::vector<std::string> EdgesWhere(const std::function<bool(const Edge&)>& holds) const {
+    std::vector<std::string> rows;
+    for (size_t i = 0; i < edges_.size(); ++i) {
+      if (holds(edges_[i])) rows.push_back(std::to_string(i));
+    }
+    std::sort(rows.begin(), rows.end());
+    return rows;
+  }
+
+  std::mt19937_64 random_;
+  MemoryGraph graph_;
+  std::vector<NodeId> ids_;
+  std::vector<Labels> nodes_;
+  std::vector<Edge> edges_;
+};
+
+TEST_F(LabelTest, RandomExpressions_EveryPlace_AreWhatTheySay) {
+  MakeGraph(60, 120);
+  Samples labels(&random_, {"A", "B", "C", "D", "Never"});
+  Samples types(&random_, {"R", "S", "T", "Never"});
+  for (int i = 0; i < 150 && !HasFailure(); ++i) {
+    const Sample a = labels.Make(), b = labels.Make(), t = types.Make();
+    const auto has = [&](size_t node) { return a.holds(nodes_[node]); };
+    const auto fits = [&](const Edge& e) { return t.holds({e.type}); };
+    const std::vector<std::string> with = NodesWhere(has);
+    EXPECT_EQ(Run("MATCH (n:" + a.text + ") RETURN n.n"), with) << a.text;
+    EXPECT_EQ(Run("MATCH (n IS " + a.text + " WHERE n.n >= 0) RETURN n.n"), with) << a.text;
+    EXPECT_EQ(Run("MATCH (n) WHERE n:" + a.text + " RETURN n.n"), with) << a.text;
+    EXPECT_EQ(Run("MATCH (n) WHERE n IS " + a.text + " AND n.n >= 0 RETURN n.n"), with) << a.text;
+    EXPECT_EQ(Run("MATCH (n) WITH n, n:" + a.text + " AS has WHERE has RETURN n.n"), with);
+    EXPECT_EQ(Run("MATCH (n) WITH collect(n) AS ns UNWIND [x IN ns WHERE (x:" + a.text +
+                  ") | x.n] AS n RETURN n"),
+              with)
+        << a.text;
+    EXPECT_EQ(Run("MATCH (n:" + a.text + ") WHERE n:" + b.text + " RETURN n.n"),
+              NodesWhere([&](size_t n) { return has(n) && b.holds(nodes_[n]); }))
+        << a.text << " and " << b.text;
+    EXPECT_EQ(Run("MATCH (n) WHERE n:" + a.text + " OR n:" + b.text + " RETURN n.n"),
+              NodesWhere([&](size_t n) { return has(n) || b.holds(nodes_[n]); }))
+        << a.text << " or " << b.text;
+    EXPECT_EQ(Run("MATCH ()-[r:" + t.text + "]->() RETURN r.n"), EdgesWhere(fits)) << t.text;
+    EXPECT_EQ(Run("MATCH ()-[r]->() WHERE r:" + t.text + " RETURN r.n"), EdgesWhere(fits));
+    EXPECT_EQ(
+        Run("MATCH (x:" + a.text + ")-[r IS " + t.text + "]->(y:" + b.text + ") RETURN r.n"),
+        EdgesWhere([&](const Edge& e) { return fits(e) && has(e.from) && b.holds(nodes_[e.to]); }))
+        << a.text << ", " << t.text << ", " << b.text;
+    const auto reaches = [&](size_t n) {
+      return std::any_of(edges_.begin(), edges_.end(), [&](const Edge& e) {
+        return e.from == n && fits(e) && b.holds(nodes_[e.to]);
+      });
+    };
+    const std::string hop = "-[:" + t.text + "]->(:" + b.text + ")";
+    const auto expected = NodesWhere([&](size_t n) { return has(n) && reaches(n); });
+    for (const std::string& test :
+         {"EXISTS { (n:" + a.text + ")" + hop + " }", "(n:" + a.text + ")" + hop,
+          "COUNT { (n:" + a.text + ")" + hop + " } > 0"}) {
+      EXPECT_EQ(Run("MATCH (n) WHERE " + test + " RETURN n.n"), expected) << test;
+    }
+  }
+}
+
+// Trails of one to three relationships, each of which fits: counted by a walk of the test's own.
+TEST_F(LabelTest, RandomTypes_VariableLengthAndRepetitions_WalkThem) {
+  MakeGraph(12, 22);
+  Samples types(&random_, {"R", "S", "T"});
+  for (int i = 0; i < 60 && !HasFailure(); ++i) {
+    const Sample t = types.Make();
+    size_t trails[4] = {nodes_.size(), 0, 0, 0};
+    std::vector<size_t> trail;
+    const std::function<void(size_t)> walk = [&](size_t node) {
+      if (!trail.empty()) ++trails[trail.size()];
+      if (trail.size() == 3) return;
+      for (size_t e = 0; e < edges_.size(); ++e) {
+        if (edges_[e].from != node || !t.holds({edges_[e].type}) ||
+            std::find(trail.begin(), trail.end(), e) != trail.end()) {
+          continue;
+        }
+        trail.push_back(e);
+        walk(edges_[e].to);
+        trail.pop_back();
+      }
+    };
+    for (size_t n = 0; n < nodes_.size(); ++n) walk(n);
+    const auto count = [&](const std::string& before, const std::string& behind) {
+      const auto rows =
+          Run("MATCH (a)-[r:" + t.text + before + "]->" + behind + "(b) RETURN count(*)");
+      return rows.size() == 1 ? rows[0] : "no row";
+    };
+    EXPECT_EQ(count("*1..3", ""), std::to_string(trails[1] + trails[2] + trails[3])) << t.text;
+    EXPECT_EQ(count("", "{1,3}"), std::to_string(trails[1] + trails[2] + trails[3])) << t.text;
+    EXPECT_EQ(count("", "{,2}"), std::to_string(trails[0] + trails[1] + trails[2])) << t.text;
+    EXPECT_EQ(count("", "{2}"), std::to_string(trails[2])) << t.text;
+    EXPECT_EQ(Run("MATCH (a)-[:" + t.text + "]->+(b) RETURN count(*)"),
+              Run("MATCH (a)-[:" + t.text + "*1..]->(b) RETURN count(*)"));
+    EXPECT_EQ(Run("MATCH (a)-[:" + t.text + "]->*(b) RETURN count(*)"),
+              Run("MATCH (a)-[:" + t.text + "*0..]->(b) RETURN count(*)"));
+    EXPECT_EQ(Run("MATCH (a)<-[r:" + t.text + " WHERE r.n > 5]-{1,}(b) RETURN r"),
+              Run("MATCH (a)<-[r:" + t.text + "* WHERE r.n > 5]-(b) RETURN r"));
+    // A shortest path is at most as long, and there where a trail is.
+    EXPECT_EQ(Run("MATCH (a {n: 0}), (b), p = shortestPath((a)-[:" + t.text +
+                  "*]->(b)) WHERE b.n <> 0 RETURN b.n"),
+              Run("MATCH (a {n: 0})-[:" + t.text + "]->+(b) WHERE b.n <> 0 RETURN DISTINCT b.n"))
+        << t.text;
+  }
+}
+
+TEST_F(LabelTest, ShortestPath_ConditionOfARelationship_IsKept) {
+  MakeGraph(3, 0);
+  const Token r = *graph_.AddTypeName("R"), n = *graph_.AddKeyName("n");
+  ASSERT_TRUE(graph_.CreateEdge(ids_[0], ids_[2], r, {{n, Value::Int(1)}}).ok());
+  ASSERT_TRUE(graph_.CreateEdge(ids_[0], ids_[1], r, {{n, Value::Int(7)}}).ok());
+  ASSERT_TRUE(graph_.CreateEdge(ids_[1], ids_[2], r, {{n, Value::Int(8)}}).ok());
+  EXPECT_EQ(Run("MATCH (a {n: 0}), (b {n: 2}), p = shortestPath((a)-[r:R* WHERE r.n > 5]->(b)) "
+                "RETURN length(p)"),
+            std::vector<std::string>{"2"});
+}
+
+TEST_F(LabelTest, Plans_NamesOnEverySide_ScanTheseAlone) {
+  MakeGraph(60, 0);
+  const auto first = [this](const std::string& query) {
+    const std::string text = PlanOf(query);
+    return text.substr(0, text.find('\n'));
+  };
+  EXPECT_EQ(first("MATCH (n:A|B) RETURN n"), "Scan :A|B");
+  EXPECT_EQ(first("MATCH (n) WHERE n:A|B RETURN n"), "Scan :A|B");
+  EXPECT_EQ(first("MATCH (n:(A&!C)|(B&D)) RETURN n"), "Scan :A|B (1 predicates)");
+  EXPECT_EQ(first("MATCH (n:A&!B) RETURN n"), "Scan :A (1 predicates)");
+  EXPECT_EQ(first("MATCH (n:(A&B)|(A&C)) RETURN n"), "Scan :A (1 predicates)");
+  EXPECT_EQ(first("MATCH (n) WHERE n:A RETURN n"), "Scan :A");
+  EXPECT_EQ(first("MATCH (n) WHERE n:A OR (n:B AND n.n > 3) RETURN n"), "Scan :A|B (1 predicates)");
+  EXPECT_EQ(first("MATCH (n) WHERE n:A OR n.n > 3 RETURN n"), "Scan all nodes (1 predicates)");
+  EXPECT_EQ(first("MATCH (n:!A) RETURN n"), "Scan all nodes (1 predicates)");
+  EXPECT_EQ(first("MATCH (n:A|!B) RETURN n"), "Scan all nodes (1 predicates)");
+  EXPECT_NE(PlanOf("MATCH (n)-[r:(R&!S)|T]->() RETURN r").find(":R|T out"), std::string::npos);
+}
+
+TEST_F(LabelTest, NullAndOtherValues_HaveNoLabels) {
+  MakeGraph(1, 0);
+  EXPECT_EQ(Run("OPTIONAL MATCH (n:Never) RETURN n:A|!B"), std::vector<std::string>{"null"});
+  EXPECT_EQ(PlanOf("WITH 1 AS x RETURN x:A|B").substr(0, 37),
+            "a label predicate needs NODE or RELAT");
+}
+
+TEST_F(LabelTest, BarOfAComprehension_IsNoPartOfAnExpression) {
+  MakeGraph(60, 0);
+  const auto with_a = NodesWhere([&](size_t n) { return nodes_[n].contains("A"); });
+  EXPECT_EQ(Run("MATCH (n) WITH collect(n) AS ns UNWIND [x IN ns WHERE x:A | x.n] AS n RETURN n"),
+            with_a);
+  EXPECT_EQ(Run("MATCH (n) WITH collect(n) AS ns UNWIND [x IN ns WHERE x IS A|x.n] AS n RETURN n"),
+            with_a);
+  // Behind the bar, and in brackets, it is one.
+  EXPECT_EQ(Run("MATCH (n) UNWIND [x IN [n] | x:A|B] AS has RETURN has"),
+            Run("MATCH (n) RETURN n:A OR n:B"));
+  EXPECT_EQ(
+      Run("MATCH (n) UNWIND [x IN [y IN [n] WHERE (y:A|B) | y] WHERE x:C | x.n] AS m RETURN m"),
+      NodesWhere([&](size_t n) {
+        const Labels& l = nodes_[n];
+        return l.contains("C") && (l.contains("A") || l.contains("B"));
+      }));
+  EXPECT_EQ(Run("MATCH (n) RETURN reduce(s = 0, x IN [n:A] | s + 1)").size(), nodes_.size());
+}
+
+TEST_F(LabelTest, Mistakes_HaveAPlaceAndSayWhat) {
+  const std::string mixed =
+      "a colon between labels does not mix with &, |, ! and %: write A&B for A:B, A|B for A|:B ";
+  EXPECT_EQ(PlanOf("MATCH (n:A:B|C) RETURN n"), mixed +
+                                                    "(line 1, column 13)\n"
+                                                    "\"MATCH (n:A:B|C) RETURN n\"\n"
+                                                    "             ^");
+  EXPECT_EQ(PlanOf("MATCH (n)\nWHERE n:A&B:C RETURN n"), mixed +
+                                                             "(line 2, column 12)\n"
+                                                             "\"WHERE n:A&B:C RETURN n\"\n"
+                                                             "            ^");
+  for (const char* query :
+       {"MATCH (n:!A:B) RETURN n", "MATCH (n:A:!B) RETURN n", "MATCH (n:A:(B|C)) RETURN n",
+        "MATCH (n:(A:B)) RETURN n", "MATCH ()-[r:A|:B&C]->() RETURN r",
+        "MATCH ()-[r:A&B|:C]->() RETURN r", "MATCH ()-[r:A|:!B]->() RETURN r",
+        "MATCH (n IS A:B) RETURN n", "MATCH (n:%:A) RETURN n", "CREATE (n:A|B)", "MERGE (n:!A)",
+        "MATCH (n) SET n:A|B", "MATCH (n) REMOVE n:!A"}) {
+    const auto plan = MakePlan(query, graph_, nullptr);
+    ASSERT_FALSE(plan.ok()) << query;
+    EXPECT_EQ(InfoOf(plan.status()).detail, "InvalidLabelExpression") << query;
+  }
+  for (const char* query :
+       {"MATCH (n:) RETURN n", "MATCH (n:A|) RETURN n", "MATCH (n:A&) RETURN n",
+        "MATCH (n:!) RETURN n", "MATCH (n:(A) RETURN n", "MATCH (n:()) RETURN n",
+        "MATCH (n:A B) RETURN n", "MATCH (n) RETURN n:A|", "MATCH (a)-->{}(b) RETURN a",
+        "MATCH (a)-->{1,2(b) RETURN a", "MATCH (a)-->{x}(b) RETURN a"}) {
+    const auto plan = MakePlan(query, graph_, nullptr);
+    ASSERT_FALSE(plan.ok()) << query;
+    EXPECT_EQ(InfoOf(plan.status()).detail, "UnexpectedSyntax") << query;
+  }
+  for (const char* query : {"MATCH (a)-[*]->+(b) RETURN a", "MATCH (a)-->{3,2}(b) RETURN a",
+                            "MATCH (a)-->{0}(b) RETURN a", "MATCH ()-[:A:B]->() RETURN 1"}) {
+    const auto plan = MakePlan(query, graph_, nullptr);
+    ASSERT_FALSE(plan.ok()) << query;
+    EXPECT_EQ(InfoOf(plan.status()).detail, "InvalidRelationshipPattern") << query;
+  }
+  for (const char* query :
+       {"MATCH ((a)-[:R]->(b)){1,3} RETURN a", "MATCH (s) ((a)-[:R]->(b))+ (e) RETURN s",
+        "MATCH ((a)-->(b))* RETURN 1"}) {
+    EXPECT_NE(PlanOf(query).find("quantified paths in parentheses are not supported"),
+              std::string::npos)
+        << query;
+  }
+  EXPECT_NE(PlanOf("CREATE (a)-[:R]->+(b)").find("variable length cannot be created"),
+            std::string::npos);
+  for (const int depth : {200, 100'000}) {
+    const std::string open(static_cast<size_t>(depth), '('), shut(static_cast<size_t>(depth), ')');
+    EXPECT_NE(PlanOf("MATCH (n:" + open + "A" + shut + ") RETURN n").find("nests too deeply"),
+              std::string::npos);
+  }
+  EXPECT_EQ(PlanOf("MATCH (n:" + std::string(100'001, '!') + "A) RETURN 1").substr(0, 4), "Scan");
+}
+
+// What begins as a pattern does, and is none.
+TEST_F(LabelTest, BracketsAroundTests_AreExpressions) {
+  MakeGraph(8, 0);
+  EXPECT_EQ(Run("MATCH (n) WHERE (n:A|B) AND (n:!C) RETURN n.n"),
+            Run("MATCH (n:(A|B)&!C) RETURN n.n"));
+  EXPECT_EQ(Run("MATCH (n) WHERE (n IS NULL) OR (n IS A) RETURN n.n"),
+            Run("MATCH (n:A) RETURN n.n"));
+  EXPECT_EQ(Run("WITH 7 AS a RETURN (a)-+(3)"), std::vector<std::string>{"4"});
+  EXPECT_EQ(Run("MATCH (n) RETURN (n:A) = (n:A&%)"),
+            std::vector<std::string>(nodes_.size(), "true"));
+}
+
+}  // namespace
+}  // namespace pulse::cypher

@@ -1,0 +1,122 @@
+// Label expressions, of nodes and of relationships: names, %, !, & and |, and brackets; or names
+// with colons between them, as Cypher wrote them before GQL. The two do not mix.
+#include <algorithm>
+
+#include "services/graph/syntax/parser_impl.h"
+
+namespace pulse::cypher {
+
+bool Parser::AtLabels(size_t i) const {
+  const bool is = IsWord("IS", i);
+  if (!is && !IsSymbol(":", i)) return false;
+  ++i;
+  if (is && (IsWord("NOT", i) || IsWord("NULL", i))) return false;
+  return IsName(i) || IsSymbol("!", i) || IsSymbol("%", i) || IsSymbol("(", i);
+}
+
+// Where labels that begin at `i` end, by their tokens alone; brackets are stepped over.
+size_t Parser::AfterLabels(size_t i) const {
+  bool operand = true;
+  for (++i;; ++i) {
+    if (!operand) {
+      if (!IsSymbol(":", i) && !IsSymbol("&", i) && !IsSymbol("|", i)) return i;
+      operand = true;
+    } else if (IsSymbol("(", i)) {
+      if (Peek(i).match == 0) return i;
+      i = Peek(i).match - at_;
+      operand = false;
+    } else if (IsName(i) || IsSymbol("%", i)) {
+      operand = false;
+    } else if (!IsSymbol("!", i) && !IsSymbol(":", i)) {
+      return i;
+    }
+  }
+}
+
+void Parser::TakeBar() {
+  bars_.pop_back();
+  ExpectSymbol("|");
+}
+
+void Parser::MixedLabels(Pos pos) {
+  Fail("InvalidLabelExpression", pos,
+       "a colon between labels does not mix with &, |, ! and %: write A&B for A:B, A|B for A|:B");
+}
+
+LabelExpr Parser::ParseLabels(bool relationship) {
+  LabelExpr out;
+  out.pos = Here();
+  const bool is = IsWord("IS");
+  Advance();
+  bool colon = false;
+  ParseLabelOr(relationship ? "a relationship type" : "a label", relationship ? &colon : nullptr,
+               &out);
+  // A:B:C, without another symbol.
+  const bool chain = !relationship && IsSymbol(":");
+  if (chain && (is || out.ops.size() > 1 || out.ops.empty() || out.ops[0] != LabelOp::kName)) {
+    MixedLabels(Here());
+  }
+  while (chain && TakeSymbol(":")) {
+    if (!IsName()) return MixedLabels(Here()), out;
+    out.names.push_back(Name("a label"));
+    out.ops.insert(out.ops.end(), {LabelOp::kName, LabelOp::kAnd});
+    if (IsSymbol("&") || IsSymbol("|")) MixedLabels(Here());
+  }
+  // What names alone say needs no program: all of a node's, one of a relationship's.
+  const LabelOp plain = relationship ? LabelOp::kOr : LabelOp::kAnd;
+  const bool names_alone = std::all_of(out.ops.begin(), out.ops.end(), [plain](LabelOp op) {
+    return op == LabelOp::kName || op == plain;
+  });
+  if (names_alone) out.ops.clear();
+  return out;
+}
+
+// `colon`: set where a type was written as |:B; null where it may not be.
+void Parser::ParseLabelOr(std::string_view what, bool* colon, LabelExpr* out) {
+  const auto ends = [this] {
+    return std::find(bars_.begin(), bars_.end(), Peek().inside) != bars_.end();
+  };
+  const auto conjunction = [this, what, out] {
+    ParseLabelNot(what, out);
+    while (TakeSymbol("&")) {
+      ParseLabelNot(what, out);
+      out->ops.push_back(LabelOp::kAnd);
+    }
+  };
+  const auto symbols = [out] {
+    return std::any_of(out->ops.begin(), out->ops.end(),
+                       [](LabelOp op) { return op != LabelOp::kName && op != LabelOp::kOr; });
+  };
+  conjunction();
+  while (IsSymbol("|") && !ends() && TakeSymbol("|")) {
+    if (colon != nullptr && IsSymbol(":")) {
+      if (symbols()) return MixedLabels(Here());
+      *colon = true;
+      Advance();
+    }
+    const Pos pos = Here();
+    conjunction();
+    out->ops.push_back(LabelOp::kOr);
+    if (colon != nullptr && *colon && symbols()) return MixedLabels(pos);
+  }
+}
+
+void Parser::ParseLabelNot(std::string_view what, LabelExpr* out) {
+  Nesting nesting(this);
+  if (failed()) return;
+  bool negated = false;
+  while (TakeSymbol("!")) negated = !negated;
+  if (TakeSymbol("%")) {
+    out->ops.push_back(LabelOp::kAny);
+  } else if (TakeSymbol("(")) {
+    ParseLabelOr(what, nullptr, out);
+    if (IsSymbol(":")) MixedLabels(Here());
+    ExpectSymbol(")");
+  } else {
+    out->names.push_back(Name(what));
+    out->ops.push_back(LabelOp::kName);
+  }
+  if (negated) out->ops.push_back(LabelOp::kNot);
+}
+
+}  // namespace pulse::cypher
