@@ -301,6 +301,7 @@ cypher::DatabaseNames GraphStore::Names() const {
   for (auto& [token, name] : names.Durable(NameKind::kKey)) out.keys.push_back(name);
   return out;
 }
+std::vector<cypher::EngineCopies> GraphStore::Copies() const { return impl()->Copies(); }
 absl::Status GraphStore::Flush() { return impl()->Flush(); }
 absl::Status GraphStore::Checkpoint() { return impl()->Checkpoint(); }
 absl::Status GraphStore::Compact() { return impl()->Compact(); }

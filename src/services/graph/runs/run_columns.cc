@@ -131,6 +131,9 @@ absl::StatusOr<ColumnSegment> RunReader::ParsedSegment(size_t key_index, size_t 
                           starts_[segment], " to ", starts_[segment + 1] - 1),
                    entry.offset);
   }
+  if (cypher::counted_reads != nullptr && checked.load(std::memory_order_relaxed) == 0) {
+    cypher::counted_reads->checked_bytes += entry.bytes;
+  }
   checked.store(1, std::memory_order_release);
   return parsed;
 }
@@ -186,6 +189,7 @@ absl::Status RunReader::Gather(Token key, std::span<const uint64_t> positions,
   const int key_index = KeyIndex(key);
   if (key_index < 0) return absl::OkStatus();
   uint64_t start = 0, end = 0;  // of the segment at hand
+  size_t at = 0;
   ColumnSegment segment;
   for (size_t i = 0; i < positions.size();) {
     const uint64_t position = positions[i];
@@ -198,7 +202,7 @@ absl::Status RunReader::Gather(Token key, std::span<const uint64_t> positions,
           Concat("the run ", bytes_.name, " has no record ", position));
     }
     if (position < start || position >= end) {
-      const size_t at = SegmentOf(position);
+      at = SegmentOf(position);
       PULSE_ASSIGN_OR_RETURN(segment, ParsedSegment(static_cast<size_t>(key_index), at));
       start = starts_[at];
       end = starts_[at + 1];
@@ -210,6 +214,7 @@ absl::Status RunReader::Gather(Token key, std::span<const uint64_t> positions,
     const size_t base = i;
     i += n;
     if (segment.kind() == ColumnKind::kNulls) continue;
+    CountColumn(static_cast<size_t>(key_index), at, n);
     absl::Status put;
     const bool in_a_row = slots.empty() || (slots[i - 1] - slots[base] == n - 1 &&
                                             std::is_sorted(&slots[base], &slots[base] + n));
@@ -225,7 +230,7 @@ absl::Status RunReader::Gather(Token key, std::span<const uint64_t> positions,
       put = PutRun(
           segment, first, n, [&](uint32_t k) { return base + k; }, out);
     }
-    if (!put.ok()) return Damaged(put.message(), RawSegment(key_index, SegmentOf(position)).offset);
+    if (!put.ok()) return Damaged(put.message(), RawSegment(key_index, at).offset);
   }
   return absl::OkStatus();
 }
@@ -240,6 +245,7 @@ absl::Status RunReader::ReadProperties(uint64_t position, cypher::Properties* ou
   for (size_t k = 0; k < info_.keys.size(); ++k) {
     if (RawSegment(k, at).kind == static_cast<uint32_t>(ColumnKind::kNulls)) continue;
     PULSE_ASSIGN_OR_RETURN(const ColumnSegment segment, ParsedSegment(k, at));
+    CountColumn(k, at, 1);
     Value value;
     const absl::Status read =
         segment.ReadValue(static_cast<uint32_t>(position - starts_[at]), &value);
@@ -303,6 +309,11 @@ void EdgeLocator::LoadPiece(uint64_t piece) {
   list_.Others(piece, others_);
   list_.Edges(piece, others_, edges_);
   piece_ = piece;
+  if (cypher::counted_reads != nullptr) {
+    const uint64_t records = list_.PieceCount(piece);
+    cypher::counted_reads->run_records += records;
+    cypher::counted_reads->run_bytes += node_.bytes() * records / node_.count();
+  }
 }
 
 uint64_t EdgeLocator::Locate(NodeId other, EdgeId edge) {

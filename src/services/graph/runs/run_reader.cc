@@ -358,6 +358,7 @@ absl::Status RunReader::CheckGroup(size_t group) const {
   if (left != 0 || records != end - entry.position) return bad();
   if (stamps && (entry.flags & GroupEntry::kVersions) == 0) return bad();
   group_checked_[group].store(1, std::memory_order_release);
+  if (cypher::counted_reads != nullptr) cypher::counted_reads->checked_bytes += entry.bytes;
   return absl::OkStatus();
 }
 

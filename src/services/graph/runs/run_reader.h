@@ -21,6 +21,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "services/graph/model/graph.h"
+#include "services/graph/model/read_counts.h"
 #include "services/graph/runs/list.h"
 #include "services/graph/runs/run_format.h"
 
@@ -190,6 +191,12 @@ class RunReader {
   absl::StatusOr<ColumnSegment> ParsedSegment(size_t key_index, size_t segment) const;
   // The segment that a position lies in.
   size_t SegmentOf(uint64_t position) const;
+  // Tells who counts that `rows` values of a segment are read: their share of its bytes.
+  void CountColumn(size_t key_index, size_t segment, uint64_t rows) const {
+    if (cypher::counted_reads == nullptr) return;
+    const SegmentEntry& entry = RawSegment(key_index, segment);
+    cypher::counted_reads->run_bytes += entry.bytes * rows / entry.count;
+  }
   int KeyIndex(Token key) const;
 
  private:
