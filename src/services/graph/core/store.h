@@ -54,6 +54,10 @@ struct StoreOptions {
   uint32_t level_runs = 4;
   // Flushes, checkpoints and compactions on a thread of its own; otherwise only when called for.
   bool background = true;
+  // For relationships that memory cannot hold: a look-up whose page of a run is not in memory reads
+  // that page alone. Otherwise it gets what the kernel reads around it, which is how a graph that
+  // fits comes into memory soon.
+  bool page_reads = false;
   Files* files = nullptr;  // null: the operating system's
   // Who carries out the copies of flushes and compactions; outlives the store. Null: its own
   // thread.

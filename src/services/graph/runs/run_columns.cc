@@ -106,10 +106,10 @@ size_t RunReader::SegmentOf(uint64_t position) const {
          1;
 }
 
-absl::StatusOr<const char*> RunReader::SegmentBytes(size_t key_index, size_t segment,
-                                                    bool check) const {
+absl::StatusOr<const char*> RunReader::SegmentBytes(const char* bytes, size_t key_index,
+                                                    size_t segment, bool check) const {
   const SegmentEntry& entry = RawSegment(key_index, segment);
-  const char* at = bytes_.data + entry.offset;
+  const char* at = bytes + entry.offset;
   if (check &&
       segment_checked_[key_index * segments() + segment].load(std::memory_order_acquire) == 0 &&
       Crc32c(at, entry.bytes) != entry.crc) {
@@ -120,10 +120,11 @@ absl::StatusOr<const char*> RunReader::SegmentBytes(size_t key_index, size_t seg
   return at;
 }
 
-absl::StatusOr<ColumnSegment> RunReader::ParsedSegment(size_t key_index, size_t segment) const {
+absl::StatusOr<ColumnSegment> RunReader::ParsedSegment(const char* bytes, size_t key_index,
+                                                       size_t segment) const {
   const SegmentEntry& entry = RawSegment(key_index, segment);
   std::atomic<uint8_t>& checked = segment_checked_[key_index * segments() + segment];
-  PULSE_ASSIGN_OR_RETURN(const char* at, SegmentBytes(key_index, segment, true));
+  PULSE_ASSIGN_OR_RETURN(const char* at, SegmentBytes(bytes, key_index, segment, true));
   auto parsed = ColumnSegment::Parse({at, entry.bytes}, entry.zone(),
                                      checked.load(std::memory_order_acquire) != 0);
   if (!parsed.ok()) {
@@ -191,6 +192,10 @@ absl::Status RunReader::Gather(Token key, std::span<const uint64_t> positions,
   uint64_t start = 0, end = 0;  // of the segment at hand
   size_t at = 0;
   ColumnSegment segment;
+  // Many records close to each other are no look-ups.
+  const bool dense =
+      positions.size() >= 64 && positions.back() - positions.front() < 8 * positions.size();
+  const char* bytes = dense ? bytes_.data : pages_;
   for (size_t i = 0; i < positions.size();) {
     const uint64_t position = positions[i];
     if (position == kNoPosition) {
@@ -203,7 +208,7 @@ absl::Status RunReader::Gather(Token key, std::span<const uint64_t> positions,
     }
     if (position < start || position >= end) {
       at = SegmentOf(position);
-      PULSE_ASSIGN_OR_RETURN(segment, ParsedSegment(static_cast<size_t>(key_index), at));
+      PULSE_ASSIGN_OR_RETURN(segment, ParsedSegment(bytes, static_cast<size_t>(key_index), at));
       start = starts_[at];
       end = starts_[at + 1];
     }
@@ -244,7 +249,7 @@ absl::Status RunReader::ReadProperties(uint64_t position, cypher::Properties* ou
   const size_t at = SegmentOf(position);
   for (size_t k = 0; k < info_.keys.size(); ++k) {
     if (RawSegment(k, at).kind == static_cast<uint32_t>(ColumnKind::kNulls)) continue;
-    PULSE_ASSIGN_OR_RETURN(const ColumnSegment segment, ParsedSegment(k, at));
+    PULSE_ASSIGN_OR_RETURN(const ColumnSegment segment, ParsedSegment(pages_, k, at));
     CountColumn(k, at, 1);
     Value value;
     const absl::Status read =
@@ -262,7 +267,7 @@ absl::Status RunReader::Verify(const std::function<void(const absl::Status&)>& d
     if (damaged != nullptr) damaged(status);
     if (first.ok()) first = status;
   };
-  for (size_t g = 0; g < group_count_; ++g) note(CheckGroup(g));
+  for (size_t g = 0; g < group_count_; ++g) note(CheckGroup(bytes_.data, g));
   for (size_t k = 0; k < info_.keys.size(); ++k) {
     for (size_t s = 0; s < segments(); ++s) {
       segment_checked_[k * segments() + s].store(0, std::memory_order_release);
