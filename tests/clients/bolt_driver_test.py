@@ -182,6 +182,11 @@ class DriverTest(unittest.TestCase):
             summary = session.run("EXPLAIN MATCH (n:A) RETURN n").consume()
         self.assertEqual(summary.plan["operatorType"], "Project")
         self.assertIn("Scan", summary.plan["args"]["string-representation"])
+        with self.driver.session() as session:
+            profile = session.run("PROFILE MATCH (n:A) RETURN n").consume().profile
+        self.assertEqual(profile["rows"], 1)
+        self.assertEqual(profile["children"][0]["operatorType"], "Scan")
+        self.assertEqual(profile["children"][0]["dbHits"], profile["args"]["Total"].get("Hits", 0))
 
     def test_Streaming_LargeResult_IsWhole(self):
         query = "UNWIND range(1, 300) AS a UNWIND range(1, 500) AS b RETURN a * 1000 + b AS n, 'x' AS x"

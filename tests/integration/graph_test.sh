@@ -51,6 +51,11 @@ query '{"name":"people","properties":["name"]}' --json 'SHOW INDEXES YIELD name,
 "$PULSE" graph query db "EXPLAIN MATCH (p:Person {name: 'Ann'}) RETURN p" | grep -q 'by index on name' ||
   fail "the index is not used"
 "$PULSE" graph query db --json 'EXPLAIN MATCH (n) RETURN n' | grep -q '^{"plan":"Scan all nodes' || fail "a plan in JSON"
+# What was read: in JSON, in text, and the same with single pages of runs.
+"$PULSE" graph query db --json 'PROFILE MATCH ()-[r]->() RETURN r' | grep -q '^{"plan":.*Total Hits=.*Runs=1 ' ||
+  fail "PROFILE in JSON"
+"$PULSE" graph query db --page-reads 'PROFILE MATCH (n)-->() RETURN n' | grep -q '^Expand out rows=.* RunRecords=' ||
+  fail "PROFILE with --page-reads"
 printf 'RETURN 1 + 1 AS two' | "$PULSE" graph query db --json - | grep -qx '{"two":2}' || fail "standard input"
 
 note "export and import"

@@ -37,6 +37,7 @@ struct GraphArgs {
   bool json = false;
   bool read_only = false;
   bool damaged = false;
+  bool page_reads = false;
   bool serializable = false;
   std::vector<std::string> parameters;
   std::string memory = "256M";
@@ -71,6 +72,7 @@ absl::StatusOr<OpenedGraph> OpenStore(const GraphArgs& args, bool read_only, boo
   options.read_only = read_only;
   options.follow = read_only && follow;
   options.allow_damage = args.damaged;
+  options.page_reads = args.page_reads;
   PULSE_RETURN_IF_ERROR(ReadSize("--memory", args.memory, "256M", &options.memory_limit));
   if (!args.keep_log.empty()) {
     PULSE_RETURN_IF_ERROR(ReadSize("--keep-log", args.keep_log, "256M", &options.keep_log_bytes));
@@ -202,6 +204,10 @@ void AddStoreOptions(CLI::App* cmd, GraphArgs* args) {
   cmd->add_option("--memory", args->memory,
                   "memory for relationships that are not flushed yet; less than 9M counts as 9M")
       ->capture_default_str();
+  cmd->add_flag(
+      "--page-reads", args->page_reads,
+      "for relationships that memory cannot hold: a look-up reads single pages of runs, and\n"
+      "not what the kernel reads around them");
   cmd->add_option("--keep-log", args->keep_log,
                   "bytes of the log that are kept behind a checkpoint, for `pulse graph changes`\n"
                   "(default: none)");

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <mutex>
 #include <thread>
 #include <utility>
 
 #include "base/cpu_list.h"
 #include "base/errors.h"
 #include "base/parallel_for.h"
+#include "services/graph/model/read_counts.h"
 
 namespace pulse::graph::algorithms {
 namespace {
@@ -103,10 +105,23 @@ absl::Status Scope::ForBlocks(uint64_t count, uint64_t block, const Body& body) 
   }
   if (!budget_->Continue()) return budget_->status();
   std::atomic<bool> stop{false};
+  // Whoever counts the caller's reads counts those of the threads.
+  cypher::ReadCounts* const counts = cypher::counted_reads;
+  std::mutex counts_mu;
   const absl::Status status = ParallelFor(
       blocks, threads_,
       [&](size_t i) {
-        return stop.load(std::memory_order_relaxed) ? absl::CancelledError("") : run(i);
+        if (stop.load(std::memory_order_relaxed)) return absl::CancelledError("");
+        if (counts == nullptr) return run(i);
+        cypher::ReadCounts own;
+        absl::Status done;
+        {
+          const cypher::CountReadsIn counting(&own);
+          done = run(i);
+        }
+        const std::lock_guard lock(counts_mu);
+        counts->Add(own);
+        return done;
       },
       [&] {
         if (!budget_->Continue()) stop.store(true, std::memory_order_relaxed);

@@ -439,6 +439,17 @@ TEST_F(ConnectionTest, Summary_SchemaThatIsThere_HasANotice) {
   EXPECT_EQ(old.Find("statuses"), nullptr);
 }
 
+TEST_F(ConnectionTest, Summary_OfProfile_HasRowsAndHitsOfEachStep) {
+  LogOn();
+  const Value summary = Last({Query("PROFILE UNWIND [1, 2] AS i RETURN i"), Pull()});
+  const Value* profile = summary.Find("profile");
+  ASSERT_NE(profile, nullptr);
+  EXPECT_EQ(profile->Find("rows")->as_int(), 2);
+  EXPECT_EQ(profile->Find("dbHits")->as_int(), 0);
+  ASSERT_NE(profile->Find("args")->Find("Total"), nullptr);
+  EXPECT_EQ(profile->Find("children")->as_list()[0].Find("dbHits")->as_int(), 0);
+}
+
 TEST_F(ConnectionTest, Options_ThatDoNotFit_AreRefused) {
   LogOn();
   const std::pair<ValueMap, std::string> cases[] = {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/errors.h"
+#include "services/graph/core/read_costs.h"
 
 namespace pulse::graph {
 
@@ -51,6 +52,7 @@ absl::StatusOr<bool> View::EdgeScan::NextPiece() {
     }
     PULSE_ASSIGN_OR_RETURN(const bool more, cursor_->Next(&node_));
     if (!more) return false;
+    CountList(cypher::counted_reads, node_, level_ - layers_.chunks.size());
     source_ = node_.node();
     list_position_ = node_.position();
     lists_.emplace(node_);

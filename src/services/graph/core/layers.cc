@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/errors.h"
+#include "services/graph/core/read_costs.h"
 
 namespace pulse::graph {
 
@@ -35,15 +36,20 @@ uint64_t L0Chunk::Count(NodeId node, uint64_t sequence, bool skip_loops,
 template <typename Emit>
 void NodeReader::ReadChunk(const L0Chunk& l0, const Emit& emit) {
   const Chunk& chunk = l0.chunk();
+  uint64_t records = 0;
   for (uint32_t at = chunk.Head(node_); at != kNoRecord;) {
     const Record& record = chunk.record(at);
     at = record.previous;
+    ++records;
     if (SequenceOf(record.stamp) > sequence_) continue;
     if (!hidden_.empty() && hidden_.contains(record.edge)) continue;
     if (HidesOlder(record.stamp)) hidden_.insert(record.edge);
     if (!IsTombstone(record.stamp)) {
       emit(Neighbour{record.other, record.edge, record.type, kNoPosition});
     }
+  }
+  if (cypher::counted_reads != nullptr) {
+    CountChunk(cypher::counted_reads, chunk.side(), level_, records);
   }
 }
 
@@ -57,6 +63,7 @@ absl::Status NodeReader::ReadRun(const Run& run, std::span<const Token> types, c
   EdgeId edges[kPiece + 8];
   uint64_t stamps[kPiece + 8];
   uint64_t position = view.position();
+  CountList(cypher::counted_reads, view, level_ - layers_.chunks.size());
   for (; lists.Next(&list); position += list.count()) {
     // Of a type that is not wanted, nothing is hidden from what is.
     if (!HasType(types, list.type())) continue;
@@ -90,15 +97,17 @@ absl::Status NodeReader::ReadRun(const Run& run, std::span<const Token> types, c
 }
 
 absl::Status NodeReader::ReadLevel(std::span<const Token> types, std::vector<Neighbour>* out) {
-  const size_t level = level_++;
-  if (level < layers_.chunks.size()) {
-    ReadChunk(*layers_.chunks[level], [&](const Neighbour& n) {
+  absl::Status status;
+  if (level_ < layers_.chunks.size()) {
+    ReadChunk(*layers_.chunks[level_], [&](const Neighbour& n) {
       if (HasType(types, n.type)) out->push_back(n);
     });
-    return absl::OkStatus();
+  } else {
+    status = ReadRun(layers_.runs[level_ - layers_.chunks.size()], types,
+                     [out](const Neighbour& n) { out->push_back(n); });
   }
-  return ReadRun(layers_.runs[level - layers_.chunks.size()], types,
-                 [out](const Neighbour& n) { out->push_back(n); });
+  ++level_;
+  return status;
 }
 
 absl::Status NodeReader::StartAt(NodeId node, size_t level) {

@@ -54,6 +54,10 @@ struct StoreOptions {
   uint32_t level_runs = 4;
   // Flushes, checkpoints and compactions on a thread of its own; otherwise only when called for.
   bool background = true;
+  // For relationships that memory cannot hold: a look-up whose page of a run is not in memory reads
+  // that page alone. Otherwise it gets what the kernel reads around it, which is how a graph that
+  // fits comes into memory soon.
+  bool page_reads = false;
   Files* files = nullptr;  // null: the operating system's
   // Who carries out the copies of flushes and compactions; outlives the store. Null: its own
   // thread.
@@ -72,11 +76,12 @@ struct StoreStats {
   uint64_t flushes = 0, checkpoints = 0, merges = 0;
   uint64_t bytes_flushed = 0, bytes_merged = 0;
   uint64_t merge_bytes_copied = 0, merge_bytes_encoded = 0;
-  uint64_t merges_elsewhere = 0;    // by a Merger: the agent
-  uint64_t reopened = 0;            // to follow a writer
-  uint64_t merges_fallen_back = 0;  // that it could not do, or not to the end: done here
-  std::string damage;               // of the log, where it was read in spite of it
-  absl::Status maintenance;         // the last error of a flush, checkpoint or compaction
+  uint64_t merges_elsewhere = 0;             // by a Merger: the agent
+  uint64_t reopened = 0;                     // to follow a writer
+  uint64_t merges_fallen_back = 0;           // that it could not do, or not to the end: done here
+  std::vector<cypher::EngineCopies> copies;  // by name
+  std::string damage;                        // of the log, where it was read in spite of it
+  absl::Status maintenance;                  // the last error of a flush, checkpoint or compaction
 };
 
 class StoreImpl;
@@ -101,6 +106,7 @@ class GraphStore : public cypher::Database {
   absl::Status DropIndex(const std::string& name) override;
   std::vector<cypher::IndexDefinition> Indexes() const override;
   cypher::DatabaseNames Names() const override;
+  std::vector<cypher::EngineCopies> Copies() const override;
 
   // Flushes what is in memory and writes a checkpoint: opening it afterwards replays nothing.
   absl::Status Checkpoint();

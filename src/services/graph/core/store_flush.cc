@@ -147,6 +147,7 @@ absl::StatusOr<std::optional<Run>> StoreImpl::WriteRun(
     executor.Start(plan.copies);
     PULSE_RETURN_IF_ERROR(executor.Wait());
     engines_->Report(work, meter.Of(choice, executor.stats()));
+    CountCopies(choice.name, work.kind, executor.stats().bytes);
   }
   NewFiles made(this);
   const std::string name = made.Name(".run");

@@ -60,6 +60,10 @@ class StoreImpl : public TransactionHost {
   absl::Status Compact();
   absl::Status Close();
   StoreStats stats() const;
+  std::vector<cypher::EngineCopies> Copies() const {
+    const std::lock_guard lock(stats_mu_);
+    return stats_.copies;
+  }
 
   // Bulk loads (bulk_load.h).
   absl::Status BeginLoad();
@@ -160,6 +164,8 @@ class StoreImpl : public TransactionHost {
                                             Merger* merger, std::string* name);
   absl::Status CheckMerged(const std::string& name, uint64_t records,
                            const MergeStats& stats) const;
+  // An engine has moved `bytes` in a work of this kind.
+  void CountCopies(const std::string& engine, EngineWork::Kind kind, uint64_t bytes);
   class NewFiles;  // store_new_files.h
   // Keeps the new files that it names, unless it surely was not written.
   absl::Status WriteManifest(const Manifest& manifest, NewFiles* made);

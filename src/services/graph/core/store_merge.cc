@@ -12,6 +12,26 @@ namespace pulse::graph {
 
 using cypher::Concat;
 
+namespace {
+
+uint64_t MovedBytes(const MergeStats& stats) {
+  return stats.bytes_copied + stats.bytes_encoded + stats.column_bytes_copied +
+         stats.column_bytes_encoded;
+}
+
+}  // namespace
+
+void StoreImpl::CountCopies(const std::string& engine, EngineWork::Kind kind, uint64_t bytes) {
+  const std::lock_guard lock(stats_mu_);
+  auto& all = stats_.copies;
+  auto of =
+      std::lower_bound(all.begin(), all.end(), engine,
+                       [](const auto& copies, const auto& name) { return copies.engine < name; });
+  if (of == all.end() || of->engine != engine) of = all.insert(of, {engine});
+  ++(kind == EngineWork::Kind::kMerge ? of->merges : of->flushes);
+  of->bytes += bytes;
+}
+
 // What somebody else has written, as one who can write to it no more: a run, with as many records
 // as he says, and as many as went in but for those that he says were dropped.
 absl::Status StoreImpl::CheckMerged(const std::string& name, uint64_t records,
@@ -89,6 +109,7 @@ absl::StatusOr<MergeStats> StoreImpl::MergeToFile(std::span<const Run> inputs,
     absl::StatusOr<MergeStats> merged = MergeElsewhere(inputs, job, choice.merger, name);
     if (merged.ok()) {
       engines_->Report(work, meter.Of(choice, {}));
+      CountCopies(choice.name, work.kind, MovedBytes(*merged));
       std::lock_guard lock(stats_mu_);
       ++stats_.merges_elsewhere;
       return merged;
@@ -110,6 +131,7 @@ absl::StatusOr<MergeStats> StoreImpl::MergeToFile(std::span<const Run> inputs,
   EngineOutcome outcome = meter.Of(choice, result.stats.copies);
   if (!fell_back.ok()) outcome.fell_back = fell_back;
   engines_->Report(work, outcome);
+  CountCopies(fell_back.ok() ? choice.name : "inline", work.kind, MovedBytes(result.stats));
   made.Keep();
   return result.stats;
 }

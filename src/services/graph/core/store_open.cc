@@ -80,6 +80,7 @@ absl::Status StoreImpl::LoadCheckpoint() {
 
 absl::StatusOr<Run> StoreImpl::OpenRun(const ManifestRun& run) const {
   PULSE_ASSIGN_OR_RETURN(RunBytes bytes, files_->Map(PathOf(run.file)));
+  if (options_.page_reads) bytes = ForLookups(std::move(bytes));
   PULSE_ASSIGN_OR_RETURN(auto reader, RunReader::Open(std::move(bytes)));
   if (reader->info().side != run.side) {
     return absl::DataLossError(Concat(PathOf(run.file), " is a run of the other direction"));
@@ -301,6 +302,7 @@ cypher::DatabaseNames GraphStore::Names() const {
   for (auto& [token, name] : names.Durable(NameKind::kKey)) out.keys.push_back(name);
   return out;
 }
+std::vector<cypher::EngineCopies> GraphStore::Copies() const { return impl()->Copies(); }
 absl::Status GraphStore::Flush() { return impl()->Flush(); }
 absl::Status GraphStore::Checkpoint() { return impl()->Checkpoint(); }
 absl::Status GraphStore::Compact() { return impl()->Compact(); }

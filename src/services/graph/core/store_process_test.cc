@@ -57,6 +57,7 @@ TEST(StoreFiles, KilledAtAnyMoment_KeepsWhatWasAcknowledged) {
       StoreOptions options;
       options.flush_chunks = 1;
       options.checkpoint_bytes = 20'000;
+      options.page_reads = round % 2 == 1;
       auto store = GraphStore::Open(dir.get(), options);
       if (!store.ok()) _exit(1);
       while (true) {
@@ -86,6 +87,7 @@ TEST(StoreFiles, KilledAtAnyMoment_KeepsWhatWasAcknowledged) {
     ASSERT_TRUE(WIFSIGNALED(status));
     expected += 40 * seen;
     StoreOptions reading;
+    reading.page_reads = round % 2 == 0;
     reading.read_only = true;
     const auto store = GraphStore::Open(dir.get(), reading);
     ASSERT_TRUE(store.ok()) << store.status();

@@ -5,6 +5,7 @@
 
 #include "base/errors.h"
 #include "services/graph/core/edge_scan.h"
+#include "services/graph/core/read_costs.h"
 #include "services/graph/model/text.h"
 
 namespace pulse::graph {
@@ -30,6 +31,14 @@ void PrefetchedTogether(const NodeTable& table, std::span<const NodeId> nodes, c
   }
 }
 
+void CountNodes(uint64_t nodes) {
+  if (cypher::counted_reads != nullptr) cypher::counted_reads->nodes += nodes;
+}
+
+void CountProperties(uint64_t properties) {
+  if (cypher::counted_reads != nullptr) cypher::counted_reads->properties += properties;
+}
+
 }  // namespace
 
 absl::Status NoSuch(std::string_view what, uint64_t id) {
@@ -46,6 +55,7 @@ absl::StatusOr<size_t> View::ScanNodes(Token label, uint64_t* position,
     for (; node < end && count < out.size(); ++node) {
       if (nodes.Find(node, sequence_) != nullptr) out[count++] = node;
     }
+    CountNodes(node - *position);
     *position = node;
     return count;
   }
@@ -63,6 +73,7 @@ absl::StatusOr<size_t> View::ScanNodes(Token label, uint64_t* position,
     }
     if (count < out.size() && node < end) continue;
     // Those that some version gave the label: does the one that the snapshot has?
+    CountNodes(count);
     size_t kept = 0;
     PrefetchedTogether(nodes, out.first(count), [&](size_t from, size_t to) {
       for (size_t i = from; i < to; ++i) {
@@ -115,6 +126,7 @@ absl::StatusOr<size_t> View::ScanEdges(std::span<const Token> types, uint64_t* p
 }
 
 absl::Status View::ReadNodeProperty(Token key, std::span<const NodeId> nodes, Column* out) const {
+  CountProperties(nodes.size());
   ColumnGather gather(nodes.size(), out);
   const auto read = [&](size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i) {
@@ -141,18 +153,22 @@ absl::Status View::ReadNodeProperties(NodeId node, Properties* out) const {
   if (!DecodeProperties(version->properties(), out)) {
     return absl::DataLossError(Concat("the properties of node ", node, " are damaged"));
   }
+  CountNodes(1);
+  CountProperties(out->size());
   return absl::OkStatus();
 }
 
 absl::Status View::ReadLabels(NodeId node, std::vector<Token>* out) const {
   const NodeVersion* version = FindNode(node);
   if (version == nullptr) return NoSuch("node", node);
+  CountNodes(1);
   out->assign(version->labels().begin(), version->labels().end());
   return absl::OkStatus();
 }
 
 absl::Status View::HasLabel(Token label, std::span<const NodeId> nodes,
                             std::span<uint8_t> out) const {
+  CountNodes(nodes.size());
   if (nodes.size() == 1) {
     const NodeVersion* version = FindNode(nodes[0]);
     out[0] = version != nullptr && version->HasLabel(label) ? 1 : 0;
@@ -187,6 +203,8 @@ absl::Status View::Seek(Token label, Token key, const Value& value,
   if (index == nullptr) return absl::FailedPreconditionError("there is no such index any more");
   std::vector<NodeId> candidates;
   index->FindFirst(value, &candidates);
+  CountNodes(candidates.size());
+  if (cypher::counted_reads != nullptr) ++cypher::counted_reads->seeks;
   for (const NodeId node : candidates) {
     const NodeVersion* version = FindNode(node);
     if (version == nullptr || !version->HasLabel(label)) continue;

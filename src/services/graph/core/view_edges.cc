@@ -4,6 +4,7 @@
 
 #include "base/errors.h"
 #include "services/graph/core/edge_scan.h"
+#include "services/graph/core/read_costs.h"
 #include "services/graph/core/view.h"
 #include "services/graph/model/text.h"
 
@@ -22,6 +23,7 @@ absl::StatusOr<bool> ReadIntRange(const RunReader& run, Token key, uint64_t posi
     if (run.Zone(key, segment).kind != ColumnKind::kInts) return false;
     PULSE_ASSIGN_OR_RETURN(const ColumnSegment column, run.Segment(key, segment));
     const auto n = static_cast<uint32_t>(std::min<size_t>(count, column.count() - first));
+    run.CountColumn(static_cast<size_t>(run.KeyIndex(key)), segment, n);
     column.ReadInts(first, n, ints);
     if (column.has_nulls()) {
       column.ReadValid(first, n, valid);
@@ -148,6 +150,10 @@ absl::StatusOr<size_t> View::ScanEdgeProperty(std::span<const Token> types, Toke
       continue;
     }
     PULSE_RETURN_IF_ERROR(ReadPositions(run, key, given, count, out));
+    if (ReadCounts* const counts = cypher::counted_reads) {
+      counts->properties += count;
+      counts->runs[0].Add(level - layers.chunks.size());
+    }
     *position += count;
     return count;
   }
@@ -155,6 +161,7 @@ absl::StatusOr<size_t> View::ScanEdgeProperty(std::span<const Token> types, Toke
 }
 
 absl::Status View::ReadEdgeProperty(Token key, std::span<const EdgeRef> edges, Column* out) const {
+  if (cypher::counted_reads != nullptr) cypher::counted_reads->properties += edges.size();
   absl::Status status;
   if (!edges.empty() && ReadHinted(key, edges, out, &status)) return status;
   ColumnGather gather(edges.size(), out);
@@ -181,6 +188,7 @@ absl::Status View::ReadEdgeProperty(Token key, std::span<const EdgeRef> edges, C
   }
   for (size_t r = 0; r < runs.size(); ++r) {
     if (positions[r].empty() || !runs[r].reader->HasKey(key)) continue;
+    if (cypher::counted_reads != nullptr) cypher::counted_reads->runs[0].Add(r);
     PULSE_RETURN_IF_ERROR(runs[r].reader->Gather(key, positions[r], slots[r], &gather));
   }
   return absl::OkStatus();
@@ -197,18 +205,23 @@ absl::StatusOr<bool> View::EdgeBytes(const EdgeRef& edge, std::string* bytes) co
     case EdgeVersions::Found::kNone:
       break;
   }
-  for (const auto& l0 : layers_->out.chunks) {
-    const Chunk& chunk = l0->chunk();
+  ReadCounts* const counts = cypher::counted_reads;
+  if (counts != nullptr) ++counts->properties;
+  for (size_t c = 0; c < layers_->out.chunks.size(); ++c) {
+    const Chunk& chunk = layers_->out.chunks[c]->chunk();
     for (uint32_t at = chunk.Head(edge.source); at != kNoRecord;) {
       const Record& record = chunk.record(at);
       at = record.previous;
+      CountChunk(counts, Side::kOut, c, 1);
       if (record.edge != edge.id || SequenceOf(record.stamp) > sequence_) continue;
       return !IsTombstone(record.stamp);
     }
   }
-  for (const Run& run : layers_->out.runs) {
+  for (size_t r = 0; r < layers_->out.runs.size(); ++r) {
+    const Run& run = layers_->out.runs[r];
     PULSE_ASSIGN_OR_RETURN(const auto found, EdgeLocator(run.reader.get()).Find(edge, sequence_));
     if (found.position == kNoPosition) continue;
+    if (counts != nullptr) counts->runs[0].Add(r);
     if (IsTombstone(found.stamp)) return false;
     Properties properties;
     PULSE_RETURN_IF_ERROR(run.reader->ReadProperties(found.position, &properties));

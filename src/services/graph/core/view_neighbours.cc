@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/errors.h"
+#include "services/graph/core/read_costs.h"
 #include "services/graph/core/view.h"
 
 namespace pulse::graph {
@@ -151,6 +152,7 @@ class View::SideExpander {
     for (size_t r = at.level > chunks ? at.level - chunks : 0; r < finders_.size(); ++r) {
       PULSE_RETURN_IF_ERROR(finders_[r].Find(node, &view_));
       if (view_.count() == 0) continue;
+      if (counts_ != nullptr && first == 0) CountList(counts_, view_, r);
       uint64_t next = 0;
       if (!AsItLies(view_, origin, first, &next)) {
         *inner = Inner::Make(incoming_, chunks + r, next);
@@ -194,6 +196,7 @@ class View::SideExpander {
       }
       reader_->SkipLevel();
       PULSE_RETURN_IF_ERROR(finders_[level - chunks].Find(node, &view_));
+      if (at.pieces == 0) CountList(counts_, view_, level - chunks);
       uint64_t next = 0;
       if (view_.count() > 0 && !AsItLies(view_, origin, at.pieces, &next)) {
         *inner = Inner::Make(incoming_, level, next);
@@ -241,6 +244,7 @@ class View::SideExpander {
   const std::span<const Token> types_;
   const size_t most_;
   BatchWriter& out_;
+  ReadCounts* const counts_ = cypher::counted_reads;
   bool begun_ = false;
   std::vector<RunReader::Finder> finders_;
   // Where something has to be read record by record.
@@ -285,9 +289,10 @@ namespace {
 
 // The records of a node in a run, by type; loops apart where these are not wanted.
 absl::StatusOr<uint64_t> CountInRun(const RunReader& run, NodeId node, bool skip_loops,
-                                    std::span<const Token> types) {
+                                    std::span<const Token> types, size_t layer) {
   if (!run.Contains(node)) return 0;
   PULSE_ASSIGN_OR_RETURN(const NodeView view, run.Find(node));
+  CountList(cypher::counted_reads, view, layer);
   NodeView::Lists lists(view);
   ListView list;
   uint64_t count = 0;
@@ -312,21 +317,31 @@ absl::Status View::DegreesOfSide(std::span<const NodeId> nodes, Side side, bool 
   std::vector<Neighbour> found;
   // Level by level where none hides anything of another: what is read of the index stays close.
   if (plain) {
-    for (const auto& l0 : layers.chunks) {
-      if (l0->chunk().size() == 0) continue;
+    for (size_t c = 0; c < layers.chunks.size(); ++c) {
+      const L0Chunk& l0 = *layers.chunks[c];
+      if (l0.chunk().size() == 0) continue;
+      uint64_t records = 0;
       for (size_t i = 0; i < nodes.size(); ++i) {
-        degrees[i] += l0->Count(nodes[i], sequence_, skip_loops, types);
+        const uint64_t n = l0.Count(nodes[i], sequence_, skip_loops, types);
+        degrees[i] += n;
+        records += n;
       }
+      CountChunk(cypher::counted_reads, side, c, records);
     }
-    for (const Run& run : layers.runs) {
-      const RunReader& r = *run.reader;
+    for (size_t level = 0; level < layers.runs.size(); ++level) {
+      const RunReader& r = *layers.runs[level].reader;
       if (!skip_loops && HasOnly(r.info(), types)) {
+        // Numbers of the index alone: a look at each node.
+        if (cypher::counted_reads != nullptr) {
+          cypher::counted_reads->nodes += nodes.size();
+          cypher::counted_reads->runs[static_cast<size_t>(side)].Add(level);
+        }
         PULSE_RETURN_IF_ERROR(r.AddCounts(nodes, degrees));
         continue;
       }
       for (size_t i = 0; i < nodes.size(); ++i) {
         if (i + kAhead < nodes.size()) r.PrefetchNode(nodes[i + kAhead]);
-        PULSE_ASSIGN_OR_RETURN(const uint64_t n, CountInRun(r, nodes[i], skip_loops, types));
+        PULSE_ASSIGN_OR_RETURN(const uint64_t n, CountInRun(r, nodes[i], skip_loops, types, level));
         degrees[i] += n;
       }
     }

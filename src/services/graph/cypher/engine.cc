@@ -1,5 +1,7 @@
 #include "services/graph/cypher/engine.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <limits>
 
@@ -21,36 +23,85 @@ std::unique_ptr<Operator> MakeOperator(const Step& step, Runtime* runtime, Opera
 
 namespace {
 
-// Counts what a step gives.
-class CountingOperator : public Operator {
+// Page faults of this thread for which a file was read.
+uint64_t PageFaults() {
+  rusage usage;
+  return getrusage(RUSAGE_THREAD, &usage) == 0 ? static_cast<uint64_t>(usage.ru_majflt) : 0;
+}
+
+// What is read while it lives, page faults included, counts for a step, or for none.
+class StepReads {
  public:
-  CountingOperator(uint64_t* rows, Runtime* runtime, Operator* next)
-      : Operator(nullptr, runtime, next), rows_(*rows) {}
+  explicit StepReads(ReadCounts* counts) : outer_(counted_reads), counting_(counts) {
+    Settle(outer_);
+  }
+  ~StepReads() { Settle(counted_reads); }
+
+ private:
+  // Page faults since the last time are those of `counts`.
+  static void Settle(ReadCounts* counts) {
+    static thread_local uint64_t settled;
+    const uint64_t now = PageFaults();
+    if (counts != nullptr) counts->page_faults += now - settled;
+    settled = now;
+  }
+
+  ReadCounts* const outer_;
+  const CountReadsIn counting_;
+};
+
+// Stands between two steps. Counts the rows that the one before gives, and what the one behind
+// reads: in *reads, which Pipeline::Run sets for who takes the rows of the last step.
+class ProfileOperator : public Operator {
+ public:
+  ProfileOperator(uint64_t* rows, ReadCounts* const* reads, Runtime* runtime, Operator* next)
+      : Operator(nullptr, runtime, next), rows_(rows), reads_(reads) {}
+  // Of a step.
+  ProfileOperator(uint64_t* rows, ReadCounts* reads, Runtime* runtime, Operator* next)
+      : Operator(nullptr, runtime, next), rows_(rows), own_(reads), reads_(&own_) {}
   bool Push(Rows& in) override {
-    rows_ += in.size();
+    if (rows_ != nullptr) *rows_ += in.size();
+    const StepReads reads(*reads_);
     return next_->Push(in);
+  }
+  bool Finish() override {
+    const StepReads reads(*reads_);
+    return next_->Finish();
   }
 
  private:
-  uint64_t& rows_;
+  uint64_t* const rows_;
+  ReadCounts* const own_ = nullptr;
+  ReadCounts* const* const reads_;
 };
 
 }  // namespace
 
 Pipeline::Pipeline(const Steps& steps, Runtime* runtime, Operator* sink)
     : head_(sink), input_(runtime->width) {
+  const auto add = [this](std::unique_ptr<Operator> op) {
+    operators_.push_back(std::move(op));
+    head_ = operators_.back().get();
+  };
+  StepCounts* behind = nullptr;
+  const auto add_profile = [&](uint64_t* rows) {
+    add(behind == nullptr
+            ? std::make_unique<ProfileOperator>(rows, &outer_reads_, runtime, head_)
+            : std::make_unique<ProfileOperator>(rows, &behind->reads, runtime, head_));
+  };
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
     if (runtime->profile != nullptr) {
-      uint64_t* const rows = &(*runtime->profile)[&*step];
-      operators_.push_back(std::make_unique<CountingOperator>(rows, runtime, head_));
-      head_ = operators_.back().get();
+      StepCounts& counts = runtime->profile->steps[&*step];
+      add_profile(&counts.rows);
+      behind = &counts;
     }
-    operators_.push_back(MakeOperator(*step, runtime, head_));
-    head_ = operators_.back().get();
+    add(MakeOperator(*step, runtime, head_));
   }
+  if (behind != nullptr) add_profile(nullptr);
 }
 
 void Pipeline::Run(Rows& rows) {
+  outer_reads_ = counted_reads;
   head_->Push(rows);
   // Also where no more rows are wanted: what sorts or counts has something to give still.
   head_->Finish();
@@ -97,7 +148,10 @@ namespace {
 // Subqueries in expressions; their operators are made once for an execution.
 class Subplans : public SubplanRunner {
  public:
-  explicit Subplans(Runtime* runtime) : runtime_(runtime) {}
+  explicit Subplans(const Runtime& runtime) : runtime_(runtime) {
+    // Plans do not show their steps: what they read counts for the step that evaluates them.
+    runtime_.profile = nullptr;
+  }
 
   bool Exists(const Plan& plan, const Value* row) override { return CountTo(1, plan, row) > 0; }
 
@@ -136,12 +190,12 @@ class Subplans : public SubplanRunner {
     state = std::make_unique<State>();
     State* s = state.get();
     s->runner = std::make_unique<PlanRunner>(
-        plan, runtime_, [this, s](Rows& rows, const std::vector<Slot>& columns) {
+        plan, &runtime_, [this, s](Rows& rows, const std::vector<Slot>& columns) {
           if (s->out == nullptr) {
             s->rows += static_cast<int64_t>(rows.size());
             return s->rows < s->most;
           }
-          EvalContext& ctx = *runtime_->context;
+          EvalContext& ctx = *runtime_.context;
           for (size_t i = 0; i < rows.size(); ++i) {
             s->out->push_back(s->result != nullptr ? Eval(*s->result, rows.Row(i), ctx)
                                                    : rows.Row(i)[static_cast<size_t>(columns[0])]);
@@ -151,7 +205,7 @@ class Subplans : public SubplanRunner {
     return *state;
   }
 
-  Runtime* const runtime_;
+  Runtime runtime_;
   std::unordered_map<const Plan*, std::unique_ptr<State>> states_;
 };
 
@@ -200,7 +254,7 @@ absl::Status Execute(const Plan& plan, const ExecuteOptions& options, ResultSink
     return absl::OkStatus();
   }
   Runtime runtime{&ctx, plan.width, options.profile};
-  Subplans subplans(&runtime);
+  Subplans subplans(runtime);
   ctx.subplans = &subplans;
   uint64_t rows_given = 0;
   PlanRunner runner(plan, &runtime, [&](Rows& rows, const std::vector<Slot>& columns) {

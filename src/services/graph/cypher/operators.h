@@ -70,7 +70,7 @@ class Rows {
 struct Runtime {
   EvalContext* context = nullptr;
   int width = 0;
-  StepRows* profile = nullptr;  // null: rows are not counted
+  Profile* profile = nullptr;  // null: nothing is counted
 };
 
 class Operator {
@@ -125,6 +125,8 @@ class Operator {
 class Pipeline {
  public:
   Pipeline(const Steps& steps, Runtime* runtime, Operator* sink);
+  Pipeline(const Pipeline&) = delete;
+  Pipeline& operator=(const Pipeline&) = delete;
   // Runs one row through, to the end, and gets ready for the next.
   void RunOne(const Value* row);
   // The same for a batch.
@@ -134,6 +136,7 @@ class Pipeline {
   Operator* head_;
   std::vector<std::unique_ptr<Operator>> operators_;
   Rows input_;
+  ReadCounts* outer_reads_ = nullptr;  // of who runs it, and takes its rows
 };
 
 std::unique_ptr<Operator> MakeOperator(const Step& step, Runtime* runtime, Operator* next);

@@ -7,12 +7,15 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "services/graph/cypher/eval.h"
+#include "services/graph/model/database.h"
+#include "services/graph/model/read_counts.h"
 #include "services/graph/syntax/ast.h"
 
 namespace pulse::cypher {
@@ -166,17 +169,30 @@ struct Plan {
   bool explain = false, profile = false;
 };
 
-// How many rows each step has given.
-using StepRows = std::unordered_map<const Step*, uint64_t>;
+// What PROFILE counts: of each step, the rows that it has given and what it has read for them.
+struct StepCounts {
+  uint64_t rows = 0;
+  ReadCounts reads;
+};
+struct Profile {
+  std::unordered_map<const Step*, StepCounts> steps;
+  // By the store's maintenance while the query ran, for whomever.
+  std::vector<EngineCopies> copied;
 
-// The steps, one a line, as EXPLAIN shows them; with `rows`, as PROFILE does.
-std::string PlanText(const Plan& plan, const StepRows* rows = nullptr);
+  ReadCounts Total() const;
+};
+
+// The steps, one a line, as EXPLAIN shows them; with `profile`, as PROFILE does.
+std::string PlanText(const Plan& plan, const Profile* profile = nullptr);
 // The same, line by line.
 struct PlanLine {
   int indent = 0;  // spaces before it
   std::string name, details;
   int64_t rows = -1;  // not counted
+  ReadCounts reads;   // where rows are counted
 };
-std::vector<PlanLine> PlanLines(const Plan& plan, const StepRows* rows = nullptr);
+std::vector<PlanLine> PlanLines(const Plan& plan, const Profile* profile = nullptr);
+// Names and numbers of what was read, without zeros: {"Hits", 12}, {"RunBytes", 512}.
+std::vector<std::pair<std::string_view, uint64_t>> NamedCounts(const ReadCounts& reads);
 
 }  // namespace pulse::cypher

@@ -42,11 +42,11 @@ std::string Shown(const std::string& name) {
   return shown;
 }
 
-void Append(const Steps& steps, const Plan& names, const StepRows* rows, int indent,
+void Append(const Steps& steps, const Plan& names, const Profile* profile, int indent,
             std::vector<PlanLine>* out) {
   const auto name = [&names](int index) { return Shown(names.names[static_cast<size_t>(index)]); };
   for (const Step& step : steps) {
-    PlanLine line{indent, std::string(KindName(step.kind)), "", -1};
+    PlanLine line{indent, std::string(KindName(step.kind)), "", -1, {}};
     std::string& text = line.details;
     if (step.label >= 0) text += " :" + name(step.label);
     if (step.expr != nullptr && step.key >= 0) text += " by index on " + name(step.key);
@@ -69,42 +69,80 @@ void Append(const Steps& steps, const Plan& names, const StepRows* rows, int ind
          step.kind == Step::Kind::kExpand))
       text += Concat(" (", step.predicates.size(), " predicates)");
     if (!text.empty()) text.erase(0, 1);  // the space before the first
-    if (rows != nullptr) {
-      const auto it = rows->find(&step);
-      line.rows = it == rows->end() ? 0 : static_cast<int64_t>(it->second);
+    if (profile != nullptr) {
+      const auto it = profile->steps.find(&step);
+      line.rows = 0;
+      if (it != profile->steps.end()) {
+        line.rows = static_cast<int64_t>(it->second.rows);
+        line.reads = it->second.reads;
+      }
     }
     out->push_back(std::move(line));
     // The hops of CountPaths give no rows.
     const bool counted = step.kind != Step::Kind::kCountPaths;
-    Append(step.inner, names, counted ? rows : nullptr, indent + 2, out);
+    Append(step.inner, names, counted ? profile : nullptr, indent + 2, out);
     if (step.subplan != nullptr) {
       for (const Plan::Branch& branch : step.subplan->branches)
-        Append(branch.steps, names, rows, indent + 2, out);
+        Append(branch.steps, names, profile, indent + 2, out);
     }
   }
 }
 
 }  // namespace
 
-std::vector<PlanLine> PlanLines(const Plan& plan, const StepRows* rows) {
+ReadCounts Profile::Total() const {
+  ReadCounts total;
+  for (const auto& [step, counts] : steps) total.Add(counts.reads);
+  return total;
+}
+
+std::vector<std::pair<std::string_view, uint64_t>> NamedCounts(const ReadCounts& reads) {
+  std::vector<std::pair<std::string_view, uint64_t>> out = {{"Hits", reads.hits()},
+                                                            {"Nodes", reads.nodes},
+                                                            {"Seeks", reads.seeks},
+                                                            {"Properties", reads.properties},
+                                                            {"Chunks", reads.chunks_touched()},
+                                                            {"ChunkRecords", reads.chunk_records},
+                                                            {"Runs", reads.runs_touched()},
+                                                            {"RunRecords", reads.run_records},
+                                                            {"RunBytes", reads.run_bytes},
+                                                            {"CheckedBytes", reads.checked_bytes},
+                                                            {"PageFaults", reads.page_faults}};
+  std::erase_if(out, [](const auto& count) { return count.second == 0; });
+  return out;
+}
+
+std::vector<PlanLine> PlanLines(const Plan& plan, const Profile* profile) {
   std::vector<PlanLine> out;
   for (size_t i = 0; i < plan.branches.size(); ++i) {
     if (i > 0) {
-      out.push_back(plan.union_distinct ? PlanLine{0, "Union", "", -1}
-                                        : PlanLine{0, "Union", "all", -1});
+      out.push_back(plan.union_distinct ? PlanLine{0, "Union", "", -1, {}}
+                                        : PlanLine{0, "Union", "all", -1, {}});
     }
-    Append(plan.branches[i].steps, plan, rows, 0, &out);
+    Append(plan.branches[i].steps, plan, profile, 0, &out);
   }
   return out;
 }
 
-std::string PlanText(const Plan& plan, const StepRows* rows) {
+std::string PlanText(const Plan& plan, const Profile* profile) {
   std::string out;
-  for (const PlanLine& line : PlanLines(plan, rows)) {
+  const auto add_counts = [&out](const ReadCounts& reads) {
+    for (const auto& [name, count] : NamedCounts(reads)) out += Concat(" ", name, "=", count);
+  };
+  for (const PlanLine& line : PlanLines(plan, profile)) {
     out += std::string(static_cast<size_t>(line.indent), ' ') + line.name;
     if (!line.details.empty()) out += " " + line.details;
     if (line.rows >= 0) out += Concat(" rows=", line.rows);
+    if (line.rows >= 0) add_counts(line.reads);
     out += "\n";
+  }
+  if (profile == nullptr) return out;
+  out += "Total";
+  add_counts(profile->Total());
+  out += "\n";
+  for (const EngineCopies& copies : profile->copied) {
+    out += Concat("Copied meanwhile by ", copies.engine, ": ", copies.bytes, " bytes in ",
+                  copies.flushes, " flushes and ", copies.merges, " compactions\n");
   }
   return out;
 }

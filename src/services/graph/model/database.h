@@ -40,6 +40,14 @@ struct IndexDefinition {
   bool required = false;
 };
 
+// What a copy engine has moved for a database since it was opened. A flush writes two runs, and
+// each counts as one.
+struct EngineCopies {
+  std::string engine;
+  uint64_t flushes = 0, merges = 0;
+  uint64_t bytes = 0;
+};
+
 struct DatabaseNames {
   std::vector<std::string> labels, types, keys;
 };
@@ -75,6 +83,9 @@ class Database {
   virtual std::vector<IndexDefinition> Indexes() const = 0;
 
   virtual DatabaseNames Names() const = 0;
+
+  // By name; empty where nothing was moved, or nobody knows.
+  virtual std::vector<EngineCopies> Copies() const { return {}; }
 };
 
 }  // namespace pulse::cypher

@@ -106,10 +106,10 @@ size_t RunReader::SegmentOf(uint64_t position) const {
          1;
 }
 
-absl::StatusOr<const char*> RunReader::SegmentBytes(size_t key_index, size_t segment,
-                                                    bool check) const {
+absl::StatusOr<const char*> RunReader::SegmentBytes(const char* bytes, size_t key_index,
+                                                    size_t segment, bool check) const {
   const SegmentEntry& entry = RawSegment(key_index, segment);
-  const char* at = bytes_.data + entry.offset;
+  const char* at = bytes + entry.offset;
   if (check &&
       segment_checked_[key_index * segments() + segment].load(std::memory_order_acquire) == 0 &&
       Crc32c(at, entry.bytes) != entry.crc) {
@@ -120,16 +120,20 @@ absl::StatusOr<const char*> RunReader::SegmentBytes(size_t key_index, size_t seg
   return at;
 }
 
-absl::StatusOr<ColumnSegment> RunReader::ParsedSegment(size_t key_index, size_t segment) const {
+absl::StatusOr<ColumnSegment> RunReader::ParsedSegment(const char* bytes, size_t key_index,
+                                                       size_t segment) const {
   const SegmentEntry& entry = RawSegment(key_index, segment);
   std::atomic<uint8_t>& checked = segment_checked_[key_index * segments() + segment];
-  PULSE_ASSIGN_OR_RETURN(const char* at, SegmentBytes(key_index, segment, true));
+  PULSE_ASSIGN_OR_RETURN(const char* at, SegmentBytes(bytes, key_index, segment, true));
   auto parsed = ColumnSegment::Parse({at, entry.bytes}, entry.zone(),
                                      checked.load(std::memory_order_acquire) != 0);
   if (!parsed.ok()) {
     return Damaged(Concat("the form of property ", info_.keys[key_index], " of records ",
                           starts_[segment], " to ", starts_[segment + 1] - 1),
                    entry.offset);
+  }
+  if (cypher::counted_reads != nullptr && checked.load(std::memory_order_relaxed) == 0) {
+    cypher::counted_reads->checked_bytes += entry.bytes;
   }
   checked.store(1, std::memory_order_release);
   return parsed;
@@ -186,7 +190,12 @@ absl::Status RunReader::Gather(Token key, std::span<const uint64_t> positions,
   const int key_index = KeyIndex(key);
   if (key_index < 0) return absl::OkStatus();
   uint64_t start = 0, end = 0;  // of the segment at hand
+  size_t at = 0;
   ColumnSegment segment;
+  // Many records close to each other are no look-ups.
+  const bool dense =
+      positions.size() >= 64 && positions.back() - positions.front() < 8 * positions.size();
+  const char* bytes = dense ? bytes_.data : pages_;
   for (size_t i = 0; i < positions.size();) {
     const uint64_t position = positions[i];
     if (position == kNoPosition) {
@@ -198,8 +207,8 @@ absl::Status RunReader::Gather(Token key, std::span<const uint64_t> positions,
           Concat("the run ", bytes_.name, " has no record ", position));
     }
     if (position < start || position >= end) {
-      const size_t at = SegmentOf(position);
-      PULSE_ASSIGN_OR_RETURN(segment, ParsedSegment(static_cast<size_t>(key_index), at));
+      at = SegmentOf(position);
+      PULSE_ASSIGN_OR_RETURN(segment, ParsedSegment(bytes, static_cast<size_t>(key_index), at));
       start = starts_[at];
       end = starts_[at + 1];
     }
@@ -210,6 +219,7 @@ absl::Status RunReader::Gather(Token key, std::span<const uint64_t> positions,
     const size_t base = i;
     i += n;
     if (segment.kind() == ColumnKind::kNulls) continue;
+    CountColumn(static_cast<size_t>(key_index), at, n);
     absl::Status put;
     const bool in_a_row = slots.empty() || (slots[i - 1] - slots[base] == n - 1 &&
                                             std::is_sorted(&slots[base], &slots[base] + n));
@@ -225,7 +235,7 @@ absl::Status RunReader::Gather(Token key, std::span<const uint64_t> positions,
       put = PutRun(
           segment, first, n, [&](uint32_t k) { return base + k; }, out);
     }
-    if (!put.ok()) return Damaged(put.message(), RawSegment(key_index, SegmentOf(position)).offset);
+    if (!put.ok()) return Damaged(put.message(), RawSegment(key_index, at).offset);
   }
   return absl::OkStatus();
 }
@@ -239,7 +249,8 @@ absl::Status RunReader::ReadProperties(uint64_t position, cypher::Properties* ou
   const size_t at = SegmentOf(position);
   for (size_t k = 0; k < info_.keys.size(); ++k) {
     if (RawSegment(k, at).kind == static_cast<uint32_t>(ColumnKind::kNulls)) continue;
-    PULSE_ASSIGN_OR_RETURN(const ColumnSegment segment, ParsedSegment(k, at));
+    PULSE_ASSIGN_OR_RETURN(const ColumnSegment segment, ParsedSegment(pages_, k, at));
+    CountColumn(k, at, 1);
     Value value;
     const absl::Status read =
         segment.ReadValue(static_cast<uint32_t>(position - starts_[at]), &value);
@@ -256,7 +267,7 @@ absl::Status RunReader::Verify(const std::function<void(const absl::Status&)>& d
     if (damaged != nullptr) damaged(status);
     if (first.ok()) first = status;
   };
-  for (size_t g = 0; g < group_count_; ++g) note(CheckGroup(g));
+  for (size_t g = 0; g < group_count_; ++g) note(CheckGroup(bytes_.data, g));
   for (size_t k = 0; k < info_.keys.size(); ++k) {
     for (size_t s = 0; s < segments(); ++s) {
       segment_checked_[k * segments() + s].store(0, std::memory_order_release);
@@ -303,6 +314,11 @@ void EdgeLocator::LoadPiece(uint64_t piece) {
   list_.Others(piece, others_);
   list_.Edges(piece, others_, edges_);
   piece_ = piece;
+  if (cypher::counted_reads != nullptr) {
+    const uint64_t records = list_.PieceCount(piece);
+    cypher::counted_reads->run_records += records;
+    cypher::counted_reads->run_bytes += node_.bytes() * records / node_.count();
+  }
 }
 
 uint64_t EdgeLocator::Locate(NodeId other, EdgeId edge) {

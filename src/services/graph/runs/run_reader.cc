@@ -104,23 +104,41 @@ absl::StatusOr<RunBytes> MapRun(const std::string& path, uint64_t offset, uint64
   const auto file_bytes = static_cast<uint64_t>(info.st_size);
   if (offset > file_bytes) offset = file_bytes;
   size = std::min(size, file_bytes - offset);
-  if (size == 0) return RunBytes{nullptr, 0, path, nullptr};
+  if (size == 0) return RunBytes{nullptr, 0, nullptr, path, nullptr};
   const uint64_t before = offset % static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   void* at = mmap(nullptr, size + before, PROT_READ, MAP_SHARED, fd.get(),
                   static_cast<off_t>(offset - before));
   if (at == MAP_FAILED) return ErrnoError(errno, "mapping", path);
   auto owner = std::make_shared<Mapping>(at, size + before);
-  return RunBytes{static_cast<const char*>(at) + before, size, path, std::move(owner)};
+  return RunBytes{static_cast<const char*>(at) + before, size, nullptr, path, std::move(owner)};
+}
+
+RunBytes ForLookups(RunBytes bytes) {
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto at = reinterpret_cast<uintptr_t>(bytes.data);
+  const uint64_t before = at % page, size = bytes.size + before;
+  if (bytes.size == 0) return bytes;
+  // With an old size of 0, a shared mapping is mapped a second time; of other memory it is an
+  // error.
+  void* again = mremap(reinterpret_cast<void*>(at - before), 0, size, MREMAP_MAYMOVE);
+  if (again == MAP_FAILED) return bytes;
+  (void)madvise(again, size, MADV_RANDOM);  // an advice
+  bytes.pages = static_cast<const char*>(again) + before;
+  bytes.owner = std::make_shared<std::pair<std::shared_ptr<const void>, Mapping>>(
+      std::piecewise_construct, std::forward_as_tuple(std::move(bytes.owner)),
+      std::forward_as_tuple(again, size));
+  return bytes;
 }
 
 RunBytes OwnRun(std::string bytes, std::string name) {
   auto owner = std::make_shared<std::string>(std::move(bytes));
-  return RunBytes{owner->data(), owner->size(), std::move(name), owner};
+  return RunBytes{owner->data(), owner->size(), nullptr, std::move(name), owner};
 }
 
 absl::StatusOr<std::shared_ptr<const RunReader>> RunReader::Open(RunBytes bytes) {
   std::shared_ptr<RunReader> reader(new RunReader);
   reader->bytes_ = std::move(bytes);
+  reader->pages_ = reader->bytes_.pages != nullptr ? reader->bytes_.pages : reader->bytes_.data;
   PULSE_RETURN_IF_ERROR(reader->Load(nullptr));
   return std::shared_ptr<const RunReader>(std::move(reader));
 }
@@ -129,6 +147,7 @@ absl::StatusOr<std::shared_ptr<const RunReader>> RunReader::OpenDamaged(
     RunBytes bytes, std::vector<std::string>* damage) {
   std::shared_ptr<RunReader> reader(new RunReader);
   reader->bytes_ = std::move(bytes);
+  reader->pages_ = reader->bytes_.pages != nullptr ? reader->bytes_.pages : reader->bytes_.data;
   PULSE_RETURN_IF_ERROR(reader->Load(damage));
   return std::shared_ptr<const RunReader>(std::move(reader));
 }
@@ -325,13 +344,13 @@ const GroupEntry* RunReader::SearchGroup(uint64_t group) const {
   return found == end || found->group != group ? nullptr : found;
 }
 
-absl::Status RunReader::CheckGroup(size_t group) const {
+absl::Status RunReader::CheckGroup(const char* bytes, size_t group) const {
   const GroupEntry& entry = groups_[group];
   const auto damaged = [&](std::string_view what, uint64_t offset) {
     const uint64_t first = entry.group * kGroupNodes;
     return Damaged(Concat(what, " of nodes ", first, " to ", first + kGroupNodes - 1), offset);
   };
-  const char* at = bytes_.data + entry.offset;
+  const char* at = bytes + entry.offset;
   if (Crc32c(at, entry.bytes) != entry.crc) return damaged("the checksum", entry.offset);
   const auto nodes = static_cast<uint64_t>(__builtin_popcountll(entry.bitmap));
   const auto bad = [&] { return damaged("the directory", entry.offset); };
@@ -345,19 +364,20 @@ absl::Status RunReader::CheckGroup(size_t group) const {
   bool stamps = false;
   for (unsigned i = 0; i < nodes; ++i) {
     const uint64_t count = NumberAt(directory.counts, directory.count_width, i);
-    const uint64_t bytes = NumberAt(directory.lengths, directory.bytes_width, i);
-    if (bytes > left || count == 0 || count > info_.records - records) return bad();
-    if (!CheckBlock(block, bytes, count, &stamps)) {
-      return damaged("a block", static_cast<uint64_t>(block - bytes_.data));
+    const uint64_t length = NumberAt(directory.lengths, directory.bytes_width, i);
+    if (length > left || count == 0 || count > info_.records - records) return bad();
+    if (!CheckBlock(block, length, count, &stamps)) {
+      return damaged("a block", static_cast<uint64_t>(block - bytes));
     }
-    block += bytes;
-    left -= bytes;
+    block += length;
+    left -= length;
     records += count;
   }
   const uint64_t end = group + 1 < group_count_ ? groups_[group + 1].position : info_.records;
   if (left != 0 || records != end - entry.position) return bad();
   if (stamps && (entry.flags & GroupEntry::kVersions) == 0) return bad();
   group_checked_[group].store(1, std::memory_order_release);
+  if (cypher::counted_reads != nullptr) cypher::counted_reads->checked_bytes += entry.bytes;
   return absl::OkStatus();
 }
 
@@ -367,8 +387,8 @@ absl::StatusOr<NodeView> RunReader::Find(NodeId node) const {
   if (entry == nullptr || (entry->bitmap >> bit & 1) == 0) {
     return NodeView(node, info_.side, 0, 0, nullptr, 0);
   }
-  PULSE_RETURN_IF_ERROR(Touch(static_cast<size_t>(entry - groups_)));
-  const Directory directory(bytes_.data + entry->offset, entry->bitmap);
+  PULSE_RETURN_IF_ERROR(Touch(pages_, static_cast<size_t>(entry - groups_)));
+  const Directory directory(pages_ + entry->offset, entry->bitmap);
   const auto before =
       static_cast<unsigned>(__builtin_popcountll(entry->bitmap & ((uint64_t{1} << bit) - 1)));
   return NodeView(node, info_.side, NumberAt(directory.counts, directory.count_width, before),
@@ -385,8 +405,10 @@ absl::Status RunReader::Finder::Seek(NodeId node, NodeView* view) {
     return absl::OkStatus();
   }
   if (group != group_) {
-    PULSE_RETURN_IF_ERROR(run_->Touch(static_cast<size_t>(entry - run_->groups_)));
-    const Directory directory(run_->bytes_.data + entry->offset, entry->bitmap);
+    // Group after group is no look-up.
+    const char* bytes = group == group_ + 1 ? run_->bytes_.data : run_->pages_;
+    PULSE_RETURN_IF_ERROR(run_->Touch(bytes, static_cast<size_t>(entry - run_->groups_)));
+    const Directory directory(bytes + entry->offset, entry->bitmap);
     entry_ = entry;
     group_ = group;
     side_ = run_->info_.side;
@@ -409,6 +431,7 @@ absl::Status RunReader::Finder::Seek(NodeId node, NodeView* view) {
 
 absl::Status RunReader::AddCounts(std::span<const NodeId> nodes, std::span<uint64_t> counts) const {
   // Entries of the index come into the cache ahead, then groups.
+  uint64_t last = ~uint64_t{1};
   constexpr size_t kGroupAhead = 8, kEntryAhead = 16;
   for (size_t i = 0; i < nodes.size(); ++i) {
     if (dense_ && i + kEntryAhead < nodes.size()) {
@@ -418,8 +441,10 @@ absl::Status RunReader::AddCounts(std::span<const NodeId> nodes, std::span<uint6
     const GroupEntry* entry = FindGroup(nodes[i] / kGroupNodes);
     const uint64_t bit = nodes[i] % kGroupNodes;
     if (entry == nullptr || (entry->bitmap >> bit & 1) == 0) continue;
-    PULSE_RETURN_IF_ERROR(Touch(static_cast<size_t>(entry - groups_)));
-    const Directory directory(bytes_.data + entry->offset, entry->bitmap);
+    const char* bytes = entry->group - last <= 1 ? bytes_.data : pages_;
+    last = entry->group;
+    PULSE_RETURN_IF_ERROR(Touch(bytes, static_cast<size_t>(entry - groups_)));
+    const Directory directory(bytes + entry->offset, entry->bitmap);
     const auto before =
         static_cast<unsigned>(__builtin_popcountll(entry->bitmap & ((uint64_t{1} << bit) - 1)));
     counts[i] += NumberAt(directory.counts, directory.count_width, before);
@@ -428,7 +453,7 @@ absl::Status RunReader::AddCounts(std::span<const NodeId> nodes, std::span<uint6
 }
 
 absl::StatusOr<size_t> RunReader::ReadGroup(size_t group, NodeView* views) const {
-  PULSE_RETURN_IF_ERROR(Touch(group));
+  PULSE_RETURN_IF_ERROR(Touch(bytes_.data, group));
   const GroupEntry& entry = groups_[group];
   const Directory directory(bytes_.data + entry.offset, entry.bitmap);
   const char* block = directory.blocks;
@@ -446,7 +471,7 @@ absl::StatusOr<size_t> RunReader::ReadGroup(size_t group, NodeView* views) const
 }
 
 absl::StatusOr<const char*> RunReader::GroupBytes(size_t group, bool check) const {
-  if (check) PULSE_RETURN_IF_ERROR(Touch(group));
+  if (check) PULSE_RETURN_IF_ERROR(Touch(bytes_.data, group));
   return bytes_.data + groups_[group].offset;
 }
 

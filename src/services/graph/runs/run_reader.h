@@ -21,6 +21,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "services/graph/model/graph.h"
+#include "services/graph/model/read_counts.h"
 #include "services/graph/runs/list.h"
 #include "services/graph/runs/run_format.h"
 
@@ -29,6 +30,8 @@ namespace pulse::graph {
 struct RunBytes {
   const char* data = nullptr;
   uint64_t size = 0;
+  // The same bytes for look-ups (ForLookups); null: those of `data`.
+  const char* pages = nullptr;
   std::string name;                   // for errors: the file's path
   std::shared_ptr<const void> owner;  // keeps the bytes
 };
@@ -37,6 +40,10 @@ struct RunBytes {
 absl::StatusOr<RunBytes> MapRun(const std::string& path, uint64_t offset = 0,
                                 uint64_t size = ~uint64_t{0});
 RunBytes OwnRun(std::string bytes, std::string name);
+// Maps a mapped file once more, so that a look-up whose page is not in memory reads that page
+// alone, and not what the kernel reads around it for those who read all. Bytes that are no mapped
+// file are given back as they are.
+RunBytes ForLookups(RunBytes bytes);
 
 inline constexpr uint64_t kNoPosition = ~uint64_t{0};
 
@@ -89,7 +96,7 @@ class RunReader {
   // Brings a node's entry of the index, and where its group begins, into the cache.
   void PrefetchNode(NodeId node) const {
     const GroupEntry* entry = FindGroup(node / kGroupNodes);
-    if (entry != nullptr) __builtin_prefetch(bytes_.data + entry->offset);
+    if (entry != nullptr) __builtin_prefetch(pages_ + entry->offset);
   }
 
   // Finds nodes one after the other; the next one of a group goes on where the last one ended,
@@ -186,10 +193,20 @@ class RunReader {
   const SegmentEntry& RawSegment(size_t key_index, size_t segment) const {
     return segment_entries_[key_index * segments() + segment];
   }
-  absl::StatusOr<const char*> SegmentBytes(size_t key_index, size_t segment, bool check) const;
-  absl::StatusOr<ColumnSegment> ParsedSegment(size_t key_index, size_t segment) const;
+  absl::StatusOr<const char*> SegmentBytes(size_t key_index, size_t segment, bool check) const {
+    return SegmentBytes(bytes_.data, key_index, segment, check);
+  }
+  absl::StatusOr<ColumnSegment> ParsedSegment(size_t key_index, size_t segment) const {
+    return ParsedSegment(bytes_.data, key_index, segment);
+  }
   // The segment that a position lies in.
   size_t SegmentOf(uint64_t position) const;
+  // Tells who counts that `rows` values of a segment are read: their share of its bytes.
+  void CountColumn(size_t key_index, size_t segment, uint64_t rows) const {
+    if (cypher::counted_reads == nullptr) return;
+    const SegmentEntry& entry = RawSegment(key_index, segment);
+    cypher::counted_reads->run_bytes += entry.bytes * rows / entry.count;
+  }
   int KeyIndex(Token key) const;
 
  private:
@@ -201,11 +218,16 @@ class RunReader {
   absl::Status LoadTables(const RunFooter& footer, uint64_t* covered);
   absl::Status CheckPadding(const RunFooter& footer, uint64_t covered) const;
   absl::Status Damaged(absl::string_view what, uint64_t offset) const;
-  absl::Status CheckGroup(size_t group) const;
-  absl::Status Touch(size_t group) const {
+  // `bytes`: those of data or of pages, whichever the caller reads.
+  absl::Status CheckGroup(const char* bytes, size_t group) const;
+  absl::Status Touch(const char* bytes, size_t group) const {
     if (group_checked_[group].load(std::memory_order_acquire) != 0) return absl::OkStatus();
-    return CheckGroup(group);
+    return CheckGroup(bytes, group);
   }
+  absl::StatusOr<const char*> SegmentBytes(const char* bytes, size_t key_index, size_t segment,
+                                           bool check) const;
+  absl::StatusOr<ColumnSegment> ParsedSegment(const char* bytes, size_t key_index,
+                                              size_t segment) const;
   const GroupEntry* FindGroup(uint64_t group) const {
     if (group < first_group_ || group > last_group_) return nullptr;
     if (dense_) return &groups_[group - first_group_];
@@ -216,6 +238,7 @@ class RunReader {
   const GroupEntry* SearchGroup(uint64_t group) const;
 
   RunBytes bytes_;
+  const char* pages_ = nullptr;  // for look-ups
   RunInfo info_;
   const GroupEntry* groups_ = nullptr;
   size_t group_count_ = 0;

@@ -386,6 +386,80 @@ TEST(Run, MappedFile_ReadsAsMemoryDoes_AtAnyOffset) {
   EXPECT_TRUE(absl::IsDataLoss(RunReader::Open(*MapRun(path.get())).status()));
 }
 
+TEST(Run, MappedForLookups_ReadsAsMemoryDoes_InEveryWay) {
+  std::mt19937_64 random(TestSeed());
+  const std::vector<Item> items = RandomItems(&random, Side::kOut, 3000, 20'000);
+  const std::string bytes = testing_runs::RunOf(items, {Side::kOut, 500, 256});
+  const testing_util::ScratchPath path("run");
+  const auto memory = MustOpen(bytes);
+  ASSERT_NE(memory, nullptr);
+  EXPECT_EQ(ForLookups(OwnRun(bytes, "memory")).pages, nullptr);
+  for (const size_t before : {0, 4099}) {
+    std::ofstream(path.get(), std::ios::binary) << std::string(before, 'x') << bytes;
+    RunBytes mapped = ForLookups(*MapRun(path.get(), before));
+    ASSERT_NE(mapped.pages, nullptr);
+    ASSERT_NE(mapped.pages, mapped.data);
+    const auto run = *RunReader::Open(std::move(mapped));
+    std::vector<NodeId> asked;
+    RunReader::Finder finder(run.get());
+    for (int i = 0; i < 5000; ++i) {
+      asked.push_back(i % 100 < 80 && i > 0 ? asked.back() + random() % 4 : random() % 3000);
+      const auto expected = *memory->Find(asked.back()), found = *run->Find(asked.back());
+      NodeView next;
+      ASSERT_TRUE(finder.Find(asked.back(), &next).ok());
+      for (const NodeView& view : {found, next}) {
+        ASSERT_EQ(view.count(), expected.count());
+        if (view.count() == 0) continue;
+        ASSERT_EQ(view.position(), expected.position());
+        ASSERT_EQ(std::string_view(view.data(), view.bytes()),
+                  std::string_view(expected.data(), expected.bytes()));
+      }
+    }
+    std::vector<uint64_t> counts(asked.size()), expected_counts(asked.size());
+    ASSERT_TRUE(run->AddCounts(asked, counts).ok());
+    ASSERT_TRUE(memory->AddCounts(asked, expected_counts).ok());
+    EXPECT_EQ(counts, expected_counts);
+    for (int round = 0; round < 40; ++round) {
+      std::vector<uint64_t> positions;
+      uint64_t at = random() % items.size();
+      for (size_t i = 1 + random() % 300; i > 0; --i) {
+        positions.push_back(at);
+        at = (round % 2 == 0 ? at + 1 : random()) % items.size();
+      }
+      cypher::Column found, expected;
+      ColumnGather gather(positions.size(), &found), expecting(positions.size(), &expected);
+      ASSERT_TRUE(run->Gather(1, positions, {}, &gather).ok());
+      ASSERT_TRUE(memory->Gather(1, positions, {}, &expecting).ok());
+      EXPECT_EQ(found.ints, expected.ints);
+      EXPECT_EQ(found.valid, expected.valid);
+      cypher::Properties properties, expected_properties;
+      ASSERT_TRUE(run->ReadProperties(at, &properties).ok());
+      ASSERT_TRUE(memory->ReadProperties(at, &expected_properties).ok());
+      ASSERT_EQ(properties.size(), expected_properties.size());
+      for (size_t i = 0; i < properties.size(); ++i) {
+        EXPECT_EQ(properties[i].first, expected_properties[i].first);
+        EXPECT_TRUE(testing_runs::SameValue(properties[i].second, expected_properties[i].second));
+      }
+    }
+    EXPECT_TRUE(run->Verify().ok());
+    EXPECT_EQ(testing_runs::ReadItems(*run)->size(), items.size());
+  }
+}
+
+TEST(RunDamage, MappedForLookups_IsFoundByALookup) {
+  std::mt19937_64 random(TestSeed());
+  const std::vector<Item> items = RandomItems(&random, Side::kOut, 300, 2000);
+  std::string bytes = testing_runs::RunOf(items, {});
+  const GroupEntry group = MustOpen(bytes)->groups()[0];
+  bytes[group.offset + random() % group.bytes] ^= 1;
+  const testing_util::ScratchPath path("run");
+  std::ofstream(path.get(), std::ios::binary) << bytes;
+  const auto run = *RunReader::Open(ForLookups(*MapRun(path.get())));
+  const auto found = run->Find(items.front().node);
+  ASSERT_TRUE(absl::IsDataLoss(found.status())) << found.status();
+  EXPECT_NE(Text(found.status()).find(path.get()), std::string::npos) << found.status();
+}
+
 TEST(Run, NewerVersion_IsRefusedByItsNumber) {
   std::string bytes = testing_runs::RunOf({}, {});
   bytes[offsetof(RunHeader, version)] = 77;

@@ -1,6 +1,5 @@
-// Plans as drivers show them: a map of operatorType, args, identifiers and children, with `rows`
-// also of rows. Any thread;
-// nothing blocks.
+// Plans as drivers show them: a map of operatorType, args, identifiers and children, with `profile`
+// also of rows and dbHits; args then have what was read. Any thread; nothing blocks.
 #pragma once
 
 #include "services/graph/cypher/plan.h"
@@ -8,6 +7,6 @@
 
 namespace pulse::cypher {
 
-Value PlanTree(const Plan& plan, const StepRows* rows = nullptr);
+Value PlanTree(const Plan& plan, const Profile* profile = nullptr);
 
 }  // namespace pulse::cypher

@@ -54,6 +54,21 @@ StatementKind KindOf(const Statement& statement) {
   return statement.plan->writes ? StatementKind::kWrite : StatementKind::kRead;
 }
 
+// Of engines that have moved something since `before`.
+std::vector<EngineCopies> CopiesSince(const std::vector<EngineCopies>& before,
+                                      std::vector<EngineCopies> now) {
+  for (EngineCopies& copies : now) {
+    for (const EngineCopies& old : before) {
+      if (old.engine != copies.engine) continue;
+      copies.flushes -= old.flushes;
+      copies.merges -= old.merges;
+      copies.bytes -= old.bytes;
+    }
+  }
+  std::erase_if(now, [](const EngineCopies& copies) { return copies.bytes == 0; });
+  return now;
+}
+
 std::string SchemaText(const IndexDefinition& index) {
   std::string keys;
   for (const std::string& key : index.keys) keys += Concat(keys.empty() ? "" : ", ", key);
@@ -187,12 +202,17 @@ absl::Status GraphService::Execute(const Statement& statement, const Caller& cal
   }
   EngineSink engine_sink(transaction != nullptr ? transaction : view, sink);
   ExecuteSummary summary;
-  StepRows profile;
-  if (statement.plan->profile) options.profile = &profile;
+  Profile profile;
+  std::vector<EngineCopies> copied_before;
+  if (statement.plan->profile) {
+    options.profile = &profile;
+    copied_before = database_->Copies();
+  }
   const absl::Status status = cypher::Execute(*statement.plan, options, &engine_sink, &summary);
   outcome->counters = summary.counters;
   outcome->rows = summary.rows;
   if (statement.plan->profile) {
+    profile.copied = CopiesSince(copied_before, database_->Copies());
     outcome->plan = PlanText(*statement.plan, &profile);
     outcome->plan_tree = PlanTree(*statement.plan, &profile);
   }
