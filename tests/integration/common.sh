@@ -154,6 +154,27 @@ start_server() {
   PORT=$(grep -oE ':[0-9]+ ' "$SERVER_LOG" | head -n 1 | tr -d ': ')
 }
 
+# free_ports N: prints so many ports, none of those that the kernel gives to whoever connects or names none:
+# nobody takes them before their server starts. Tests at the same time get others.
+free_ports() {
+  python3 - "$1" <<'EOF'
+import os, socket, sys
+with open("/proc/sys/net/ipv4/ip_local_port_range") as f:
+    low, high = map(int, f.read().split())
+ports = [p for p in range(10000, 65536) if not low <= p <= high]
+start, held = os.getpid() * 16 % len(ports), []
+for port in ports[start:] + ports[:start]:
+    try:
+        held.append(socket.create_server(("127.0.0.1", port)))
+    except OSError:
+        continue
+    if len(held) == int(sys.argv[1]):
+        print(*(s.getsockname()[1] for s in held))
+        sys.exit(0)
+sys.exit("no ports are free")
+EOF
+}
+
 # prepare_etcd: ends the test as skipped where there is no etcd; else chooses its ports, for clients
 # and for peers. ETCD_URL is where clients find it.
 prepare_etcd() {
@@ -162,9 +183,7 @@ prepare_etcd() {
     exit 77
   fi
   local ports
-  read -r -a ports < <(python3 -c 'import socket
-s = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
-print(*(x.getsockname()[1] for x in s))')
+  read -r -a ports < <(free_ports 2)
   ETCD_URL="http://127.0.0.1:${ports[0]}"
   ETCD_PEERS="http://127.0.0.1:${ports[1]}"
 }
