@@ -60,6 +60,26 @@ TEST(CpuShareTest, Take_ThreadBesideOthers_IsContended) {
   EXPECT_GT(taken->each, 0);
 }
 
+// It waits for longer than a look takes, and the kernel adds a wait when it ends.
+TEST(CpuShareTest, Take_StarvedThread_IsNotTakenForIdle) {
+  if (!CpuShare::IsSupported()) GTEST_SKIP() << "this kernel keeps no account of it (schedstat)";
+  const int cpu = MyCpus().front();
+  const BusyThreads others(4, cpu);
+  const BusyThreads mine(1, cpu, /*niceness=*/19);
+  CpuShare share;
+  for (int looks = 0; looks < 4; ++looks) {
+    std::optional<CpuShare::Share> taken;
+    ASSERT_TRUE(Eventually(
+        [&] {
+          taken = share.Take(mine.tids(), 1);
+          return taken.has_value();
+        },
+        kBetweenLooks));
+    EXPECT_TRUE(taken->contended) << taken->each;
+    EXPECT_LT(taken->each, 0.45);
+  }
+}
+
 // None is there for as long as a look takes. What they do elsewhere does not count.
 TEST(CpuShareTest, Take_ShortThreads_AreMeasuredTogether) {
   if (!CpuShare::IsSupported()) GTEST_SKIP() << "this kernel keeps no account of it (schedstat)";
@@ -113,7 +133,9 @@ TEST(CpuShareTest, Take_EndedOrIdleThreads_AreIgnored) {
   EXPECT_FALSE(share.Take(tids, 1)) << "they are gone";
   EXPECT_FALSE(share.Take({}, 1));
   if (!CpuShare::IsSupported()) return;
-  // Not this thread: on a busy machine it waits for a CPU after each look.
+  // A thread that looks itself has a share, however little it does.
+  EXPECT_TRUE(Eventually([&] { return share.Take({gettid()}, 1).has_value(); }, kBetweenLooks));
+  // But on a busy machine it waits for a CPU after each look; one that is idle does not.
   std::promise<pid_t> tid;
   std::promise<void> go;
   std::thread waits([&] {
