@@ -126,6 +126,12 @@ start() {
   STARTED_PIDS+=("$STARTED")
 }
 
+# An agent listens before it says so, and where its metrics are comes last.
+agent_has_begun() { # SOCKET ARGUMENTS...
+  is_listening "$1" && grep -q 'agent: listening on' "$AGENT_LOG" || return 1
+  [[ " $* " != *' --metrics '* ]] || grep -q 'metrics at' "$AGENT_LOG"
+}
+
 # start_agent SOCKET [ARGUMENTS...]: AGENT is its pid, AGENT_LOG its output.
 start_agent() {
   local socket=$1
@@ -133,8 +139,8 @@ start_agent() {
   AGENT_LOG="$SCRATCH/agent.$((++AGENT_COUNT)).log"
   start "$AGENT_LOG" "$PULSE" agent --socket "$socket" "$@"
   AGENT=$STARTED
-  local end=$((SECONDS + 30))
-  until is_listening "$socket"; do
+  local end=$((SECONDS + 60))
+  until agent_has_begun "$socket" "$@"; do
     is_alive "$AGENT" || fail "the agent ended at its start" "$AGENT_LOG"
     if ((SECONDS >= end)); then fail "the agent does not listen on $socket" "$AGENT_LOG"; fi
     sleep 0.1
