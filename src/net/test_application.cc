@@ -213,7 +213,7 @@ void TestHost::Start() {
     if (listener_.valid()) return true;
     auto fd = Listen(*ParseAddress(address()), 4096);
     if (fd.ok()) listener_ = *std::move(fd);
-    return fd.ok();
+    return listener_.valid();
   }));
   accepting_ = std::thread([this] {
     while (!stop_) {
