@@ -14,7 +14,7 @@ grep -q 'pulse agent --socket' err.log
 start() {
   "$pulse" agent --socket ./agent.sock "$@" 2>agent.log &
   agent=$!
-  for _ in $(seq 200); do
+  for _ in $(seq 1200); do
     grep -q listening agent.log && return 0
     kill -0 "$agent" 2>/dev/null || break
     sleep 0.05

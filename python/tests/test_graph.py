@@ -260,6 +260,13 @@ def test_result_larger_than_query_memory_is_refused_and_not_committed(tmp_path):
         assert count(graph, "N") == 0
 
 
+def cpu_ticks(pid):
+    """What a process has used, in hundredths of a second."""
+    with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
+        fields = stat.read().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
 def test_interrupt_ends_a_statement(tmp_path):
     code = f"""
         import pulsedb, sys
@@ -275,8 +282,11 @@ def test_interrupt_ends_a_statement(tmp_path):
     )
     try:
         assert process.stdout.readline() == "ready\n"
-        # A signal before the query begins would end the program: it is in the query soon.
-        time.sleep(0.5)
+        # A signal before the query begins would end the program: the query is what costs time of a CPU.
+        before, limit = cpu_ticks(process.pid), time.monotonic() + 60
+        while cpu_ticks(process.pid) < before + 20:
+            assert process.poll() is None and time.monotonic() < limit, "the query does not begin"
+            time.sleep(0.02)  # sleep: between looks
         process.send_signal(signal.SIGINT)
         assert process.communicate(timeout=60)[0] == "7\n"
         assert process.returncode == 0

@@ -190,8 +190,8 @@ TEST_P(LimitsTest, IdleAndSlowAndUnfinishedClientsAreCutOff) {
   SmallBuffers(slow.fd());
   for (int i = 0; i < 200; ++i) slow.Send("a\n");
   EXPECT_EQ(idle.Line(), "EOF");
-  const std::string words = unfinished.Line();
-  EXPECT_TRUE(words == "EOF" || words == "-error a request was left unfinished") << words;
+  // RESET: on a busy machine it was idle before it had said anything.
+  EXPECT_THAT(unfinished.Line(), AnyOf("EOF", "RESET", "-error a request was left unfinished"));
   EXPECT_TRUE(Empty());
 }
 

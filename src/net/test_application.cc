@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "absl/strings/str_cat.h"
+#include "base/check.h"
 #include "base/testing.h"
 
 namespace pulse::net::test {
@@ -207,7 +208,13 @@ std::string TestHost::address() const { return absl::StrCat("127.0.0.1:", port_)
 
 void TestHost::Start() {
   stop_ = false;
-  if (!listener_.valid()) listener_ = *Listen(*ParseAddress(address()), 4096);
+  // Another program's connection may have the port for a while.
+  PULSE_CHECK(testing_util::Eventually([&] {
+    if (listener_.valid()) return true;
+    auto fd = Listen(*ParseAddress(address()), 4096);
+    if (fd.ok()) listener_ = *std::move(fd);
+    return listener_.valid();
+  }));
   accepting_ = std::thread([this] {
     while (!stop_) {
       pollfd p{listener_.get(), POLLIN, 0};

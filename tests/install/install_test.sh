@@ -23,6 +23,14 @@ fail() {
   if [[ -n "${2:-}" ]]; then tail -n 30 "$2" >&2; fi
   exit 1
 }
+# await_listener SOCKET: until a server listens there; the limit only ends a hang.
+await_listener() {
+  local end=$((SECONDS + 60))
+  until awk -v p="$1" '$8 == p && $4 == "00010000" {found = 1} END {exit !found}' /proc/net/unix; do
+    ((SECONDS < end)) || return 1
+    sleep 0.1
+  done
+}
 
 cmake --install "$build" --prefix "$scratch/first" >"$scratch/install.log" || fail "cmake --install" "$scratch/install.log"
 # An installed tree can be moved.
@@ -92,7 +100,7 @@ run_all() {
     fail "$dir/files_example" "$scratch/files.log"
   "$prefix/bin/pulse" kv --port 0 --shm "$scratch/kv.sock" --memory 64M 2>"$scratch/kv.log" &
   agent=$!
-  for _ in $(seq 100); do [[ -S $scratch/kv.sock ]] && break; sleep 0.1; done
+  await_listener "$scratch/kv.sock" || fail "pulse kv does not listen" "$scratch/kv.log"
   "$dir/kv_client_example" "$scratch/kv.sock" >"$scratch/client.log" 2>&1 ||
     fail "$dir/kv_client_example" "$scratch/client.log"
   kill "$agent"
@@ -103,8 +111,7 @@ run_all() {
   "$prefix/bin/pulse" agent --socket "$scratch/a.sock" --store "$scratch/store" --offload "$2" \
     --serve "$scratch/f.sock" --serve-host "$scratch/h.sock" 2>"$scratch/agent.log" &
   agent=$!
-  for _ in $(seq 100); do [[ -S $scratch/f.sock ]] && break; sleep 0.1; done
-  [[ -S $scratch/f.sock ]] || fail "the agent does not take $2" "$scratch/agent.log"
+  await_listener "$scratch/f.sock" || fail "the agent does not take $2" "$scratch/agent.log"
   kill "$agent"
   wait "$agent" || true
   agent=

@@ -126,6 +126,12 @@ start() {
   STARTED_PIDS+=("$STARTED")
 }
 
+# An agent listens before it says so, and where its metrics are comes last.
+agent_has_begun() { # SOCKET ARGUMENTS...
+  is_listening "$1" && grep -q 'agent: listening on' "$AGENT_LOG" || return 1
+  [[ " $* " != *' --metrics '* ]] || grep -q 'metrics at' "$AGENT_LOG"
+}
+
 # start_agent SOCKET [ARGUMENTS...]: AGENT is its pid, AGENT_LOG its output.
 start_agent() {
   local socket=$1
@@ -133,8 +139,8 @@ start_agent() {
   AGENT_LOG="$SCRATCH/agent.$((++AGENT_COUNT)).log"
   start "$AGENT_LOG" "$PULSE" agent --socket "$socket" "$@"
   AGENT=$STARTED
-  local end=$((SECONDS + 30))
-  until is_listening "$socket"; do
+  local end=$((SECONDS + 60))
+  until agent_has_begun "$socket" "$@"; do
     is_alive "$AGENT" || fail "the agent ended at its start" "$AGENT_LOG"
     if ((SECONDS >= end)); then fail "the agent does not listen on $socket" "$AGENT_LOG"; fi
     sleep 0.1
@@ -154,6 +160,27 @@ start_server() {
   PORT=$(grep -oE ':[0-9]+ ' "$SERVER_LOG" | head -n 1 | tr -d ': ')
 }
 
+# free_ports N: prints so many ports, none of those that the kernel gives to whoever connects or names none:
+# nobody takes them before their server starts. Tests at the same time get others.
+free_ports() {
+  python3 - "$1" <<'EOF'
+import os, socket, sys
+with open("/proc/sys/net/ipv4/ip_local_port_range") as f:
+    low, high = map(int, f.read().split())
+ports = [p for p in range(10000, 65536) if not low <= p <= high]
+start, held = os.getpid() * 16 % len(ports), []
+for port in ports[start:] + ports[:start]:
+    try:
+        held.append(socket.create_server(("127.0.0.1", port)))
+    except OSError:
+        continue
+    if len(held) == int(sys.argv[1]):
+        print(*(s.getsockname()[1] for s in held))
+        sys.exit(0)
+sys.exit("no ports are free")
+EOF
+}
+
 # prepare_etcd: ends the test as skipped where there is no etcd; else chooses its ports, for clients
 # and for peers. ETCD_URL is where clients find it.
 prepare_etcd() {
@@ -162,9 +189,7 @@ prepare_etcd() {
     exit 77
   fi
   local ports
-  read -r -a ports < <(python3 -c 'import socket
-s = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
-print(*(x.getsockname()[1] for x in s))')
+  read -r -a ports < <(free_ports 2)
   ETCD_URL="http://127.0.0.1:${ports[0]}"
   ETCD_PEERS="http://127.0.0.1:${ports[1]}"
 }

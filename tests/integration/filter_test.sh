@@ -111,7 +111,8 @@ if command -v gzip >/dev/null; then
   expect_code 0 from-gzip "$PULSE" filter -e Ramp lines.gz
   cmp -s from-gzip.out again.out || fail "compressed input gives something else"
   cat lines.gz lines.gz | "$PULSE" filter --compress gzip -e Ramp | gzip -dc >twice
-  cat again.out again.out | cmp -s - twice || fail "gzip to gzip gives something else"
+  # The last line of the first goes on with the first one of the second, which may match.
+  cat lines lines | "$PULSE" filter -e Ramp | cmp -s - twice || fail "gzip to gzip gives something else"
   head -c 20000 lines.gz >cut.gz
   expect_code 2 cut-gzip "$PULSE" filter -e Ramp -o cut.out cut.gz
   expect_text cut-gzip.err "cut.gz"

@@ -38,10 +38,8 @@ timeout 120 redis-benchmark --cluster -p "$PORT" -t set,get -P 8 -n 20000 -r 100
 # redis-server's.
 reference=()
 if command -v redis-server >/dev/null; then
-  # Two ports that are free now: for clients, and for the cluster's bus.
-  read -r -a free < <("$python" -c 'import socket
-s = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
-print(*(x.getsockname()[1] for x in s))')
+  # For clients, and for the cluster's bus.
+  read -r -a free < <(free_ports 2)
   start "$SCRATCH/redis-server.log" redis-server --port "${free[0]}" --bind 127.0.0.1 \
     --cluster-enabled yes --cluster-port "${free[1]}" --save '' --dir "$SCRATCH"
   await 60 redis-cli -p "${free[0]}" ping >/dev/null ||

@@ -66,8 +66,7 @@ wait "$SERVER" || fail "the server does not end well" "$SERVER_LOG"
 
 # 5. CLIENT, ACL LOG, MEMORY and others, beside redis-server's.
 if command -v redis-server >/dev/null; then
-  reference=$(/usr/bin/python3 -c 'import socket
-print(socket.create_server(("127.0.0.1", 0)).getsockname()[1])')
+  reference=$(free_ports 1)
   start "$SCRATCH/redis-server.log" redis-server --port "$reference" --bind 127.0.0.1 --save '' \
     --dir "$SCRATCH"
   await 60 redis-cli -p "$reference" ping >/dev/null ||

@@ -3,6 +3,7 @@
 // PULSE_TEST_MINUTES goes on for so long, on `pulse kv` as a process of its own.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -201,10 +202,17 @@ void RunLoads(
     uint16_t port, int protocol, uint64_t answers, const std::function<void()>& meanwhile = [] {}) {
   RedisLoad single(SingleKeys(port, protocol));
   TransactionLoad groups(Groups(port));
-  EXPECT_TRUE(testing_util::Eventually([&] {
-    meanwhile();
-    return single.answered() >= answers && groups.answered() >= answers;
-  }));
+  // However long a busy machine takes for all of them, the next few have to come.
+  const auto least = [&] { return std::min(single.answered(), groups.answered()); };
+  for (uint64_t seen = 0; seen < answers; seen = least()) {
+    const uint64_t next = std::min(answers, seen + answers / 30 + 1);
+    const bool more = testing_util::Eventually([&] {
+      meanwhile();
+      return least() >= next;
+    });
+    EXPECT_TRUE(more) << seen << " answers";
+    if (!more) break;
+  }
   single.Stop();
   groups.Stop();
   EXPECT_EQ(single.lost() + single.unknown() + single.refused(), 0u);

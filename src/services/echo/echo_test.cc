@@ -21,6 +21,7 @@ class EchoTest : public ::testing::Test {
   void Serve(ServiceTable services = {{&kSpec, &CreateAgentService}}) {
     AgentOptions options;
     options.socket_path = path_;
+    options.handshake_ms = 60'000;
     options.known_services = {&kSpec};
     server_ = SocketServer::Open(options, std::move(services)).value();
   }

@@ -27,6 +27,7 @@ std::optional<CpuShare::Times> CpuShare::Read(pid_t thread) {
 }
 
 bool CpuShare::IsSupported() {
+  ThreadCpuNanos();  // brings the account of a thread that has just begun up to date
   const std::optional<Times> mine = Read(gettid());
   return mine && mine->ran > 0;
 }
@@ -64,11 +65,29 @@ void CpuShare::Note(const std::vector<pid_t>& threads, int64_t served) {
   served_ += static_cast<double>(std::max<int64_t>(0, served_now));
 }
 
+bool CpuShare::AnyIsReady() const {
+  for (const auto& [thread, times] : last_) {
+    if (thread == gettid()) continue;  // it runs, and so its waits have ended
+    std::ifstream in("/proc/self/task/" + std::to_string(thread) + "/stat");
+    std::string line;
+    std::getline(in, line);
+    // The state stands behind the name, which may have anything in it.
+    const size_t name_end = line.rfind(") ");
+    if (name_end != std::string::npos && line.compare(name_end + 2, 1, "R") == 0) return true;
+  }
+  return false;
+}
+
 std::optional<CpuShare::Share> CpuShare::Take(const std::vector<pid_t>& threads, int cpus,
                                               int64_t served) {
   if (!last_.empty() && any_ + NowNanos() - noted_at_ < kShareNanos) return std::nullopt;
   Note(threads, served);
   if (any_ < kShareNanos) return std::nullopt;
+  // The kernel adds a wait when it ends: until then a thread that is starved looks like an idle
+  // one.
+  if (ran_ + waited_ < kLeastWanted * static_cast<double>(any_) && AnyIsReady()) {
+    return std::nullopt;
+  }
   const auto nanos = static_cast<double>(std::exchange(any_, 0));
   const double ran = std::exchange(ran_, 0);
   const double waited = std::exchange(waited_, 0);

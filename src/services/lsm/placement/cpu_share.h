@@ -26,7 +26,8 @@ class CpuShare {
   };
 
   // The share of `threads`, which may use `cpus` CPUs, since the last call that returned one;
-  // nullopt if that is too short ago. `served`: CPU time so far, in nanoseconds, of threads on the
+  // nullopt if that is too short ago, or if nearly all of it is a wait that has not ended yet.
+  // `served`: CPU time so far, in nanoseconds, of threads on the
   // same CPUs that work for these (the agent's own).
   std::optional<Share> Take(const std::vector<pid_t>& threads, int cpus, int64_t served = 0);
   // From now on it is these. Call it before one leaves, too, and then Drop, so that nothing that it
@@ -47,6 +48,8 @@ class CpuShare {
     uint64_t waited = 0;  // for a CPU
   };
   static std::optional<Times> Read(pid_t thread);
+  // Whether another one than this thread, of those that were noted last, runs or waits for a CPU.
+  bool AnyIsReady() const;
 
   int64_t noted_at_ = 0;
   int64_t served_at_ = 0;  // `served`, then

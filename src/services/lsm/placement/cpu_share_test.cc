@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <future>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -59,6 +60,26 @@ TEST(CpuShareTest, Take_ThreadBesideOthers_IsContended) {
   EXPECT_GT(taken->each, 0);
 }
 
+// It waits for longer than a look takes, and the kernel adds a wait when it ends.
+TEST(CpuShareTest, Take_StarvedThread_IsNotTakenForIdle) {
+  if (!CpuShare::IsSupported()) GTEST_SKIP() << "this kernel keeps no account of it (schedstat)";
+  const int cpu = MyCpus().front();
+  const BusyThreads others(4, cpu);
+  const BusyThreads mine(1, cpu, /*niceness=*/19);
+  CpuShare share;
+  for (int looks = 0; looks < 4; ++looks) {
+    std::optional<CpuShare::Share> taken;
+    ASSERT_TRUE(Eventually(
+        [&] {
+          taken = share.Take(mine.tids(), 1);
+          return taken.has_value();
+        },
+        kBetweenLooks));
+    EXPECT_TRUE(taken->contended) << taken->each;
+    EXPECT_LT(taken->each, 0.45);
+  }
+}
+
 // None is there for as long as a look takes. What they do elsewhere does not count.
 TEST(CpuShareTest, Take_ShortThreads_AreMeasuredTogether) {
   if (!CpuShare::IsSupported()) GTEST_SKIP() << "this kernel keeps no account of it (schedstat)";
@@ -84,9 +105,10 @@ TEST(CpuShareTest, Take_ShortThreads_AreMeasuredTogether) {
   LetRun(milliseconds(500));
   others.reset();
   EXPECT_FALSE(share.Take({}, 1)) << "nobody was there";
-  // What is left of the last look.
+  // The first look has what is left of the last one; and other programs come and go.
   CpuShare::Share last = *taken;
-  for (int looks = 0, i = 0; looks < 2 && i < 100; ++i) {
+  int looks = 0;
+  EXPECT_TRUE(Eventually([&] {
     share.Note(mine.tids());
     LetRun(milliseconds(100));
     if (const auto now = share.Take(mine.tids(), 1)) {
@@ -95,8 +117,9 @@ TEST(CpuShareTest, Take_ShortThreads_AreMeasuredTogether) {
     }
     share.Note(mine.tids());
     share.Drop(mine.tids().front());
-  }
-  EXPECT_GT(last.each, taken->each);
+    return looks > 1 && last.each > taken->each;
+  })) << last.each
+      << ", " << taken->each << " beside four others";
 }
 
 TEST(CpuShareTest, Take_EndedOrIdleThreads_AreIgnored) {
@@ -109,16 +132,26 @@ TEST(CpuShareTest, Take_EndedOrIdleThreads_AreIgnored) {
   LetRun(milliseconds(250));
   EXPECT_FALSE(share.Take(tids, 1)) << "they are gone";
   EXPECT_FALSE(share.Take({}, 1));
-  const std::vector<pid_t> idle = {gettid()};
-  std::optional<CpuShare::Share> taken;
   if (!CpuShare::IsSupported()) return;
-  ASSERT_TRUE(Eventually(
+  // A thread that looks itself has a share, however little it does.
+  EXPECT_TRUE(Eventually([&] { return share.Take({gettid()}, 1).has_value(); }, kBetweenLooks));
+  // But on a busy machine it waits for a CPU after each look; one that is idle does not.
+  std::promise<pid_t> tid;
+  std::promise<void> go;
+  std::thread waits([&] {
+    tid.set_value(gettid());
+    go.get_future().wait();
+  });
+  const std::vector<pid_t> idle = {tid.get_future().get()};
+  EXPECT_TRUE(Eventually(
       [&] {
-        taken = share.Take(idle, 1);
-        return taken.has_value();
+        const auto taken = share.Take(idle, 1);
+        return taken && !taken->contended;
       },
-      kBetweenLooks));
-  EXPECT_FALSE(taken->contended) << "it wants nothing";
+      kBetweenLooks))
+      << "it wants nothing";
+  go.set_value();
+  waits.join();
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -42,13 +43,14 @@ inline std::map<std::string, std::set<std::string>> CpusOfThreads() {
   return all;
 }
 
-// Threads that keep a CPU busy until they are gone.
+// Threads that keep a CPU busy until they are gone. `niceness` beyond this process's: to starve.
 class BusyThreads {
  public:
-  BusyThreads(int count, int cpu) : tids_(static_cast<size_t>(count)) {
+  BusyThreads(int count, int cpu, int niceness = 0) : tids_(static_cast<size_t>(count)) {
     for (auto& tid : tids_) {
-      threads_.emplace_back([this, cpu, &tid] {
+      threads_.emplace_back([this, cpu, niceness, &tid] {
         SetThreadAffinity({cpu}).IgnoreError();
+        if (niceness != 0) setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), niceness);
         tid = gettid();
         while (!stop_) {
         }

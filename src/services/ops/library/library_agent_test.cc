@@ -80,6 +80,7 @@ struct BatchAgent {
   BatchAgent() {
     AgentOptions options;
     options.socket_path = socket.get();
+    options.handshake_ms = 60'000;
     server = SocketServer::Open(options, {remote::Offered(&agent)}).value();
   }
   Operators Open(const char* placement, const char* cpus) const {

@@ -102,6 +102,7 @@ class LyingAgent {
   explicit LyingAgent(Lie lie) : lie_(std::move(lie)) {
     AgentOptions options;
     options.socket_path = socket_.get();
+    options.handshake_ms = 60'000;
     OfferedService offered = Offered(&ops_);
     offered.factory = [this](Session* session, FileEngine*) -> std::unique_ptr<Service> {
       return std::make_unique<LyingService>(session, &lie_);

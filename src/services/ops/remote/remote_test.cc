@@ -346,6 +346,7 @@ TEST(ConnectTest, Connect_AgentWithoutOperators_NamesWhatItHas) {
   const testing_util::ScratchPath socket("ops-echo.sock");
   AgentOptions options;
   options.socket_path = socket.get();
+  options.handshake_ms = 60'000;
   options.known_services = {&echo::kSpec, &kSpec};
   const auto server =
       SocketServer::Open(options, {{&echo::kSpec, &echo::CreateAgentService}}).value();
@@ -362,6 +363,7 @@ TEST(ConnectTest, Connect_OtherVersion_NamesBoth) {
   const testing_util::ScratchPath socket("ops-next.sock");
   AgentOptions options;
   options.socket_path = socket.get();
+  options.handshake_ms = 60'000;
   OfferedService offered = Offered(&ops);
   offered.spec = &next;
   const auto server = SocketServer::Open(options, {offered}).value();
@@ -378,6 +380,7 @@ TEST(ConnectTest, Make_OtherCodecs_AreRefusedWhereBytesCount) {
   const testing_util::ScratchPath socket("ops-other.sock");
   AgentOptions options;
   options.socket_path = socket.get();
+  options.handshake_ms = 60'000;
   const auto server = SocketServer::Open(options, {offered}).value();
   const auto connected = RemoteAgent::Connect(socket.get()).value();
   CompressOptions compress = CompressWith(Format::kGzip, 6, On(connected, kAuto));
