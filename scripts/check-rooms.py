@@ -158,7 +158,7 @@ EXCEPTIONS = set()
 # ---------------------------------------------------------------------------------------------------
 
 # Limits, in lines of C++ outside tests.
-ALL_LINES = 177000
+ALL_LINES = 179000
 ROOM_LINES = 9000
 FILE_LINES = 600
 
