@@ -3,14 +3,15 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 
+#include <utility>
+
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/file_calls.h"
 
 namespace pulse::net {
 namespace {
-
-constexpr off_t kMostBytes = 1 << 20;
 
 std::string_view StdOf(absl::string_view text) { return {text.data(), text.size()}; }
 
@@ -22,22 +23,33 @@ bool IsHash(std::string_view text) {
   return true;
 }
 
-// False for a word that is not known.
-bool ApplyRule(std::string_view word, User* user) {
+// False for a word that is not known. Letters are of either case, as in Redis, but for passwords.
+bool ApplyRule(std::string_view given, User* user) {
+  const std::string lower = absl::AsciiStrToLower(absl::string_view(given.data(), given.size()));
+  const bool is_secret = given[0] == '>' || given[0] == '#';
+  const std::string_view word = is_secret ? given : std::string_view(lower);
   const bool grant = word == "on" || word[0] == '+';
   if (word == "on" || word == "off") {
     user->enabled = grant;
   } else if (word == "nopass") {
     user->no_password = true;
     user->hashes.clear();
+  } else if (word == "resetpass") {
+    user->no_password = false;
+    user->hashes.clear();
+  } else if (word == "reset") {
+    User fresh;
+    fresh.name = std::move(user->name);
+    fresh.words = std::move(user->words);
+    *user = std::move(fresh);
   } else if (word[0] == '#' && IsHash(word.substr(1))) {
     user->hashes.emplace_back(word.substr(1));
     user->no_password = false;
   } else if (word[0] == '>') {
     user->hashes.push_back(Sha256(word.substr(1)));
     user->no_password = false;
-  } else if (word == "+@all" || word == "-@all") {
-    user->may_read = user->may_write = user->may_admin = grant;
+  } else if (word == "+@all" || word == "-@all" || word == "allcommands" || word == "nocommands") {
+    user->may_read = user->may_write = user->may_admin = grant || word[0] == 'a';
   } else if (word == "+@read" || word == "-@read") {
     user->may_read = grant;
   } else if (word == "+@write" || word == "-@write") {
@@ -117,8 +129,9 @@ absl::StatusOr<Users> Users::Load(const std::string& path, bool any_words) {
   const UniqueFd fd = OpenFile(path, O_RDONLY);
   if (!fd.valid()) return ErrnoError(errno, "reading the users file", path);
   const off_t size = lseek(fd.get(), 0, SEEK_END);
-  if (size < 0 || size > kMostBytes) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": expected a file of at most 1 MiB"));
+  if (size < 0 || static_cast<size_t>(size) > kMostFileBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": expected a file of at most ", kMostFileBytes >> 20, " MiB"));
   }
   const auto text =
       ReadFirst(fd.get(), static_cast<uint64_t>(size), "reading the users file", path);

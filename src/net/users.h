@@ -30,6 +30,8 @@ struct User {
 
 class Users {
  public:
+  static constexpr size_t kMostFileBytes = 16 << 20;
+
   // `default` alone, with this password; empty: without.
   static Users WithPassword(std::string_view password);
   static absl::StatusOr<Users> Load(const std::string& path, bool any_words = false);

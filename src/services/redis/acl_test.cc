@@ -71,6 +71,39 @@ TEST_F(AclTest, TransactionWithWhatIsNotAllowedAnyMore_IsNotCarriedOut) {
   EXPECT_EQ(client.Ask("EXEC"), "*1\r\n$-1\r\n");
 }
 
+TEST_F(AclTest, Transaction_OfAnotherUser_IsNotCarriedOut) {
+  Open();
+  BlockingClient boss(port());
+  BlockingClient low = User(&boss, "low", "~a +get +multi +exec");
+  BlockingClient client(port());
+  EXPECT_EQ(client.Ask("MULTI"), "+OK\r\n");
+  EXPECT_EQ(client.Ask("GET secret"), "+QUEUED\r\n");
+  EXPECT_EQ(client.Ask("AUTH low any"), "+OK\r\n");
+  EXPECT_THAT(client.Ask("EXEC"), StartsWith("-EXECABORT"));
+}
+
+TEST_F(AclTest, SlowLog_HasNothingOfUsers) {
+  Open();
+  BlockingClient boss(port());
+  EXPECT_EQ(boss.Ask("CONFIG SET slowlog-log-slower-than 0"), "+OK\r\n");
+  EXPECT_EQ(boss.Ask("ACL SETUSER bob on >topsecret ~hidden"), "+OK\r\n");
+  EXPECT_EQ(boss.Ask("ACL DELUSER bob"), ":1\r\n");
+  const std::string log = PlainReply(boss.Ask("SLOWLOG GET"));
+  EXPECT_THAT(log, HasSubstr("$3 ACL $7 SETUSER $10 (redacted)"));
+  for (const char* word : {"bob", "topsecret", "hidden"}) EXPECT_THAT(log, Not(HasSubstr(word)));
+}
+
+TEST_F(AclTest, DefaultWithoutAPasswordAnyMore_IsWhoHasNotSaid) {
+  options_.password = "secret";
+  Open();
+  BlockingClient boss(port());
+  BlockingClient stranger(port());
+  EXPECT_THAT(stranger.Ask("GET k"), StartsWith("-NOAUTH"));
+  EXPECT_EQ(boss.Ask("AUTH secret"), "+OK\r\n");
+  EXPECT_EQ(boss.Ask("ACL SETUSER default nopass"), "+OK\r\n");
+  EXPECT_EQ(stranger.Ask("GET k"), "$-1\r\n");
+}
+
 TEST_F(AclTest, UserThatIsDeleted_LosesItsConnections) {
   Open();
   BlockingClient boss(port());

@@ -47,6 +47,27 @@ constexpr std::string_view kForAll[] = {"+@connection", "-@dangerous", "+@transa
                                         "+info",        "+time",       "+waitaof",
                                         "+acl|whoami",  "+acl|cat",    "+acl|genpass"};
 
+// Those that are not of a selector in brackets.
+std::vector<std::string_view> RootWords(const std::vector<std::string>& words) {
+  std::vector<std::string_view> root;
+  bool inside = false;
+  for (const std::string& word : words) {
+    inside = inside || word.starts_with("(");
+    if (!inside) root.push_back(word);
+    inside = inside && !word.ends_with(")");
+  }
+  return root;
+}
+
+// What the last word that names this category says.
+bool IsGranted(const std::vector<std::string_view>& words, std::string_view category) {
+  bool granted = false;
+  for (const std::string_view word : words) {
+    if (EqualsIgnoringCase(word.substr(1), category)) granted = word[0] == '+';
+  }
+  return granted;
+}
+
 // SET and BITFIELD need less or more by their options.
 KeyNeed NeedOf(const AclUnit& unit, bool is_first, const std::vector<std::string_view>& arguments) {
   if (unit.command->id == Command::kSet) {
@@ -407,31 +428,36 @@ std::string AclUser::Describe(bool for_file) const {
 }
 
 std::string AclUser::Make(const net::User& of_file, AclUser* user) {
+  const std::vector<std::string_view> root = RootWords(of_file.words);
   const auto has = [&](std::initializer_list<std::string_view> words) {
-    return std::any_of(of_file.words.begin(), of_file.words.end(), [&](const std::string& word) {
+    return std::any_of(root.begin(), root.end(), [&](std::string_view word) {
       return std::any_of(words.begin(), words.end(),
                          [&](std::string_view other) { return EqualsIgnoringCase(word, other); });
     });
   };
+  const auto begins = [&](std::string_view letters) {
+    return std::any_of(root.begin(), root.end(), [&](std::string_view word) {
+      return letters.find(word[0]) != std::string_view::npos;
+    });
+  };
   const bool says_all = has({"+@all", "-@all", "allcommands", "nocommands", "reset"});
-  const bool only_writes = !says_all && of_file.may_write && !of_file.may_read;
-  const std::string_view all_keys = only_writes ? "%W~*" : "~*";
+  const bool reads = IsGranted(root, "@read");
+  const bool writes = IsGranted(root, "@write");
+  const std::string_view all_keys = !says_all && writes && !reads ? "%W~*" : "~*";
   std::vector<std::string_view> words;
   if (!says_all) {
     words.assign(std::begin(kForAll), std::end(kForAll));
-    if (of_file.may_read || of_file.may_write) words.push_back("+cluster");
+    if (reads || writes) words.push_back("+cluster");
   }
-  bool names_keys = false;
-  bool names_channels = false;
+  bool inside = false;  // a selector
   for (const std::string_view word : of_file.words) {
+    inside = inside || word[0] == '(';
     const bool all = EqualsIgnoringCase(word, "~*") || EqualsIgnoringCase(word, "allkeys");
-    names_keys |= all || word[0] == '~' || word[0] == '%' || EqualsIgnoringCase(word, "resetkeys");
-    names_channels |= word[0] == '&' || EqualsIgnoringCase(word, "allchannels") ||
-                      EqualsIgnoringCase(word, "resetchannels");
-    words.push_back(all ? all_keys : word);
+    words.push_back(all && !inside ? all_keys : word);
+    inside = inside && word.back() != ')';
   }
-  if (!names_keys) words.push_back(all_keys);
-  if (!names_channels) words.push_back("&*");
+  if (!begins("~%") && !has({"allkeys", "resetkeys"})) words.push_back(all_keys);
+  if (!begins("&") && !has({"allchannels", "resetchannels"})) words.push_back("&*");
   return user->Apply(words);
 }
 

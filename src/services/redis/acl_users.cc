@@ -2,7 +2,10 @@
 
 #include <openssl/crypto.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -16,6 +19,15 @@ namespace {
 
 constexpr size_t kMostUsers = 10'000;
 constexpr size_t kMostUserNameBytes = 256;
+
+// A file that is not there yet. Nobody else reads it before it has the mode of the one before it.
+absl::Status WriteUsers(const std::string& path, mode_t mode, const std::string& text) {
+  const UniqueFd fd = OpenFile(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+  if (!fd.valid()) return ErrnoError(errno, "writing the users file", path);
+  PULSE_RETURN_IF_ERROR(WriteAll(fd.get(), text, "writing the users file", path));
+  if (fchmod(fd.get(), mode) != 0) return ErrnoError(errno, "setting the mode of", path);
+  return SyncFd(fd.get(), path);
+}
 
 }  // namespace
 
@@ -87,6 +99,7 @@ std::vector<AclUsers::User> AclUsers::List() const {
 }
 
 std::string AclUsers::Set(std::string_view name, const std::vector<std::string_view>& words) {
+  if (name.empty()) return "Usernames can't be empty here, as a users file cannot have them";
   if (name.find_first_of(std::string_view(" \t\r\n\0", 5)) != std::string_view::npos) {
     return "Usernames can't contain spaces or null characters";
   }
@@ -124,23 +137,45 @@ absl::Status AclUsers::Load() {
   return absl::OkStatus();
 }
 
-// Beside the file, and then in its place: it is never half written.
+// What Load would not take is not written: a server could not start with it.
+absl::Status AclUsers::CheckText(const std::string& text) const {
+  if (text.size() > net::Users::kMostFileBytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the users take ", text.size(),
+                     " bytes, more than a users file may have; nothing is saved"));
+  }
+  PULSE_ASSIGN_OR_RETURN(const auto users, net::Users::Parse(text, path_, /*any_words=*/true));
+  const absl::StatusOr<Map> again = Read(users);
+  if (!again.ok()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "nothing is saved, as it could not be read again: ", again.status().message()));
+  }
+  return absl::OkStatus();
+}
+
+// Beside the file, and then in its place: it is never half written. Where its name is a link, the
+// file that this leads to is replaced.
 absl::Status AclUsers::Save() const {
   const std::lock_guard<std::mutex> file_lock(file_mutex_);
   std::string text;
   for (const User& user : List()) absl::StrAppend(&text, user->Describe(/*for_file=*/true), "\n");
-  const std::string fresh = absl::StrCat(path_, ".new");
+  PULSE_RETURN_IF_ERROR(CheckText(text));
+  std::error_code error;
+  const std::filesystem::path real = std::filesystem::weakly_canonical(path_, error);
+  if (error) return ErrnoError(error.value(), "finding the users file", path_);
+  const std::string fresh = real.string() + ".new";
   struct stat st {};
-  const mode_t mode = stat(path_.c_str(), &st) == 0 ? st.st_mode & 0777 : 0600;
-  {
-    const UniqueFd fd = OpenFile(fresh, O_WRONLY | O_CREAT | O_TRUNC, mode);
-    if (!fd.valid()) return ErrnoError(errno, "writing the users file", fresh);
-    PULSE_RETURN_IF_ERROR(WriteAll(fd.get(), text, "writing the users file", fresh));
-    PULSE_RETURN_IF_ERROR(SyncFd(fd.get(), fresh));
+  const mode_t mode = stat(real.c_str(), &st) == 0 ? st.st_mode & 0777 : 0600;
+  unlink(fresh.c_str());  // what a crash has left, with whatever mode it has
+  absl::Status written = WriteUsers(fresh, mode, text);
+  if (written.ok() && rename(fresh.c_str(), real.c_str()) != 0) {
+    written = ErrnoError(errno, "renaming", fresh);
   }
-  if (rename(fresh.c_str(), path_.c_str()) != 0) return ErrnoError(errno, "renaming", fresh);
-  const size_t slash = path_.rfind('/');
-  return SyncDirectory(slash == std::string::npos ? "." : path_.substr(0, slash + 1));
+  if (!written.ok()) {
+    unlink(fresh.c_str());
+    return written;
+  }
+  return SyncDirectory(real.parent_path().string());
 }
 
 }  // namespace pulse::redis

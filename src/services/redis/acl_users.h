@@ -58,6 +58,7 @@ class AclUsers {
  private:
   using Map = std::map<std::string, User, std::less<>>;
   static absl::StatusOr<Map> Read(const net::Users& users);
+  absl::Status CheckText(const std::string& text) const;
   // With the lock.
   void Changed();
   User FindLocked(std::string_view name) const;

@@ -150,6 +150,11 @@ bool Executor::IsPlainSet(const Session& session, RequestBatch* batch) {
 }
 
 bool Executor::RunSetsTogether(absl::Span<const Member> members) {
+  // Since a member's SET was read, its user may have lost the right to it; each is looked at by
+  // itself then.
+  for (const Member& m : members) {
+    if (m.session->users_version != facts_->users.version()) return false;
+  }
   RequestList sets;
   for (const Member& m : members) sets.push_back(&m.batch->requests[0]);
   std::array<std::string, kMostBatched> errors;
@@ -235,6 +240,14 @@ bool Executor::RememberReads(Session* session, const CommandInfo& command, const
   return done;
 }
 
+// An ACL command whose arguments are of users, perhaps passwords.
+static bool NamesUsers(const std::vector<std::string_view>& arguments) {
+  return arguments.size() > 2 && EqualsIgnoringCase(arguments[0], "acl") &&
+         (EqualsIgnoringCase(arguments[1], "setuser") ||
+          EqualsIgnoringCase(arguments[1], "deluser") ||
+          EqualsIgnoringCase(arguments[1], "getuser"));
+}
+
 void Executor::Note(const Session& session, const RequestBatch& batch, size_t first, size_t begin,
                     uint64_t cycles) {
   const size_t last = std::min(batch.next, batch.parsed);
@@ -248,7 +261,11 @@ void Executor::Note(const Session& session, const RequestBatch& batch, size_t fi
     if (request.empty()) continue;
     // Passwords are kept nowhere.
     if (EqualsIgnoringCase(request[0], "auth") || EqualsIgnoringCase(request[0], "hello")) continue;
-    facts_->slow_log.Add(request.arguments(), each, session.facts.peer, session.facts.name);
+    std::vector<std::string_view> arguments = request.arguments();
+    if (NamesUsers(arguments)) {
+      std::fill(arguments.begin() + 2, arguments.end(), std::string_view("(redacted)"));
+    }
+    facts_->slow_log.Add(arguments, each, session.facts.peer, session.facts.name);
   }
 }
 
@@ -363,19 +380,25 @@ bool Executor::Admit(Session* session, const Request& request, const CommandInfo
 
 bool Executor::RefreshUser(Session* session) {
   const uint64_t version = facts_->users.version();
-  if (session->user == nullptr) {
-    session->users_version = version;  // who is to say who they are
+  AclUsers::User user = session->user == nullptr ? facts_->users.Anonymous()
+                                                 : facts_->users.Find(session->user->name());
+  if (session->user == nullptr && user == nullptr) {
+    session->users_version = version;  // who is still to say who they are
     return true;
   }
-  AclUsers::User user = facts_->users.Find(session->user->name());
   if (user == nullptr) return false;
+  BecomeUser(session, std::move(user), version);
+  return true;
+}
+
+// What is queued for a transaction must be allowed to the user who has it carried out.
+void Executor::BecomeUser(Session* session, AclUsers::User user, uint64_t version) {
   session->SetUser(std::move(user), version);
   const bool may_all =
       std::all_of(session->queue.begin(), session->queue.end(), [&](const auto& queued) {
         return session->user->Allows(*queued->command, queued->request.arguments());
       });
   if (!may_all) session->BreakMulti();
-  return true;
 }
 
 bool Executor::MayRun(const Session& session, const CommandInfo& command, const Arguments& args,

@@ -114,6 +114,7 @@ class Executor {
              ReplyWriter* reply);
   // What the user may do has changed. False: there is no such user any more.
   bool RefreshUser(Session* session);
+  void BecomeUser(Session* session, AclUsers::User user, uint64_t version);
   // False after an error reply.
   bool MayRun(const Session& session, const CommandInfo& command, const Arguments& args,
               ReplyWriter* reply);

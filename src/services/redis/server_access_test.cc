@@ -164,6 +164,10 @@ TEST_F(ServerAccessTest, Open_AnyAddressAndUserWithoutPassword_Refused) {
   options_.users_file = users.get();
   options_.bind = "0.0.0.0";
   EXPECT_THAT(Server::Open(options_).status().message(), HasSubstr("user bob may"));
+  for (const char* words : {"ON NOPASS +@all", "on >p NoPass +@all", "off reset nopass On"}) {
+    std::ofstream(users.get()) << "user default off\nuser bob " << words << "\n";
+    EXPECT_THAT(Server::Open(options_).status().message(), HasSubstr("user bob may")) << words;
+  }
   options_.bind = "127.0.0.1";
   Open();
 }

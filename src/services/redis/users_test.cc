@@ -1,6 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <fstream>
 #include <random>
 #include <string>
 
@@ -92,6 +95,74 @@ TEST(UsersTest, UsersFile_GrantsAsWritten) {
     EXPECT_THAT(users.Begin(*read, "file").message(), HasSubstr("user a: ")) << bad;
   }
   EXPECT_NE(users.Find("w"), nullptr);  // as before
+}
+
+TEST(UsersTest, UsersFile_CapitalsAndSelectors_GrantAsWritten) {
+  const auto of_file = net::Users::Parse(
+      "user w on nopass +@WRITE\nuser last on nopass +@write +@read -@READ\n"
+      "user s on nopass +get (+set ~b)\nuser inner on nopass +@read (~b +@write )\n"
+      "user gone on >pw ResetPass\nuser default on NOPASS ALLKEYS AllCommands\n",
+      "file", /*any_words=*/true);
+  ASSERT_TRUE(of_file.ok()) << of_file.status();
+  EXPECT_NE(of_file->WithoutPassword(), nullptr);
+  AclUsers users;
+  ASSERT_TRUE(users.Begin(*of_file, "file").ok());
+  for (const char* name : {"w", "last"}) {
+    EXPECT_TRUE(May(*users.Find(name), "set k v")) << name;
+    EXPECT_FALSE(May(*users.Find(name), "getset k v")) << name;
+  }
+  // What a selector names are not the user's own keys: of those it has all.
+  EXPECT_TRUE(May(*users.Find("s"), "get a"));
+  EXPECT_FALSE(May(*users.Find("s"), "set a 1"));
+  EXPECT_TRUE(May(*users.Find("inner"), "get a"));
+  EXPECT_FALSE(May(*users.Find("inner"), "set a 1"));
+  EXPECT_EQ(users.Check("gone", "pw"), nullptr);
+  EXPECT_TRUE(users.anonymous_has_all_data());
+}
+
+TEST(UsersTest, Save_WhatCouldNotBeReadAgain_IsRefusedAndKeepsTheFile) {
+  const testing_util::ScratchPath path("users");
+  std::ofstream(path.get()) << "user default on nopass +@all\n";
+  AclUsers users;
+  ASSERT_TRUE(users.Begin(*net::Users::Load(path.get(), true), path.get()).ok());
+  EXPECT_THAT(users.Set("", {"on"}), HasSubstr("empty"));
+  ASSERT_EQ(users.Set("x", {"(~foo) +get)"}), "");
+  const absl::Status saved = users.Save();
+  EXPECT_THAT(std::string(saved.message()), HasSubstr("nothing is saved"));
+  EXPECT_TRUE(users.Load().ok());
+  EXPECT_EQ(users.Find("x"), nullptr);
+  // As many patterns as a user may have, each of a KiB.
+  std::vector<std::string> texts;
+  for (int i = 0; i < 1024; ++i) texts.push_back(absl::StrCat("~", i, std::string(1100, 'p')));
+  ASSERT_EQ(users.Set("many", {texts.begin(), texts.end()}), "");
+  ASSERT_TRUE(users.Save().ok());
+  EXPECT_TRUE(users.Load().ok());
+}
+
+TEST(UsersTest, Save_BesideLeftoverOrThroughALink_KeepsModeAndLink) {
+  const testing_util::ScratchPath path("users"), link("users-link"), target("users-target");
+  std::ofstream(path.get()) << "user default on nopass +@all\n";
+  ASSERT_EQ(chmod(path.get().c_str(), 0600), 0);
+  ASSERT_EQ(symlink(path.get().c_str(), link.get().c_str()), 0);
+  const std::string fresh = path.get() + ".new";
+  AclUsers users;
+  ASSERT_TRUE(users.Begin(*net::Users::Load(link.get(), true), link.get()).ok());
+  const auto check = [&] {
+    EXPECT_TRUE(users.Save().ok());
+    struct stat st {};
+    ASSERT_EQ(lstat(path.get().c_str(), &st), 0);
+    EXPECT_EQ(st.st_mode, S_IFREG | 0600u);
+    ASSERT_EQ(lstat(link.get().c_str(), &st), 0);
+    EXPECT_TRUE(S_ISLNK(st.st_mode));
+    EXPECT_NE(lstat(fresh.c_str(), &st), 0);
+  };
+  check();
+  std::ofstream(fresh) << "left";  // by a crash, for all to read
+  check();
+  ASSERT_EQ(symlink(target.get().c_str(), fresh.c_str()), 0);
+  check();
+  struct stat st {};
+  EXPECT_NE(stat(target.get().c_str(), &st), 0);
 }
 
 TEST(UsersTest, Rules_AllowAsRedisDoes) {

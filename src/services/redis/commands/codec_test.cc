@@ -29,7 +29,7 @@ std::string SplitError(std::string_view bytes, const Limits& limits = {}) {
   return size.ok() ? "no error" : std::string(size.status().message());
 }
 
-TEST(RequestTest, WholeMessagesAtEveryCut) {
+TEST(RequestTest, Splitter_RequestCutAnywhere_WaitsForTheWhole) {
   const std::string messages[] = {"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$4\r\na\r\nb\r\n",
                                   "*1\r\n$4\r\nPING\r\n",
                                   "PING\r\n",
@@ -54,7 +54,7 @@ TEST(RequestTest, WholeMessagesAtEveryCut) {
   }
 }
 
-TEST(RequestTest, Arguments) {
+TEST(RequestTest, Parse_ArrayOrInline_GivesItsWordsOrRefuses) {
   EXPECT_THAT(Words("*2\r\n$3\r\nGET\r\n$4\r\na\r\nb\r\n"), ElementsAre("GET", "a\r\nb"));
   EXPECT_THAT(Words("  set k  v \r\n"), ElementsAre("set", "k", "v"));
   EXPECT_THAT(Words("set \"a b\\x41\\n\\\"\" 'it\\'s' \"\"\r\n"),
@@ -67,7 +67,7 @@ TEST(RequestTest, Arguments) {
   }
 }
 
-TEST(RequestTest, MalformedOnesInRedisWords) {
+TEST(RequestTest, Splitter_MalformedRequest_IsRefusedInRedisWords) {
   EXPECT_EQ(SplitError("*abc\r\n"), "ERR Protocol error: invalid multibulk length");
   EXPECT_EQ(SplitError("*1048577\r\n"), "ERR Protocol error: invalid multibulk length");
   EXPECT_EQ(SplitError("*99999999999999999999\r\n"),
@@ -119,7 +119,7 @@ TEST(RequestTest, Split_RoundTrip_AndNothingElse) {
   }
 }
 
-TEST(RequestTest, StrangersMaySendLess) {
+TEST(RequestTest, Splitter_Unauthenticated_HasLowerLimits) {
   RequestSplitter splitter;
   splitter.set_authenticated(false);
   EXPECT_THAT(splitter.Next("*11\r\n").status().message(),
@@ -130,7 +130,7 @@ TEST(RequestTest, StrangersMaySendLess) {
 }
 
 // What a splitter says does not depend on how the bytes arrived.
-TEST(RequestTest, RandomBytesInRandomPieces) {
+TEST(RequestTest, Splitter_RandomBytesInPieces_AgreesWithTheWhole) {
   std::mt19937_64 random(testing_util::TestSeed());
   const std::string_view pieces[] = {"*", "$",  "\r\n", "1", "3", "0", "-1",     "abc",        "\"",
                                      "'", "\n", "\r",   " ", ":", "a", "*2\r\n", "$1\r\na\r\n"};
@@ -153,7 +153,7 @@ TEST(RequestTest, RandomBytesInRandomPieces) {
   }
 }
 
-TEST(ReplyTest, EveryTypeAtEveryCut) {
+TEST(ReplyTest, Splitter_EveryTypeCutAnywhere_WaitsForTheWhole) {
   const std::string messages[] = {"+OK\r\n",
                                   "-ERR no\r\n",
                                   ":-5\r\n",
@@ -190,7 +190,7 @@ TEST(ReplyTest, EveryTypeAtEveryCut) {
   }
 }
 
-TEST(ReplyTest, MalformedOnes) {
+TEST(ReplyTest, Splitter_MalformedReply_IsRefused) {
   std::string deep;
   for (int i = 0; i <= kMaxNesting; ++i) deep += "*1\r\n";
   const std::string bad[] = {"?\r\n",
@@ -214,7 +214,7 @@ TEST(ReplyTest, MalformedOnes) {
   }
 }
 
-TEST(ReplyTest, WriterIsReadBySplitter) {
+TEST(ReplyTest, Writer_EitherProtocol_IsReadBySplitter) {
   for (int protocol : {2, 3}) {
     std::string out;
     ReplyWriter w(&out, protocol);
@@ -241,14 +241,14 @@ TEST(ReplyTest, WriterIsReadBySplitter) {
   }
 }
 
-TEST(ReplyTest, ErrorsHaveACode) {
+TEST(ReplyTest, ErrorLine_AnyStatus_BeginsWithACode) {
   EXPECT_EQ(ErrorLine(absl::InvalidArgumentError("ERR syntax error")), "-ERR syntax error\r\n");
   EXPECT_EQ(ErrorLine(absl::InvalidArgumentError("NOAUTH who")), "-NOAUTH who\r\n");
   EXPECT_EQ(ErrorLine(absl::InternalError("disk\nfull")), "-ERR disk full\r\n");
   EXPECT_EQ(ErrorLine(absl::InternalError("IO error")), "-ERR IO error\r\n");
 }
 
-TEST(CodecTest, Integers) {
+TEST(CodecTest, ParseInteger_CanonicalFormOnly_IsAccepted) {
   int64_t n = 0;
   EXPECT_TRUE(ParseInteger("-9223372036854775808", &n));
   EXPECT_EQ(n, std::numeric_limits<int64_t>::min());
@@ -259,7 +259,7 @@ TEST(CodecTest, Integers) {
   }
 }
 
-TEST(CommandsTest, EveryNameIsFoundInAnyCase) {
+TEST(CommandsTest, FindCommand_UpperOrLowerCase_FindsKnownNamesOnly) {
   for (const CommandInfo* command : AllCommands()) {
     std::string upper;
     for (const char c : command->name) upper.push_back(static_cast<char>(toupper(c)));
@@ -271,7 +271,7 @@ TEST(CommandsTest, EveryNameIsFoundInAnyCase) {
   EXPECT_EQ(FindCommand(std::string(100000, 'x')), nullptr);
 }
 
-TEST(CommandsTest, Keys) {
+TEST(CommandsTest, ForEachKey_OneSeveralOrNone_FindsTheKeys) {
   const auto keys = [](std::vector<std::string_view> words) {
     std::vector<std::string> found;
     ForEachKey(*FindCommand(words[0]), words,
@@ -286,7 +286,7 @@ TEST(CommandsTest, Keys) {
   EXPECT_THAT(keys({"flushall"}), ElementsAre());
 }
 
-TEST(ValueTest, RoundTripAndRefusal) {
+TEST(ValueTest, DecodeValue_EncodedOrCutShort_IsTheSameOrRefused) {
   std::string stored;
   Value value;
   for (const int64_t expiry : {kNever, int64_t{1}, int64_t{1} << 62}) {

@@ -15,7 +15,7 @@
 namespace pulse::redis {
 namespace {
 
-TEST(DirtyTableTest, AKeyIsDirtyFromMarkUntilALaterCatchUpHasFinished) {
+TEST(DirtyTableTest, Key_MarkedAndSettled_IsDirtyUntilALaterCatchUp) {
   CatchUpClock clock;
   DirtyTable table(&clock, 1024, 1);
   const auto slot = table.SlotOf("key");
@@ -35,7 +35,7 @@ TEST(DirtyTableTest, AKeyIsDirtyFromMarkUntilALaterCatchUpHasFinished) {
   EXPECT_EQ(table.wanted(), clock.finished());
 }
 
-TEST(DirtyTableTest, ACatchUpThatDoesNotCountCleansNothing) {
+TEST(DirtyTableTest, CatchUp_BegunAndNotFinished_CleansNothing) {
   CatchUpClock clock;
   DirtyTable table(&clock, 1024, 1);
   ASSERT_TRUE(table.Mark(3));
@@ -46,7 +46,7 @@ TEST(DirtyTableTest, ACatchUpThatDoesNotCountCleansNothing) {
   EXPECT_TRUE(table.Check(3).has_value());
 }
 
-TEST(DirtyTableTest, AWordThatWasCleanNeverComesBack) {
+TEST(DirtyTableTest, CleanWord_KeyMarkedSince_NeverMatchesAgain) {
   CatchUpClock clock;
   DirtyTable table(&clock, 1024, 1);
   const auto word = table.Check(7);
@@ -60,7 +60,7 @@ TEST(DirtyTableTest, AWordThatWasCleanNeverComesBack) {
   EXPECT_FALSE(table.Unchanged(7, *word));
 }
 
-TEST(DirtyTableTest, AVersionIsTrueUntilTheNextMark) {
+TEST(DirtyTableTest, Version_NextMark_EndsItForGood) {
   CatchUpClock clock;
   DirtyTable table(&clock, 2, 1);
   const auto first = table.VersionOf(0);
@@ -82,7 +82,7 @@ TEST(DirtyTableTest, AVersionIsTrueUntilTheNextMark) {
   table.Settle(table.everything());
 }
 
-TEST(DirtyTableTest, WhatMayWriteAnyKeyChangesNothingUnlessItIsCarriedOut) {
+TEST(DirtyTableTest, MarkOfEverything_Refused_ChangesNothing) {
   CatchUpClock clock;
   DirtyTable table(&clock, 2, 1);
   const auto version = table.VersionOf(0);
@@ -111,7 +111,7 @@ TEST(DirtyTableTest, WhatMayWriteAnyKeyChangesNothingUnlessItIsCarriedOut) {
   EXPECT_NE(table.VersionOf(0), before);
 }
 
-TEST(DirtyTableTest, AWriterIsAloneWhenNoOtherIsUnderWay) {
+TEST(DirtyTableTest, Writer_NoOtherUnderWay_IsAlone) {
   CatchUpClock clock;
   DirtyTable table(&clock, 2, 1);
   using Version = DirtyTable::Version;
@@ -136,7 +136,7 @@ TEST(DirtyTableTest, AWriterIsAloneWhenNoOtherIsUnderWay) {
   EXPECT_TRUE(alone(0));
 }
 
-TEST(DirtyTableTest, EverythingHasAWordOfItsOwn) {
+TEST(DirtyTableTest, Everything_Marked_LeavesTheSlotsOfKeysClean) {
   CatchUpClock clock;
   DirtyTable table(&clock, 16, 1);
   ASSERT_TRUE(table.Mark(table.everything()));
@@ -149,7 +149,7 @@ TEST(DirtyTableTest, EverythingHasAWordOfItsOwn) {
   table.Settle(table.everything());
 }
 
-TEST(DirtyTableTest, RefusesMoreInFlightThanItCanCount) {
+TEST(DirtyTableTest, Mark_MoreInFlightThanItCounts_IsRefused) {
   CatchUpClock clock;
   DirtyTable table(&clock, 1, 1);
   uint64_t marked = 0;
@@ -161,7 +161,7 @@ TEST(DirtyTableTest, RefusesMoreInFlightThanItCanCount) {
   EXPECT_TRUE(table.Check(0).has_value());
 }
 
-TEST(DirtyTableTest, RandomOperationsAgreeWithAModel) {
+TEST(DirtyTableTest, Table_RandomOperations_AgreesWithAModel) {
   std::mt19937_64 random(testing_util::TestSeed());
   CatchUpClock clock;
   DirtyTable table(&clock, 8, random());
@@ -204,7 +204,7 @@ TEST(DirtyTableTest, RandomOperationsAgreeWithAModel) {
 
 // A primary, a secondary that copies it, and readers: what the header proves. `primary` is written
 // between Mark and Settle; a catch-up takes what is there when it begins, or anything later.
-TEST(DirtyTableTest, ReadersNeverSeeWhatIsOldOrUnsettled) {
+TEST(DirtyTableTest, CleanRead_DuringWrites_IsNeverOldOrUnsettled) {
   CatchUpClock clock;
   DirtyTable table(&clock, 1, 1);
   std::atomic<uint64_t> primary{0};  // what the host would answer

@@ -107,7 +107,7 @@ class SecondaryTest : public ::testing::Test {
   std::unique_ptr<Secondary> secondary_;
 };
 
-TEST_F(SecondaryTest, FollowsWritesFlushesAndReopening) {
+TEST_F(SecondaryTest, Secondary_PrimaryFlushesAndReopens_FollowsItsWrites) {
   OpenPrimary();
   OpenSecondary();
   ASSERT_TRUE(Valid());
@@ -130,7 +130,7 @@ TEST_F(SecondaryTest, FollowsWritesFlushesAndReopening) {
   EXPECT_TRUE(stats.valid);
 }
 
-TEST_F(SecondaryTest, WaitsForADatabaseThatIsNotThereYet) {
+TEST_F(SecondaryTest, Secondary_NoDatabaseYet_WaitsForIt) {
   OpenSecondary();
   EXPECT_EQ(secondary_->Validity(), 0u);
   EXPECT_EQ(Get("a").first, Found::kUnknown);
@@ -140,7 +140,7 @@ TEST_F(SecondaryTest, WaitsForADatabaseThatIsNotThereYet) {
   ASSERT_TRUE(Eventually([&] { return Get("a").second == "1"; }));
 }
 
-TEST_F(SecondaryTest, ADatabaseThatIsReplacedIsOpenedAnew) {
+TEST_F(SecondaryTest, Database_Replaced_IsOpenedAnew) {
   OpenPrimary();
   OpenSecondary();
   ASSERT_TRUE(Valid());
@@ -162,7 +162,7 @@ TEST_F(SecondaryTest, ADatabaseThatIsReplacedIsOpenedAnew) {
 }
 
 // Else in an hour.
-TEST_F(SecondaryTest, WhoeverMissesKeysIsCaughtUpFor) {
+TEST_F(SecondaryTest, NoteMiss_LongInterval_BringsACatchUp) {
   max_interval_us_ = int64_t{3600} * 1'000'000;
   OpenPrimary();
   OpenSecondary();
@@ -206,7 +206,7 @@ class ReadNowTest : public SecondaryTest {
   std::vector<Found> found_;
 };
 
-TEST_F(ReadNowTest, WhatWouldWaitIsUnknownAndNothingOfThatIsKept) {
+TEST_F(ReadNowTest, ReadNow_WouldWait_SaysUnknownAndKeepsNothing) {
   OpenSecondary(&FailingRead);
   ASSERT_TRUE(Valid());
   no_wait_error = EAGAIN;
@@ -228,7 +228,7 @@ TEST_F(ReadNowTest, WhatWouldWaitIsUnknownAndNothingOfThatIsKept) {
 }
 
 // In every order with reads that wait; the block cache holds a part of it.
-TEST_F(ReadNowTest, AnswersAreRightHoweverOftenItWouldWait) {
+TEST_F(ReadNowTest, ReadNow_MixedWithReadsThatWait_AnswersAreRight) {
   OpenSecondary(&FailingRead);
   ASSERT_TRUE(Valid());
   std::mt19937_64 random(testing_util::TestSeed());
@@ -258,7 +258,7 @@ TEST_F(ReadNowTest, AnswersAreRightHoweverOftenItWouldWait) {
   EXPECT_GT(no_wait_calls, 0);
 }
 
-TEST_F(ReadNowTest, AFileSystemThatCannotIsAskedOnce) {
+TEST_F(ReadNowTest, FileSystem_WithoutNoWaitReads_IsAskedOnce) {
   OpenSecondary(&FailingRead);
   ASSERT_TRUE(Valid());
   no_wait_error = EOPNOTSUPP;
@@ -279,7 +279,7 @@ TEST_F(ReadNowTest, AFileSystemThatCannotIsAskedOnce) {
   EXPECT_EQ(no_wait_calls, 1);
 }
 
-TEST_F(ReadNowTest, OfVeryManyBytesTheRestIsUnknown) {
+TEST_F(ReadNowTest, Read_MoreBytesThanTheLimit_RestIsUnknown) {
   most_read_bytes_ = 20'000;
   OpenSecondary(&FailingRead);
   ASSERT_TRUE(Valid());
@@ -310,7 +310,7 @@ TEST_F(ReadNowTest, OfVeryManyBytesTheRestIsUnknown) {
 
 // A cache in many small shards would keep no block that is larger than one of them, and read this
 // index again for every key.
-TEST_F(SecondaryTest, ATablesIndexIsKeptHoweverLarge) {
+TEST_F(SecondaryTest, TableIndex_LargerThanASmallShard_IsKeptInTheCache) {
   constexpr int kKeys = 100'000;
   rocksdb::Options options;
   options.create_if_missing = true;
@@ -339,7 +339,7 @@ TEST_F(SecondaryTest, ATablesIndexIsKeptHoweverLarge) {
 }
 
 // The kernel's own word for it.
-TEST(PageCacheFilesTest, PagesThatWereDroppedAreNotReadAndOthersAre) {
+TEST(PageCacheFilesTest, Read_WithoutWaiting_TakesOnlyCachedPages) {
   const testing_util::ScratchPath path("pages");
   constexpr size_t kBytes = 64 << 10;
   const std::string bytes(kBytes, 'p');
@@ -391,7 +391,7 @@ TEST(PageCacheFilesTest, PagesThatWereDroppedAreNotReadAndOthersAre) {
 }
 
 // A table that were opened without waiting could lose its range deletions for good.
-TEST_F(ReadNowTest, NothingIsOpenedWithoutWaiting) {
+TEST_F(ReadNowTest, NewFile_WithoutWaiting_IsBusy) {
   PageCacheFiles files;
   std::unique_ptr<rocksdb::FSRandomAccessFile> file;
   {
@@ -409,7 +409,7 @@ TEST_F(ReadNowTest, NothingIsOpenedWithoutWaiting) {
 
 // Never stale, whatever the primary deletes meanwhile: flushes, compactions and new MANIFESTs all
 // the time, and now and then the primary is closed and opened again.
-TEST_F(SecondaryTest, CleanReadsAreNeverStaleWhilePrimaryChangesItsFiles) {
+TEST_F(SecondaryTest, CleanRead_PrimaryChangesItsFiles_IsNeverStale) {
   std::mt19937_64 random(testing_util::TestSeed());
   OpenPrimary();
   OpenSecondary();
