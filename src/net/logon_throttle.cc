@@ -65,6 +65,7 @@ void LogonThrottle::Failed(const std::string& key, size_t name, int64_t now) {
   Entry& entry = entries_[key];
   Place& place = entry.places[name % kPlaces];
   if (now - place.last_failure >= options_.forget_nanos) place = {};
+  place.mixed = place.mixed || (place.failures > 0 && place.name != name);
   ++place.failures;
   place.name = name;
   place.last_failure = entry.last_failure = now;
@@ -87,7 +88,7 @@ absl::StatusOr<const User*> LogonThrottle::Check(const Users& users, std::string
   const User* user = users.Check(name, password);
   if (user == nullptr) {
     Failed(key, hash, now);
-  } else if (place != nullptr && place->name == hash) {
+  } else if (place != nullptr && place->name == hash && !place->mixed) {
     // Who has a password of his own does not end the wait for another name.
     *place = {};
     const bool empty = std::all_of(it->second.places.begin(), it->second.places.end(),

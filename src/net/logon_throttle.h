@@ -54,7 +54,8 @@ class LogonThrottle {
   struct Place {
     uint32_t failures = 0;
     int64_t last_failure = 0, until = 0;
-    size_t name = 0;  // which failed last, by its hash
+    size_t name = 0;     // which failed last, by its hash
+    bool mixed = false;  // others have failed here, too
   };
   static constexpr size_t kPlaces = 8;
   struct Entry {

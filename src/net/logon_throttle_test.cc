@@ -37,7 +37,7 @@ class LogonThrottleTest : public testing::Test {
     ASSERT_EQ(Try(peer, name, "guess"), "wait");
   }
 
-  const Users users_ = TwoUsers();
+  Users users_ = TwoUsers();
   int64_t now_ = 7 * kSecond;
   LogonThrottle throttle_{LogonThrottleOptions(), [this] { return now_; }};
   std::string message_;
@@ -76,6 +76,28 @@ TEST_F(LogonThrottleTest, RightPasswordOfAnother_DoesNotEndTheWait) {
   Guess("10.0.0.1:1", "ann");
   Try("10.0.0.1:1", "bob", "own");
   EXPECT_EQ(Try("10.0.0.1:1", "ann", "guess"), "wait");
+}
+
+// Nor do a wrong and a right one, by a name that shares Ann's place.
+TEST_F(LogonThrottleTest, RightPasswordOfAnother_InTheSamePlace_DoesNotEndTheWait) {
+  std::string text = "user ann on >right +@all\n";
+  for (int i = 0; i < 200; ++i) absl::StrAppend(&text, "user own", i, " on >own +@read\n");
+  users_ = *Users::Parse(text, "users");
+  Guess("10.0.0.1:1", "ann");
+  std::string beside;
+  for (int i = 0; i < 200 && beside.empty(); ++i) {
+    const std::string name = absl::StrCat("own", i);
+    if (Try("10.0.0.1:1", name, "own") == "wait") beside = name;
+  }
+  ASSERT_NE(beside, "");
+  now_ += 300 * kSecond;
+  int guesses = 0;
+  for (int i = 0; i < 100; ++i) {
+    guesses += Try("10.0.0.1:1", "ann", "guess") == "wrong";
+    Try("10.0.0.1:1", beside, "not my own");
+    Try("10.0.0.1:1", beside, "own");
+  }
+  EXPECT_LE(guesses, 5);
 }
 
 TEST_F(LogonThrottleTest, ManyNames_OfOneAddress_HaveAFewWaitsAlone) {
