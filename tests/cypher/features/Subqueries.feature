@@ -223,3 +223,41 @@ Feature: Subqueries - COUNT, COLLECT, scopes of CALL, and ||
       | n   | good |
       | 100 | true |
     And no side effects
+
+  Scenario: CALL that writes does not see its own nodes in the scan before it
+    Given an empty graph
+    And having executed:
+      """
+      UNWIND range(1, 3000) AS i CREATE (:A {i: i})
+      """
+    When executing query:
+      """
+      MATCH (n:A)
+      CALL (n) { CREATE (m:A {i: -n.i}) RETURN m }
+      RETURN count(*) AS rows
+      """
+    Then the result should be, in any order:
+      | rows |
+      | 3000 |
+    And the side effects should be:
+      | +nodes      | 3000 |
+      | +properties | 3000 |
+
+  Scenario: CALL that changes labels meets each node once
+    Given an empty graph
+    And having executed:
+      """
+      UNWIND range(1, 3000) AS i CREATE (:A {i: i})
+      """
+    When executing query:
+      """
+      MATCH (n:A|B)
+      CALL (n) { REMOVE n:A SET n:B }
+      RETURN count(*) AS rows, count(DISTINCT n) AS nodes
+      """
+    Then the result should be, in any order:
+      | rows | nodes |
+      | 3000 | 3000  |
+    And the side effects should be:
+      | +labels | 1 |
+      | -labels | 1 |

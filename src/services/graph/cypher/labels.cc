@@ -37,6 +37,7 @@ namespace {
 
 // By a program: of any node or relationship.
 Value TestLabels(const Expr& e, const Value& v, EvalContext& ctx) {
+  if (!ctx.Tick(e.label_ops.size())) return Value();
   if (v.is_edge()) {
     const Token type = v.as_edge().type;
     return Value::Bool(LabelsHold(
@@ -122,6 +123,7 @@ bool BatchEval::LabelProgram(const Expr& e, std::span<const NodeId> nodes,
   std::vector<Token> labels;
   int name = e.slot2;
   for (const LabelOp op : e.label_ops) {
+    if (!ctx_.Tick(nodes.size())) return false;
     if (op == LabelOp::kNot) {
       for (uint8_t& truth : stack.back()) truth ^= 1;
     } else if (op == LabelOp::kAnd || op == LabelOp::kOr) {

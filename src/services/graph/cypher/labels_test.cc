@@ -282,6 +282,31 @@ TEST_F(LabelTest, ShortestPath_ConditionOfARelationship_IsKept) {
             std::vector<std::string>{"2"});
 }
 
+TEST_F(LabelTest, BoundList_ConditionsOfItsRelationships_AreLookedAt) {
+  MakeGraph(3, 0);
+  const Token r = *graph_.AddTypeName("R"), n = *graph_.AddKeyName("n");
+  for (size_t i = 0; i < 2; ++i) {
+    ASSERT_TRUE(
+        graph_.CreateEdge(ids_[i], ids_[i + 1], r, {{n, Value::Int(static_cast<int64_t>(i))}})
+            .ok());
+  }
+  const auto count = [this](const std::string& pattern) {
+    return Run("MATCH (a)-[r:R]->+(b) MATCH (c)" + pattern + "(d) RETURN count(*)");
+  };
+  using Counts = std::vector<std::string>;
+  EXPECT_EQ(count("-[r:R]->+"), Counts{"3"});
+  EXPECT_EQ(count("-[r:R|Never]->+"), Counts{"3"});
+  EXPECT_EQ(count("-[r WHERE r.n = 1]->+"), Counts{"1"});
+  EXPECT_EQ(count("-[r* {n: 0}]->"), Counts{"1"});
+  for (const char* none : {"-[r:!R]->+", "-[r:R&S]->+", "-[r:Never|Ever]->{1,9}", "-[r:Never*]->",
+                           "-[r WHERE r.n > 7]->+"}) {
+    EXPECT_EQ(count(none), Counts{"0"}) << none;
+  }
+  EXPECT_NE(PlanOf("MATCH ()-[r:R*]->() MATCH p = shortestPath((c)-[r:R*]->(d)) RETURN p")
+                .find("are found, not given"),
+            std::string::npos);
+}
+
 TEST_F(LabelTest, Plans_NamesOnEverySide_ScanTheseAlone) {
   MakeGraph(60, 0);
   const auto first = [this](const std::string& query) {

@@ -331,8 +331,15 @@ class ExpandVarOperator : public Operator {
     for (const Value& v : edges) {
       if (!v.is_edge()) return true;
       const EdgeRef& e = v.as_edge();
+      if (!known_) return true;
       if (!types_.empty() && std::find(types_.begin(), types_.end(), e.type) == types_.end())
         return true;
+      if (step().element >= 0) {
+        row[step().element] = v;
+        for (const Expr* p : step().predicates) {
+          if (!Holds(*p, row, ctx_)) return !ctx_.failed();
+        }
+      }
       const bool out = e.source == at && step().direction != Direction::kIn;
       const bool in = e.target == at && step().direction != Direction::kOut;
       if (!out && !in) return true;

@@ -99,6 +99,15 @@ TEST(Parser, Nesting_TooDeep_IsAnErrorAndNoOverflow) {
   EXPECT_EQ(DetailOf(repeat("CREATE () ", 100000)), "UnexpectedSyntax");
 }
 
+TEST(Parser, Repetition_BehindDashesAlone_IsOfAPattern) {
+  for (const char* query :
+       {"MATCH (a) RETURN [(a)<--{1,2}(b) | b.i]", "MATCH (a) WHERE (a)--{2}(:Q) RETURN a",
+        "MATCH (a) WHERE (a)<--*(:Q) RETURN a", "MATCH (a) WHERE (a)<-[]-+(:Q) RETURN a",
+        "WITH 1 AS a, 2 AS b RETURN (a)--+(b)"}) {
+    EXPECT_EQ(DetailOf(query), "") << query;
+  }
+}
+
 // Looking ahead must not read the same brackets again and again.
 TEST(Parser, PatternsInsidePatterns_ManyLevels_TakeLinearTime) {
   std::string query = "MATCH (a) RETURN ";

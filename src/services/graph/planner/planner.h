@@ -177,6 +177,7 @@ class Planner {
   void PlanForeach(Clause* clause, Step* step, Plan* plan);
   void PlanProcedure(Clause* clause, bool only, Plan* plan, Steps* steps);
   void PlanSubquery(Clause* clause, Steps* steps);
+  void CollectReads(Steps* steps);
 
   const std::string_view text_;
   const GraphView& view_;

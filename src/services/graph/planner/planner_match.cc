@@ -394,6 +394,10 @@ void Planner::PlanEdge(PatternPart* part, size_t index, bool forward, MatchState
 
 void Planner::PlanShortest(PatternPart* part, MatchState* state, Steps* steps) {
   EdgePattern& edge = part->edges[0];
+  if (state->relisted.contains(edge.slot)) {
+    return Fail("VariableAlreadyBound", edge.pos,
+                "the relationships of a shortest path are found, not given: name them otherwise");
+  }
   if (edge.properties != nullptr && edge.properties->kind != Expr::Kind::kMap) {
     return Fail("InvalidParameterUse", edge.pos,
                 "a parameter cannot stand for the properties of a pattern here");

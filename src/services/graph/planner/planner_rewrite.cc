@@ -74,6 +74,7 @@ ExprPtr Clone(const Expr& e) {
   copy->name = e.name;
   copy->value = e.value;
   copy->names = e.names;
+  copy->label_ops = e.label_ops;
   copy->ops = e.ops;
   for (const ExprPtr& kid : e.kids) copy->kids.push_back(kid == nullptr ? nullptr : Clone(*kid));
   return copy;

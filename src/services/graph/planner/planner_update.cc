@@ -209,7 +209,10 @@ void Planner::PlanProcedure(Clause* clause, bool only, Plan* plan, Steps* steps)
   Step step;
   step.kind = Step::Kind::kProcedure;
   step.procedure = procedure;
-  if (procedure->writes) plan_->writes = true;
+  if (procedure->writes) {
+    plan_->writes = true;
+    CollectReads(steps);
+  }
   if (!clause->arguments_given) {
     if (!only) {
       return Fail("InvalidArgumentPassingMode", clause->pos,
@@ -324,8 +327,21 @@ void Planner::PlanSubquery(Clause* clause, Steps* steps) {
     }
     step.outputs.emplace_back(static_cast<Slot>(i), Declare(plan->columns[i], kAnyType));
   }
+  if (plan->writes) CollectReads(steps);
   step.subplan = std::move(plan);
   steps->push_back(std::move(step));
+}
+
+// What writes row by row must not meet the scans that its rows come from.
+void Planner::CollectReads(Steps* steps) {
+  const bool reads = std::any_of(steps->begin(), steps->end(), [](const Step& step) {
+    return step.kind != Step::Kind::kUnwind && step.kind != Step::Kind::kLoadCsv &&
+           step.kind != Step::Kind::kProject && step.kind != Step::Kind::kEager;
+  });
+  if (!reads || steps->back().kind == Step::Kind::kEager) return;
+  Step eager;
+  eager.kind = Step::Kind::kEager;
+  steps->push_back(std::move(eager));
 }
 
 }  // namespace pulse::cypher

@@ -209,7 +209,12 @@ bool Parser::AtPattern(size_t ahead) const {
   }
   if (!IsSymbol("-", i)) return false;
   ++i;
-  if (IsSymbol(">", i)) i = AfterRepetition(i + 1);
+  // A plus behind dashes alone may be one of arithmetic.
+  if (IsSymbol(">", i)) {
+    i = AfterRepetition(i + 1);
+  } else if (IsSymbol("{", i) || IsSymbol("*", i)) {
+    i = AfterRepetition(i);
+  }
   return IsSymbol("(", i);
 }
 
