@@ -1,5 +1,5 @@
 // Opening a RocksDB the way the benchmarks want it: one shape for all variants, and on it the few
-// settings that make an variant. Not thread-safe, but the DB inside is.
+// settings that make a variant. Not thread-safe, but the DB inside is.
 #pragma once
 
 #include <cstdint>
@@ -53,9 +53,9 @@ absl::Status FromRocks(const rocksdb::Status& status, const std::string& what);
 class BenchDb {
  public:
   // Creates the database when it is missing, unless `read_only`.
-  // As a job's "dir", "opponent" and "shape" say.
+  // As a job's "dir", "variant" and "shape" say.
   static absl::StatusOr<std::unique_ptr<BenchDb>> Open(const nlohmann::json& spec) {
-    return Open(spec.at("dir").get<std::string>(), spec.at("opponent").get<Variant>(),
+    return Open(spec.at("dir").get<std::string>(), spec.at("variant").get<Variant>(),
                 spec.at("shape").get<DbShape>());
   }
   static absl::StatusOr<std::unique_ptr<BenchDb>> Open(const std::string& dir,

@@ -28,14 +28,14 @@ class BenchDirTest : public testing::Test {
   std::string root_;
 };
 
-TEST_F(BenchDirTest, CreatesAndReopens) {
+TEST_F(BenchDirTest, Open_NewDirectory_IsMadeAndCanBeReopened) {
   const std::string path = root_ + "/deep/er";
   ASSERT_TRUE(Open(path).ok());
   Write(path + "/left-over", "x");
   EXPECT_TRUE(Open(path).ok());
 }
 
-TEST_F(BenchDirTest, RefusesSomebodyElsesFiles) {
+TEST_F(BenchDirTest, Open_ForeignFiles_IsRefusedAndKeepsThem) {
   Write(root_ + "/precious", "x");
   const auto dir = Open(root_);
   EXPECT_EQ(dir.status().code(), absl::StatusCode::kFailedPrecondition);
@@ -43,18 +43,18 @@ TEST_F(BenchDirTest, RefusesSomebodyElsesFiles) {
   EXPECT_FALSE(fs::exists(root_ + "/.pulse-bench"));
 }
 
-TEST_F(BenchDirTest, RefusesASecondUser) {
+TEST_F(BenchDirTest, Open_AlreadyInUse_IsRefused) {
   const auto first = Open(root_);
   ASSERT_TRUE(first.ok());
   EXPECT_EQ(Open(root_).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
-TEST_F(BenchDirTest, RefusesWhatDoesNotFit) {
+TEST_F(BenchDirTest, Open_TooLittleSpace_IsRefused) {
   const auto dir = BenchDir::Open(root_, true, UINT64_MAX);
   EXPECT_EQ(dir.status().code(), absl::StatusCode::kResourceExhausted);
 }
 
-TEST_F(BenchDirTest, ClonesTablesByLinkAndTheRestByCopy) {
+TEST_F(BenchDirTest, CloneDb_FrozenDatabase_LinksTablesAndCopiesManifest) {
   const auto dir = Open(root_);
   ASSERT_TRUE(dir.ok());
   fs::create_directory(dir->Sub("frozen"));
@@ -72,7 +72,7 @@ TEST_F(BenchDirTest, ClonesTablesByLinkAndTheRestByCopy) {
   EXPECT_TRUE(fs::exists(dir->Sub("frozen/000007.sst")));
 }
 
-TEST_F(BenchDirTest, RemovesByPrefixOnly) {
+TEST_F(BenchDirTest, RemoveAll_OnePrefix_LeavesOtherNames) {
   const auto dir = Open(root_);
   ASSERT_TRUE(dir.ok());
   Write(dir->Sub("frozen-128B.json"), "x");

@@ -34,7 +34,7 @@ absl::Status RunPaperBench(BenchArgs args);
 absl::Status RunAllBenchmarks(BenchArgs args);
 
 // For other benchmarks: a level 0 of `size` in values of 1 KiB, frozen, and compacted by
-// `variants` in rounds. Says no tables. The result is a row with "label", "opponents" and "runs".
+// `variants` in rounds. Says no tables. The result is a row with "label", "variants" and "runs".
 absl::StatusOr<nlohmann::json> RunFrozen(Session* session, uint64_t size, const std::string& label,
                                          const std::vector<Variant>& variants);
 uint64_t FrozenSpace(uint64_t size);  // disk that it takes at the most

@@ -113,7 +113,7 @@ absl::Status RunBlocksBench(BenchArgs args) {
   Session& s = *session;
   BlocksBench bench(&s, args, bytes);
   const nlohmann::json& data = DataOf("blocks");
-  PULSE_ASSIGN_OR_RETURN(const auto variants, Select(VariantsOf(data, s), args.common.opponents));
+  PULSE_ASSIGN_OR_RETURN(const auto variants, Select(VariantsOf(data, s), args.common.variants));
   const std::string only = args.Get<std::string>("part");
   auto parts = PartsOf(
       data, only == "all" ? std::vector<std::string>{} : std::vector<std::string>{only}, variants);

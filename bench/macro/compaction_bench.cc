@@ -128,7 +128,7 @@ class Probe {
                                  {{"job", "compaction"},
                                   {"dir", session_->dir().Sub("run")},
                                   {"shape", shape_},
-                                  {"opponent", variant}},
+                                  {"variant", variant}},
                                  variant.cpus, [this](const nlohmann::json& r) {
                                    return fmt::format("{:.2f} s, {:.0f} MiB/s",
                                                       r.value("wall_s", 0.0), MibPerSecond(r));
@@ -147,7 +147,7 @@ class Probe {
     return wall > 0 ? static_cast<double>(frozen_.table_bytes) / (1 << 20) / wall : 0;
   }
 
-  // An variant's first run is read back as a whole, the others by their number of entries.
+  // A variant's first run is read back as a whole, the others by their number of entries.
   absl::Status Check(const nlohmann::json& result, const std::string& label, const Variant& variant,
                      bool first) {
     if (first) {
@@ -224,7 +224,7 @@ absl::Status RunCompactionBench(BenchArgs args) {
                          Session::Open(args, *size / 4 * 5 * (frozen + 1 + pool) + kSlack));
   Session& s = *session;
   PULSE_ASSIGN_OR_RETURN(const auto variants,
-                         Select(EveryVariant(s, blocks), args.common.opponents));
+                         Select(EveryVariant(s, blocks), args.common.variants));
   if (!args.common.keep) PULSE_RETURN_IF_ERROR(s.dir().RemoveAll("frozen-"));
   s.report()["settings"].update({{"size_bytes", *size}, {"unique_keys", unique_keys}});
   if (compressed) {

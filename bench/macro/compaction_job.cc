@@ -16,7 +16,7 @@ constexpr std::chrono::milliseconds kRest{250};
 }  // namespace
 
 absl::StatusOr<nlohmann::json> RunCompactionJob(const nlohmann::json& spec) {
-  const Variant variant = spec.at("opponent").get<Variant>();
+  const Variant variant = spec.at("variant").get<Variant>();
   PULSE_ASSIGN_OR_RETURN(auto opened, BenchDb::Open(spec));
   BenchDb& db = *opened;
   // What opening has begun comes to its end, for every variant: a database in service is at rest.

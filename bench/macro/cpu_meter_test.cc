@@ -29,7 +29,7 @@ void BurnAs(const CpuMeter& meter, const char* name, int millis) {
   }).join();
 }
 
-TEST(CpuMeterTest, TellsAgentThreadsFromTheHost) {
+TEST(CpuMeterTest, AgentThreads_BesideHostThreads_AreToldApart) {
   CpuMeter meter(CpuMeter::Agent::kThreads);
   ASSERT_TRUE(meter.Start().ok());
   BurnAs(meter, "pulse-ag/0", 200);
@@ -41,7 +41,7 @@ TEST(CpuMeterTest, TellsAgentThreadsFromTheHost) {
   EXPECT_LT(use->host_seconds, use->agent_seconds);
 }
 
-TEST(CpuMeterTest, TellsCompactionsFromTheRestOfTheHost) {
+TEST(CpuMeterTest, CompactionThreads_BesideOthers_AreToldApart) {
   CpuMeter meter(CpuMeter::Agent::kNone);
   ASSERT_TRUE(meter.Start().ok());
   BurnAs(meter, "rocksdb:low", 60);
@@ -54,7 +54,7 @@ TEST(CpuMeterTest, TellsCompactionsFromTheRestOfTheHost) {
   EXPECT_EQ(use->agent_seconds, 0);
 }
 
-TEST(CpuMeterTest, TellsAServerFromItsClient) {
+TEST(CpuMeterTest, ServerThreads_BesideTheClient_AreToldApart) {
   CpuMeter meter(CpuMeter::Agent::kThreads);
   ASSERT_TRUE(meter.Start().ok());
   BurnAs(meter, "pulse-host-0", 60);
@@ -70,7 +70,7 @@ TEST(CpuMeterTest, TellsAServerFromItsClient) {
   EXPECT_GE(use->agent_seconds, 0.050);
 }
 
-TEST(CpuMeterTest, WithoutAnAgentAllIsHost) {
+TEST(CpuMeterTest, AgentThreads_NoAgentMeasured_CountAsHost) {
   CpuMeter meter(CpuMeter::Agent::kNone);
   ASSERT_TRUE(meter.Start().ok());
   BurnAs(meter, "pulse-ag/0", 20);
@@ -80,7 +80,7 @@ TEST(CpuMeterTest, WithoutAnAgentAllIsHost) {
   EXPECT_EQ(use->agent_seconds, 0);
 }
 
-TEST(CpuMeterTest, CountsOnlyBetweenStartAndStop) {
+TEST(CpuMeterTest, CpuTime_BeforeStart_IsNotCounted) {
   Burn(300);
   CpuMeter meter(CpuMeter::Agent::kNone);
   ASSERT_TRUE(meter.Start().ok());
@@ -91,7 +91,7 @@ TEST(CpuMeterTest, CountsOnlyBetweenStartAndStop) {
   EXPECT_LT(use->host_seconds, 0.300);
 }
 
-TEST(CpuMeterTest, MeasuresAnotherProcessAsAWhole) {
+TEST(CpuMeterTest, AgentProcess_ThatRuns_IsMeasured) {
   CpuMeter meter(CpuMeter::Agent::kProcess, getppid());
   ASSERT_TRUE(meter.Start().ok());
   Burn(20);
@@ -101,7 +101,7 @@ TEST(CpuMeterTest, MeasuresAnotherProcessAsAWhole) {
   EXPECT_GE(use->agent_seconds, 0);
 }
 
-TEST(CpuMeterTest, AGoneAgentIsAnError) {
+TEST(CpuMeterTest, Start_AgentProcessGone_IsAnError) {
   CpuMeter meter(CpuMeter::Agent::kProcess, 0x7ffffff0);
   EXPECT_FALSE(meter.Start().ok());
 }

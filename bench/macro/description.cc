@@ -17,6 +17,12 @@ using Json = nlohmann::json;
 
 std::string NameOf(const Json& option) { return option.at("name").get<std::string>(); }
 
+// As given on the command line: its name, and the one that it had in earlier releases.
+std::string NamesOf(const Json& option) {
+  const std::string former = option.value("former", "");
+  return former.empty() ? NameOf(option) : absl::StrCat(NameOf(option), ",", former);
+}
+
 std::string FieldOf(const Json& option) {
   if (option.contains("field")) return option["field"].get<std::string>();
   std::string field = NameOf(option).substr(2);
@@ -27,7 +33,7 @@ std::string FieldOf(const Json& option) {
 template <typename T>
 CLI::Option* Bind(CLI::App* cmd, const Json& o, Json* value) {
   return cmd->add_option_function<T>(
-      NameOf(o), [value](const T& given) { *value = given; }, o.at("help").get<std::string>());
+      NamesOf(o), [value](const T& given) { *value = given; }, o.at("help").get<std::string>());
 }
 
 // A default that is computed later is empty or 0 here.
@@ -128,7 +134,7 @@ void AddBenchmark(CLI::App& bench, const std::string& name, absl::Status (*run)(
 
 std::vector<Variant> VariantsOf(const Json& data, const Session& session) {
   std::vector<Variant> all;
-  for (const Json& o : data.at("opponents")) {
+  for (const Json& o : data.at("variants")) {
     Variant& variant = all.emplace_back();
     variant.name = o[0].get<std::string>();
     variant.meaning = o[1].get<std::string>();
@@ -149,8 +155,8 @@ absl::StatusOr<std::vector<Part>> PartsOf(const Json& data, const std::vector<st
     if (!names.empty() && std::find(names.begin(), names.end(), part.name) == names.end()) continue;
     for (const Variant& o : variants) {
       const auto is_it = [&](const Json& name) { return name == o.name; };
-      if (!p.contains("opponents") ||
-          std::any_of(p["opponents"].begin(), p["opponents"].end(), is_it)) {
+      if (!p.contains("variants") ||
+          std::any_of(p["variants"].begin(), p["variants"].end(), is_it)) {
         part.variants.push_back(o);
       }
     }

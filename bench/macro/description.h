@@ -20,7 +20,7 @@ namespace pulse::bench {
 // and --tiny, are there; it has the type of its default.
 void AddBenchmark(CLI::App& bench, const std::string& name, absl::Status (*run)(BenchArgs));
 
-// Variants that differ by name only: "opponents", a list of [name, meaning, CPUs: "host",
+// Variants that differ by name only: "variants", a list of [name, meaning, CPUs: "host",
 // "agent" or "both"].
 std::vector<Variant> VariantsOf(const nlohmann::json& data, const Session& session);
 

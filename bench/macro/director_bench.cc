@@ -49,7 +49,7 @@ absl::Status RunDirectorBench(BenchArgs args) {
   const auto client_cpus = ClientCpus(client, s);
   if (!client_cpus.ok()) return client_cpus.status();
   const nlohmann::json& data = DataOf("director");
-  PULSE_ASSIGN_OR_RETURN(const auto variants, Select(VariantsOf(data, s), args.common.opponents));
+  PULSE_ASSIGN_OR_RETURN(const auto variants, Select(VariantsOf(data, s), args.common.variants));
   PULSE_ASSIGN_OR_RETURN(const auto parts,
                          PartsOf(data, args.Get<std::vector<std::string>>("parts"), variants));
   const auto wanted = args.Get<uint32_t>("idle");

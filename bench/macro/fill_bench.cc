@@ -37,7 +37,7 @@ absl::Status RunFillBench(BenchArgs args) {
   if (args.common.pool) {
     all.push_back(PulsePoolVariant(s.pulse_target(), s.host_cpus(), s.pool_path()));
   }
-  PULSE_ASSIGN_OR_RETURN(const auto variants, Select(std::move(all), args.common.opponents));
+  PULSE_ASSIGN_OR_RETURN(const auto variants, Select(std::move(all), args.common.variants));
 
   s.Say(Legend(s, variants));
   s.ExpectSteps(static_cast<int>(variants.size()) * s.rounds());

@@ -130,7 +130,7 @@ void AddPhases(const FillPlan& plan, const Phases& phases, nlohmann::json* resul
 }  // namespace
 
 absl::StatusOr<nlohmann::json> RunFillJob(const nlohmann::json& spec) {
-  const Variant variant = spec.at("opponent").get<Variant>();
+  const Variant variant = spec.at("variant").get<Variant>();
   FillPlan plan;
   spec.at("num").get_to(plan.num);
   spec.at("value_bytes").get_to(plan.value_bytes);

@@ -11,7 +11,7 @@
 namespace pulse::bench {
 namespace {
 
-TEST(MemoryMeterTest, ReadsStatusAndMaps) {
+TEST(MemoryMeterTest, ParseMemoryUse_StatusAndMaps_AreRead) {
   const MemoryUse use = ParseMemoryUse(
       "Name:\tpulse\nVmPeak:\t  900000 kB\nVmRSS:\t    2048 kB\nRssAnon:\t    1024 kB\n",
       "7f0000000000-7f0002100000 rw-s 00000000 00:01 7   /memfd:pulse-region (deleted)\n"
@@ -27,12 +27,12 @@ TEST(MemoryMeterTest, ReadsStatusAndMaps) {
   EXPECT_EQ(use.fetch_bytes, 65U << 20);
 }
 
-TEST(MemoryMeterTest, OddTextIsNothing) {
+TEST(MemoryMeterTest, ParseMemoryUse_OddText_IsNothing) {
   const MemoryUse use = ParseMemoryUse("", "x /memfd:pulse-region\n-\n");
   EXPECT_EQ(use.resident + use.anonymous + use.queues + use.fetch_bytes, 0U);
 }
 
-TEST(MemoryMeterTest, SeesWhatThisProcessTakes) {
+TEST(MemoryMeterTest, MemoryMeter_ThisProcess_SeesWhatItTakes) {
   auto meter = MemoryMeter::Create(Variant{});
   ASSERT_TRUE(meter.ok());
   (*meter)->Start();

@@ -29,7 +29,7 @@ Spread Times(const Spread& spread, double factor);
 // first.
 size_t InTurn(int round, size_t turn, size_t all);
 
-// The figures of all runs, by variant, metric and round. What one round lacks of an variant, or
+// The figures of all runs, by variant, metric and round. What one round lacks of a variant, or
 // of a metric, makes no pair, and moves no other round's figure.
 class RunSet {
  public:

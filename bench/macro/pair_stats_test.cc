@@ -21,7 +21,7 @@ RunSet ThreePairs() {
   return runs;
 }
 
-TEST(PairStatsTest, MedianAndSpread) {
+TEST(PairStatsTest, Summarize_AnyCount_GivesMedianAndSpread) {
   const Spread odd = Summarize({3, 1, 2});
   EXPECT_EQ(odd.median, 2);
   EXPECT_EQ(odd.min, 1);
@@ -30,14 +30,14 @@ TEST(PairStatsTest, MedianAndSpread) {
   EXPECT_EQ(Summarize({}).median, 0);
 }
 
-TEST(PairStatsTest, RatioIsTakenWithinPairs) {
+TEST(PairStatsTest, Ratio_ThreePairs_IsTakenWithinPairs) {
   const Spread ratio = ThreePairs().Ratio("stock", "pulse", "wall_s");
   EXPECT_EQ(ratio.median, 2);  // of 2, 3 and 1.5
   EXPECT_EQ(ratio.min, 1.5);
   EXPECT_EQ(ratio.max, 3);
 }
 
-TEST(PairStatsTest, DifferenceIsTakenWithinPairs) {
+TEST(PairStatsTest, Difference_ThreePairs_IsTakenWithinPairs) {
   RunSet runs;
   int round = 0;
   for (const auto& [stock, pulse] : {std::pair(0.6, 0.4), {0.5, 0.1}, {0.7, 0.6}}) {
@@ -50,7 +50,7 @@ TEST(PairStatsTest, DifferenceIsTakenWithinPairs) {
   EXPECT_NEAR(difference.max, 0.4, 1e-9);
 }
 
-TEST(PairStatsTest, EachRoundBeginsWithAnother) {
+TEST(PairStatsTest, InTurn_EachRound_BeginsWithAnother) {
   std::set<size_t> firsts;
   for (int round = 0; round < 3; ++round) {
     firsts.insert(InTurn(round, 0, 3));
@@ -63,7 +63,7 @@ TEST(PairStatsTest, EachRoundBeginsWithAnother) {
 }
 
 // A figure that is missing in one round must not shift those of the others.
-TEST(PairStatsTest, PairsAreOfTheSameRound) {
+TEST(PairStatsTest, Pairs_FigureMissingInOneRound_AreOfTheSameRound) {
   RunSet runs;
   runs.Add("stock", 1, {{"p99_us", 10}});
   runs.Add("stock", 2, {{"p99_us", 20}});
@@ -78,7 +78,7 @@ TEST(PairStatsTest, PairsAreOfTheSameRound) {
   EXPECT_EQ(runs.Difference("pulse", "stock", "p99_us").max, 30);
 }
 
-TEST(PairStatsTest, UnknownVariantsAndMetricsAreEmpty) {
+TEST(PairStatsTest, RunSet_UnknownVariantOrMetric_IsEmpty) {
   const RunSet runs = ThreePairs();
   EXPECT_FALSE(runs.Has("nobody"));
   EXPECT_TRUE(runs.Series("stock", "word").empty());
@@ -87,7 +87,7 @@ TEST(PairStatsTest, UnknownVariantsAndMetricsAreEmpty) {
   EXPECT_EQ(runs.Lowest({"nobody", "stock", "pulse"}, "wall_s"), "pulse");
 }
 
-TEST(PairStatsTest, TheSpreadDecides) {
+TEST(PairStatsTest, Judge_EachKindOfTarget_TheSpreadDecides) {
   const Target least = {Target::Kind::kAtLeast, 1.5};
   EXPECT_EQ(least.Judge({1.7, 1.5, 1.9, 3}), Outcome::kHeld);
   EXPECT_EQ(least.Judge({1.7, 1.4, 1.9, 3}), Outcome::kNotClear);
@@ -108,7 +108,7 @@ TEST(PairStatsTest, TheSpreadDecides) {
   EXPECT_EQ(within.Judge({0.6, 0.55, 0.7, 2}), Outcome::kMissed);
 }
 
-TEST(PairStatsTest, TargetsAndTheirRendering) {
+TEST(PairStatsTest, Ratios_WithTargets_TextAndJsonHaveTheVerdict) {
   const Target least = {Target::Kind::kAtLeast, 1.5};
   const Target most = {Target::Kind::kAtMost, 0.6};
   const std::vector<RatioRow> rows = {{"a / b", {1.8, 1.7, 1.9, 3}, least},

@@ -48,7 +48,7 @@ absl::StatusOr<RingCell> Measure(Session* s, const BenchArgs& args,
   for (nlohmann::json& run : runs.raw) {
     run.update({{"mover", mover}, {"load", load}, {"producers", producers}});
   }
-  s->report()["figures"][mover][load][absl::StrCat(producers)] = Section(runs, rings)["opponents"];
+  s->report()["figures"][mover][load][absl::StrCat(producers)] = Section(runs, rings)["variants"];
   return RingCell{load, producers, std::move(runs)};
 }
 
@@ -95,7 +95,7 @@ absl::Status RunRingBench(BenchArgs args) {
   const nlohmann::json& data = DataOf("ring");
   PULSE_ASSIGN_OR_RETURN(auto session, Session::Open(args, uint64_t{1} << 20));
   Session& s = *session;
-  const auto rings = Select(VariantsOf(data, s), args.common.opponents);
+  const auto rings = Select(VariantsOf(data, s), args.common.variants);
   if (!rings.ok()) return rings.status();
   auto producers = args.Get<std::vector<int>>("producers");
   std::sort(producers.begin(), producers.end());

@@ -31,7 +31,7 @@ absl::Status RunServeBench(BenchArgs args) {
   PULSE_ASSIGN_OR_RETURN(auto session, Session::Open(args, *size * 4 + (uint64_t{256} << 20)));
   Session& s = *session;
   const nlohmann::json& data = DataOf("serve");
-  PULSE_ASSIGN_OR_RETURN(const auto variants, Select(VariantsOf(data, s), args.common.opponents));
+  PULSE_ASSIGN_OR_RETURN(const auto variants, Select(VariantsOf(data, s), args.common.variants));
   PULSE_ASSIGN_OR_RETURN(const auto parts,
                          PartsOf(data, args.Get<std::vector<std::string>>("parts"), variants));
   s.report()["settings"].update(

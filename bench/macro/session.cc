@@ -324,7 +324,7 @@ absl::StatusOr<Runs> Session::RunRounds(const std::vector<Variant>& variants,
       }
       if (!recorded) continue;
       runs.Add(variant.name, pair, *result);
-      (*result)["opponent"] = variant.name;
+      (*result)["variant"] = variant.name;
       (*result)["pair"] = pair;
       (*result)["turn"] = i + 1;
       results[turn] = *std::move(result);
@@ -397,7 +397,7 @@ nlohmann::json Section(const Runs& runs, const std::vector<Variant>& variants) {
       spreads[o.name][metric] = ToJson(runs.Of(o.name, metric));
     }
   }
-  return {{"opponents", std::move(spreads)}, {"runs", runs.raw}};
+  return {{"variants", std::move(spreads)}, {"runs", runs.raw}};
 }
 
 }  // namespace pulse::bench

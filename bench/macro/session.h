@@ -33,7 +33,7 @@ struct CommonArgs {
   bool agent_on_host_cpus = false;  // ... and nowhere else
   std::string agent_socket;
   std::string uri_options;
-  std::vector<std::string> opponents;  // of --opponents: names of variants
+  std::vector<std::string> variants;  // of --variants: names of variants
   std::string json_file;
   uint64_t seed = 1;
   double timeout_seconds = 900;
@@ -44,7 +44,7 @@ struct CommonArgs {
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CommonArgs, dir, size, memtable, pairs, warm_ups, host_cpus,
                                    agent_cpus, usual_host_cpus, agent_on_host_cpus, agent_socket,
-                                   uri_options, opponents, json_file, seed, timeout_seconds, tiny,
+                                   uri_options, variants, json_file, seed, timeout_seconds, tiny,
                                    keep, pool, allow_tmpfs)
 
 // What a command line says: of all benchmarks, and the options of `benchmark` alone by their names.
@@ -189,7 +189,7 @@ absl::StatusOr<std::vector<Variant>> PaperVariants(const Session& session,
 // A block of text that says who runs where, and one line for each variant.
 std::string Legend(const Session& session, const std::vector<Variant>& variants);
 
-// "opponents", with the spreads of all their figures, and "runs".
+// "variants", with the spreads of all their figures, and "runs".
 nlohmann::json Section(const Runs& runs, const std::vector<Variant>& variants);
 
 }  // namespace pulse::bench

@@ -81,7 +81,7 @@ absl::StatusOr<std::vector<Variant>> Select(std::vector<Variant> all,
         std::find_if(all.begin(), all.end(), [&name](const Variant& o) { return o.name == name; });
     if (it == all.end()) {
       const auto append_name = [](std::string* out, const Variant& o) { out->append(o.name); };
-      return absl::InvalidArgumentError(absl::StrCat("--opponents: there is no \"", name,
+      return absl::InvalidArgumentError(absl::StrCat("--variants: there is no \"", name,
                                                      "\" here; choose from ",
                                                      absl::StrJoin(all, ", ", append_name)));
     }

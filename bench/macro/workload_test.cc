@@ -10,7 +10,7 @@ namespace {
 
 std::string_view View(const Key& key) { return {key.data(), key.size()}; }
 
-TEST(WorkloadTest, KeysKeepNumericOrderAndDecode) {
+TEST(WorkloadTest, EncodeKey_AnyNumber_KeepsOrderAndDecodes) {
   const std::vector<uint64_t> numbers = {0, 1, 255, 256, 65535, uint64_t{1} << 40, UINT64_MAX};
   for (size_t i = 0; i < numbers.size(); ++i) {
     const Key key = EncodeKey(numbers[i]);
@@ -22,7 +22,7 @@ TEST(WorkloadTest, KeysKeepNumericOrderAndDecode) {
   }
 }
 
-TEST(WorkloadTest, UniqueOrderVisitsEveryNumberOnce) {
+TEST(WorkloadTest, KeyStream_UniqueOrder_VisitsEachNumberOnce) {
   for (const uint64_t num : {1, 2, 3, 7, 64, 1000, 4097}) {
     KeyStream keys(KeyOrder::kUnique, num, 42);
     std::set<uint64_t> seen;
@@ -32,7 +32,7 @@ TEST(WorkloadTest, UniqueOrderVisitsEveryNumberOnce) {
   }
 }
 
-TEST(WorkloadTest, RandomOrderStaysInRangeAndFollowsTheSeed) {
+TEST(WorkloadTest, KeyStream_RandomOrder_StaysInRangeAndFollowsTheSeed) {
   KeyStream a(KeyOrder::kRandom, 1000, 1);
   KeyStream b(KeyOrder::kRandom, 1000, 1);
   KeyStream c(KeyOrder::kRandom, 1000, 2);
@@ -51,7 +51,7 @@ TEST(WorkloadTest, RandomOrderStaysInRangeAndFollowsTheSeed) {
   EXPECT_LT(seen.size(), 700u);
 }
 
-TEST(WorkloadTest, ValuesMatchTheirKeyOnly) {
+TEST(WorkloadTest, Values_OtherKeyOrDamaged_DoNotMatch) {
   ValueMaker values(100, 5);
   const std::string value(values.Make(17, 3));
   EXPECT_EQ(value.size(), 100u);
@@ -76,7 +76,7 @@ TEST(WorkloadTest, TextValues_FollowTheSeedAndAreText) {
   for (const char c : value.substr(kKeyBytes)) EXPECT_TRUE(c == '\n' || (c >= ' ' && c <= '~'));
 }
 
-TEST(WorkloadTest, ChecksumSeesOrderBoundariesAndBits) {
+TEST(WorkloadTest, Checksum_OtherOrderBoundariesOrBits_Differs) {
   const auto sum = [](const std::vector<std::string>& parts) {
     Checksum c;
     for (const std::string& part : parts) c.Add(part);

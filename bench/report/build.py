@@ -109,7 +109,7 @@ def build(results, earlier=None):
         report.warnings.append(
             f"{results.folder} has no experiments.json, so targets and experiments that have not run "
             f"are not listed; pulse bench paper --report-only --out {results.folder} writes it.")
-    report.lead = ("Opponents run side by side, once in each round, another one first in each; a ratio "
+    report.lead = ("Variants run side by side, once in each round, another one first in each; a ratio "
                    "is taken within the round, and tables show the median over rounds, with the least "
                    "and the most. Absolute figures mean little on another machine. The agent's CPU "
                    "stands for the DPU.")

@@ -1,4 +1,4 @@
-"""What has changed against an earlier directory of results: ratios of an opponent to the first one of
+"""What has changed against an earlier directory of results: ratios of a variant to the first one of
 its row, which mean the same on another day, and on another machine of the same kind. One that differs
 is one whose spread over pairs lies wholly on one side of the earlier one."""
 from figures import FigureRow, Quantity, flag_in, format_spread, object_in
@@ -27,7 +27,7 @@ def _rows(result):
 
 
 def _quantities(row):
-    names = row.opponents
+    names = row.variants
     metrics = dict.fromkeys(metric for runs in row.runs.values() for figures in runs.values()
                             for metric in figures)
     return [Quantity(metric, name, names[0]) for name in names[1:] for metric in metrics

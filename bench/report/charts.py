@@ -36,13 +36,13 @@ COLOUR_OF = {
     "cpu-2": 5}
 
 
-def colour_of(opponent):
-    """The same opponent has the same colour in all charts."""
-    if opponent in COLOUR_OF:
-        return COLOUR_OF[opponent]
-    if opponent.startswith("pulse"):
+def colour_of(variant):
+    """The same variant has the same colour in all charts."""
+    if variant in COLOUR_OF:
+        return COLOUR_OF[variant]
+    if variant.startswith("pulse"):
         return COLOUR_OF["pulse"]
-    return sum(opponent.encode("utf-8", "replace")) % COLOURS
+    return sum(variant.encode("utf-8", "replace")) % COLOURS
 
 
 def missing_module():

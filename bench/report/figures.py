@@ -1,4 +1,4 @@
-"""The figures in a result, asked for by name: what an opponent reached, its ratio to another one's
+"""The figures in a result, asked for by name: what a variant reached, its ratio to another one's
 over pairs, and what the paper has for the same. All is computed from the single runs; what is missing,
 null or no finite number is absent, never 0."""
 import math
@@ -46,7 +46,7 @@ def list_in(value, key):
 
 @dataclass(frozen=True)
 class Quantity:
-    """A figure of opponent `of`; with `over`, the ratio of its figure to that one's in the same pair,
+    """A figure of variant `of`; with `over`, the ratio of its figure to that one's in the same pair,
     or its lead in per cent points. `over` may be several, "host|split|whole": then the one of the
     highest median, so this is for metrics of which more is better."""
     metric: str
@@ -67,19 +67,19 @@ class FigureRow:
 
     def __init__(self, row):
         self.label = text_in(row, "label")
-        self.runs = {}  # by opponent, in the order in which they ran first, and by pair
+        self.runs = {}  # by variant, in the order in which they ran first, and by pair
         for run in list_in(row, "runs"):
-            opponent = text_in(run, "opponent")
-            if not opponent:
+            variant = text_in(run, "variant")
+            if not variant:
                 continue
-            figures = self.runs.setdefault(opponent, {}).setdefault(int(number_in(run, "pair")), {})
+            figures = self.runs.setdefault(variant, {}).setdefault(int(number_in(run, "pair")), {})
             figures.update({k: float(v) for k, v in run.items() if is_number(v)})
             if figures.get("wall_s", 0) > 0 and {"ops_per_s", "settle_s"} <= figures.keys():
                 wall = figures["wall_s"]
                 figures[WITH_BACKLOG] = figures["ops_per_s"] * wall / (wall + figures["settle_s"])
 
     @property
-    def opponents(self):
+    def variants(self):
         return list(self.runs)
 
     def values(self, quantity):
@@ -104,8 +104,8 @@ class FigureRow:
     def get(self, quantity):
         return summarize(self.values(quantity))
 
-    def figure(self, metric, opponent):
-        return self.get(Quantity(metric, opponent))
+    def figure(self, metric, variant):
+        return self.get(Quantity(metric, variant))
 
     def against(self, quantity):
         """Who `quantity` is over; empty when none of them ran."""
@@ -118,24 +118,24 @@ class FigureRow:
                 best, most = name, figure.median
         return best
 
-    def runs_without_whole(self, opponent):
+    def runs_without_whole(self, variant):
         """Runs in which no compaction was done whole by the agent, where that is known."""
         return sum(figures.get("whole_compactions") == 0
-                   for figures in self.runs.get(opponent, {}).values())
+                   for figures in self.runs.get(variant, {}).values())
 
 
-def is_whole_by_name(opponent):
-    return opponent in (DCOMP, AGGRESSIVE, WHOLE)
+def is_whole_by_name(variant):
+    return variant in (DCOMP, AGGRESSIVE, WHOLE)
 
 
 def lacks_whole(row, quantity):
-    """Of the first opponent that `quantity` is about and that must have whole compactions, why it
+    """Of the first variant that `quantity` is about and that must have whole compactions, why it
     shows nothing; empty when all is well."""
-    for opponent in [*quantity.over.split("|"), quantity.of]:
-        without = row.runs_without_whole(opponent) if is_whole_by_name(opponent) else 0
+    for variant in [*quantity.over.split("|"), quantity.of]:
+        without = row.runs_without_whole(variant) if is_whole_by_name(variant) else 0
         if without:
-            counted = len(row.values(Quantity("whole_compactions", opponent)))
-            return f"{opponent}: no compaction ran whole in {without} of {counted} runs"
+            counted = len(row.values(Quantity("whole_compactions", variant)))
+            return f"{variant}: no compaction ran whole in {without} of {counted} runs"
     return ""
 
 

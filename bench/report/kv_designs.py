@@ -40,7 +40,7 @@ def rows_of(result, prefix):
 
 
 def _designs(rows):
-    return list(dict.fromkeys(design for row in rows.values() for design in row.opponents))
+    return list(dict.fromkeys(design for row in rows.values() for design in row.variants))
 
 
 def _latency(workload, row, figure):
@@ -48,7 +48,7 @@ def _latency(workload, row, figure):
                   "p50, µs, from bottom to top, logarithmic, less is better", logarithmic=True,
                   groups=[f"{load} % of its peak" for load in LOADS],
                   group_title="million requests a second, more is better")
-    for design in row.opponents:
+    for design in row.variants:
         points = []
         for load in LOADS:
             p50 = row.figure(f"p50_us_{load}", design)
@@ -75,10 +75,10 @@ def _peaks(rows, card, figure):
 
 def _receive_queues(row, workload, figure):
     chart = Chart("bars", f"{figure}: latency at the peak by receive queue, {workload}",
-                  "p50, µs, less is better", groups=row.opponents)
+                  "p50, µs, less is better", groups=row.variants)
     for colour, queue in ((1, 128), (2, 256)):
         chart.series.append(Series(f"receive queue of {queue}", colour, [
-            Point(row.figure(f"full_p50_us_{queue}", design)) for design in row.opponents]))
+            Point(row.figure(f"full_p50_us_{queue}", design)) for design in row.variants]))
     return chart
 
 
@@ -96,7 +96,7 @@ def _design_tables(rows, card):
                     [[design, _cell(row, "ops_per_s", design, 1e-6), _cell(row, "host_ns", design),
                       *(_cell(row, f"p50_us_{load}", design) for load in LOADS),
                       _cell(row, "p99_us_50", design), _cell(row, "p99_us_95", design),
-                      _cell(row, "batch_50", design)] for design in row.opponents])
+                      _cell(row, "batch_50", design)] for design in row.variants])
     table = Table("The paper's text on 8 and 8 cores, beside one and one here: peaks",
                   ["", "paper", "here, over the workloads"])
     for of, over, low, high in PAPER.get(card, []):
@@ -142,7 +142,7 @@ def _moves(rows, way, title, movers):
     chart = Chart("line", f"Figure 9: a {way}, {title}", "ns, less is better", logarithmic=True,
                   groups=[str(size) for size in SIZES], group_title="bytes")
     for i, mover in enumerate(movers):
-        if row and mover in row.opponents:
+        if row and mover in row.variants:
             chart.series.append(Series(mover, i + 1, [Point(row.figure(f"ns_{size}", mover))
                                                       for size in SIZES]))
     return chart
@@ -162,7 +162,7 @@ def _batches(rows):
                       f"{_cell(rows[op], 'packet_response_bytes', name)}",
                       _cell(rows[op], "saved_request_percent", name),
                       _cell(rows[op], "saved_response_percent", name)]
-                     for name in rows[op].opponents])
+                     for name in rows[op].variants])
 
 
 def fill_queue(result, page):
@@ -177,7 +177,7 @@ def fill_queue(result, page):
         if way in rows:
             page.tables.append(Table(f"A {way} by size, ns", ["", *(f"{size} B" for size in SIZES)], [
                 [name, *(_cell(rows[way], f"ns_{size}", name) for size in SIZES)]
-                for name in rows[way].opponents]))
+                for name in rows[way].variants]))
 
 
 def fill(result, page):

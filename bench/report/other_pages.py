@@ -7,7 +7,7 @@ from sections import MORE, Section
 
 LABELS = ("label", "workload", "name", "value_bytes")
 SHOWN = 12  # columns; the file has the others
-NO_METRICS = {"opponent", "pair", "turn", "round", "num", "value_bytes", "producers"}
+NO_METRICS = {"variant", "pair", "turn", "round", "num", "value_bytes", "producers"}
 
 
 def ring_chart(result):
@@ -44,7 +44,7 @@ def lists_of_runs(value, label="", depth=0):
         if isinstance(value.get("value_bytes"), int) and own == str(value["value_bytes"]):
             own += " B"
         label = own or label
-        if any(isinstance(run, dict) and "opponent" in run for run in list_in(value, "runs")):
+        if any(isinstance(run, dict) and "variant" in run for run in list_in(value, "runs")):
             yield label, value["runs"]
         for key, item in value.items():
             if key != "runs":

@@ -9,7 +9,7 @@ from sections import LESS, MORE
 
 
 def _bars(title, unit, row, metric, factor=1.0):
-    names = [name for name in row.opponents if row.figure(metric, name)]
+    names = [name for name in row.variants if row.figure(metric, name)]
     return Chart("bars", title, unit, groups=names, colours=[colour_of(name) for name in names],
                  series=[Series("", 1, [Point(row.figure(metric, name).times(factor))
                                         for name in names])])

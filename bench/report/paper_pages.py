@@ -147,12 +147,12 @@ def _engines(section, _):
 
 def _queue(section, _):
     sizes = [(name.split("-")[-1].removesuffix("M"), Quantity("ops_per_s", name))
-             for name in section.opponents]
+             for name in section.variants]
     section.sweep(Chart("line", "Throughput by the size of the request queue",
                         f"operations per second, {MORE}",
                         group_title="MiB of queue for each output, doubling from point to point"),
                   sizes)
-    _speeds(section, [(name, "pulse-32M") for name in section.opponents if name != "pulse-32M"],
+    _speeds(section, [(name, "pulse-32M") for name in section.variants if name != "pulse-32M"],
             over="the smallest queue")
     section.figures(FILL_COLUMNS)
     return ("Random writes of 1 KiB with request queues from 32 to 512 MiB between the merging host "
@@ -246,7 +246,7 @@ def _note_order(section):
 def _note_whole(section):
     """Placements that were not what their name says."""
     for row in section.rows:
-        for name in row.opponents:
+        for name in row.variants:
             runs, without = len(row.runs[name]), row.runs_without_whole(name)
             whole = is_whole_by_name(name)
             if without == 0 or not (whole or name == ADAPTIVE):

@@ -155,7 +155,7 @@ def against_throughput(row, title):
     chart = Chart("against", f"{title}: host CPU against throughput",
                   f"host CPUs in use, from bottom to top, {LESS}", groups=[title],
                   group_title=f"requests a second, {MORE}")
-    for name in row.opponents:
+    for name in row.variants:
         up, along = row.figure("host_cpus", name), row.figure("ops_per_s", name)
         if up and along:
             chart.series.append(Series(name, colour_of(name), [Point(up, across=along)]))
@@ -163,7 +163,7 @@ def against_throughput(row, title):
 
 
 def _latency(row, title):
-    names = row.opponents
+    names = row.variants
     return Chart("dots", f"{title}: latency", f"microseconds, logarithmic, {LESS}", groups=names,
                  logarithmic=True, series=[
                      Series(label, colour, [Point(row.figure(f"{label}_us", n)) for n in names])
@@ -172,7 +172,7 @@ def _latency(row, title):
 
 def _limit(row):
     """Who reached the most, and who came so close that a ratio of throughputs says little."""
-    speeds = {name: row.figure("ops_per_s", name) for name in row.opponents}
+    speeds = {name: row.figure("ops_per_s", name) for name in row.variants}
     speeds = {name: speed.median for name, speed in speeds.items() if speed}
     if not speeds:
         return []

@@ -40,14 +40,19 @@ class Results:
         return [entry for entry in self.entries if entry.result is not None]
 
 
+# Keys as results of earlier releases have them.
+FORMER_KEYS = {"opponent": "variant", "opponents": "variants"}
+
+
 def _clean(value):
-    """Control characters and halves of characters, which no page takes, become U+FFFD."""
+    """Control characters and halves of characters, which no page takes, become U+FFFD; former keys
+    become those of today."""
     if isinstance(value, str):
         return re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]", "\ufffd", value)
     if isinstance(value, list):
         return [_clean(item) for item in value]
     if isinstance(value, dict):
-        return {_clean(key): _clean(item) for key, item in value.items()}
+        return {FORMER_KEYS.get(key, _clean(key)): _clean(item) for key, item in value.items()}
     return value
 
 

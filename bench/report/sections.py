@@ -13,8 +13,8 @@ class Section:
         self.rows, self.paper, self.page = rows, paper_values(paper), page
 
     @property
-    def opponents(self):
-        return list(dict.fromkeys(name for row in self.rows for name in row.opponents))
+    def variants(self):
+        return list(dict.fromkeys(name for row in self.rows for name in row.variants))
 
     def _point(self, row, quantity, factor=1.0):
         figure = row.get(quantity)
@@ -39,7 +39,7 @@ class Section:
         taken = set()
         for name, quantity, factor in shown:
             colour = colour_of(quantity.of)
-            if colour in taken:  # two of one opponent differ in whom it is compared with
+            if colour in taken:  # two of one variant differ in whom it is compared with
                 colour = colour_of(quantity.over)
             taken.add(colour)
             chart.series.append(Series(name, colour, [self._point(row, quantity, factor)
@@ -47,18 +47,18 @@ class Section:
         return self.add(chart)
 
     def absolute(self, title, unit, metric, factor=1.0):
-        """Bars, one for each row and opponent."""
+        """Bars, one for each row and variant."""
         self.by_row(Chart("bars", title, unit),
-                    [(name, Quantity(metric, name), factor) for name in self.opponents])
+                    [(name, Quantity(metric, name), factor) for name in self.variants])
 
     def by_metric(self, chart, metrics):
-        """Of the first row: groups are `metrics` (name and metric), series the opponents."""
+        """Of the first row: groups are `metrics` (name and metric), series the variants."""
         if not self.rows:
             return
         chart.groups = [name for name, _ in metrics]
-        chart.series = [Series(opponent, colour_of(opponent),
-                               [self._point(self.rows[0], Quantity(metric, opponent))
-                                for _, metric in metrics]) for opponent in self.opponents]
+        chart.series = [Series(variant, colour_of(variant),
+                               [self._point(self.rows[0], Quantity(metric, variant))
+                                for _, metric in metrics]) for variant in self.variants]
         self.add(chart)
 
     def sweep(self, chart, shown):
@@ -71,7 +71,7 @@ class Section:
         self.add(chart)
 
     def ratios(self, title, metric, of_over, more_is_better=True):
-        """A dot for each pair of opponents and each row, around 1."""
+        """A dot for each pair of variants and each row, around 1."""
         chart = Chart("dots", title, "ratio over pairs; 1 = equal, "
                       f"{'above' if more_is_better else 'below'} 1 is better", reference=1.0)
         if len(of_over) == 1:  # a single series has no legend that would say whose ratio it is
@@ -88,16 +88,16 @@ class Section:
         self.by_row(chart, shown)
 
     def figures(self, columns, caption="Medians over pairs, with the least and the most"):
-        """Columns (name, metric, factor), a line for each row and opponent. Without what nobody has.
+        """Columns (name, metric, factor), a line for each row and variant. Without what nobody has.
         False when there is none."""
         there = [column for column in columns
-                 if any(row.figure(column[1], name) for row in self.rows for name in row.opponents)]
+                 if any(row.figure(column[1], name) for row in self.rows for name in row.variants)]
         table = Table(caption, ["", *(name for name, _, _ in there)])
         for row in self.rows:
-            for opponent in row.opponents:
-                cells = [opponent if len(self.rows) == 1 else f"{row.label}, {opponent}"]
+            for variant in row.variants:
+                cells = [variant if len(self.rows) == 1 else f"{row.label}, {variant}"]
                 for _, metric, factor in there:
-                    figure = row.figure(metric, opponent)
+                    figure = row.figure(metric, variant)
                     cells.append(format_spread(figure.times(factor)) if figure else "–")
                 table.rows.append(cells)
         if table.rows:

@@ -107,10 +107,10 @@ void ManyThreadsWithALock(MoverKind kind) {
   host.join();
 }
 
-TEST_P(RivalRingsTest, ManyThreadsWithAMutex) { ManyThreadsWithALock<std::mutex>(GetParam()); }
-TEST_P(RivalRingsTest, ManyThreadsWithASpinLock) { ManyThreadsWithALock<SpinLock>(GetParam()); }
+TEST_P(RivalRingsTest, Mutex_ManyThreads_InOrder) { ManyThreadsWithALock<std::mutex>(GetParam()); }
+TEST_P(RivalRingsTest, SpinLock_ManyThreads_InOrder) { ManyThreadsWithALock<SpinLock>(GetParam()); }
 
-TEST_P(RivalRingsTest, ManyThreadsWithFlags) {
+TEST_P(RivalRingsTest, Flags_ManyThreads_InOrder) {
   RealRing ring(GetParam(), RingBytes(kFarm));
   FarmProducer producer(ring.region.data(), kFarm);
   std::thread host([&] { ProduceFrom(&producer); });
@@ -118,7 +118,7 @@ TEST_P(RivalRingsTest, ManyThreadsWithFlags) {
   host.join();
 }
 
-TEST_P(RivalRingsTest, FullThenFreeAgain) {
+TEST_P(RivalRingsTest, Push_FullRing_SucceedsOnceFreed) {
   RealRing locked(GetParam(), kShape.capacity), flagged(GetParam(), RingBytes(kFarm));
   LockProducer<> lock_producer(locked.region.data(), kShape);
   auto lock_consumer = MakeLockConsumer(locked.mover.get(), kShape).value();
@@ -146,7 +146,7 @@ TEST_P(RivalRingsTest, FullThenFreeAgain) {
   EXPECT_EQ(farm_producer.TryPush(1, {"", FarmSlot::kPayload + 1}), PushResult::kRefused);
 }
 
-TEST_P(RivalRingsTest, NonsenseIsFound) {
+TEST_P(RivalRingsTest, Fetch_ImpossibleTailOrLength_IsDataLoss) {
   RealRing locked(GetParam(), kShape.capacity), flagged(GetParam(), RingBytes(kFarm));
   auto lock_consumer = MakeLockConsumer(locked.mover.get(), kShape).value();
   PointersOf(locked.region.data())->tail = kShape.limit + 8;
@@ -162,7 +162,7 @@ TEST_P(RivalRingsTest, NonsenseIsFound) {
   EXPECT_FALSE(MakeFarmConsumer(flagged.mover.get(), {.slots = 63}).ok());
 }
 
-TEST(RivalRingsProcessTest, FlagsThroughVmReadBetweenTwoProcesses) {
+TEST(RivalRingsProcessTest, Flags_VmReadAcrossProcesses_InOrder) {
   auto region = Region::CreatePrivate(RingBytes(kFarm));
   ASSERT_TRUE(region.ok());
   FarmProducer producer(region->data(), kFarm);

@@ -51,14 +51,14 @@ def find_browser():
     return None
 
 
-def run_of(opponent, pair, speed, **more):
+def run_of(variant, pair, speed, **more):
     factor = 1 + 0.04 * (pair - 2)
     figures = {
-        "opponent": opponent, "pair": pair, "ops_per_s": speed * factor, "mean_us": 1e6 / speed,
+        "variant": variant, "pair": pair, "ops_per_s": speed * factor, "mean_us": 1e6 / speed,
         "p50_us": 4.0, "p99_us": 3e5 / speed * 9, "p99.9_us": 3e7 / speed, "p99.99_us": 3e8 / speed,
         "max_us": 2e9 / speed, "stall_share": max(0.0, 0.5 - speed / 4e5),
         "compaction_mib_per_s": speed / 300 * factor, "host_cpu_s_per_gib": 3e5 / speed,
-        "host_cpu_s": 12.5, "agent_cpu_s": 0.0 if opponent.startswith("stock") else 1.25,
+        "host_cpu_s": 12.5, "agent_cpu_s": 0.0 if variant.startswith("stock") else 1.25,
     }
     figures.update(more)
     return figures
@@ -78,9 +78,9 @@ def footprint():
     for n in (1, 2, 4):
         runs = []
         for pair in (1, 2):
-            runs.append({"opponent": STOCK, "pair": pair, "host_idle_rss_mib": 17,
+            runs.append({"variant": STOCK, "pair": pair, "host_idle_rss_mib": 17,
                          "host_rss_mib": 300 + pair, "host_private_mib": 280})
-            runs.append({"opponent": PULSE, "pair": pair, "host_idle_rss_mib": 18,
+            runs.append({"variant": PULSE, "pair": pair, "host_idle_rss_mib": 18,
                          "host_rss_mib": 400 + 33 * n, "host_private_mib": 290,
                          "agent_idle_rss_mib": 20, "agent_rss_mib": 90 + 33 * n,
                          "agent_private_mib": 9, "queues": n + 1, "queue_mib": 33 * (n + 1),
@@ -93,13 +93,13 @@ NOT_RUN = ["overwrite", "dcomp-bf2", "dcomp-bf3", "shift", "emulation", "remote-
 REMOTE = ["remote-blocks", "remote-director"]
 
 
-def part_of(opponents, **more):
+def part_of(variants, **more):
     runs = []
     for pair in (1, 2):
-        for i, name in enumerate(opponents):
-            runs.append({"opponent": name, "pair": pair, "turn": i + 1, **{
+        for i, name in enumerate(variants):
+            runs.append({"variant": name, "pair": pair, "turn": i + 1, **{
                 metric: value * (1 + 0.1 * i + 0.02 * pair) for metric, value in more.items()}})
-    return {"opponents": {}, "runs": runs}
+    return {"variants": {}, "runs": runs}
 
 
 def remote_results():
@@ -136,12 +136,12 @@ def write_remote(out):
 def results():
     three = {STOCK: 94000.0, BOTH: 130000.0, PULSE: 151000.0}
     fill = rows_of(["128 B", "256 B", "512 B", "1024 B", "2048 B"], three)
-    fill[4]["runs"] = [r for r in fill[4]["runs"] if r["opponent"] != BOTH]
+    fill[4]["runs"] = [r for r in fill[4]["runs"] if r["variant"] != BOTH]
     for run in fill[0]["runs"]:
         run["compaction_mib_per_s"] = None
     tails = rows_of(["1024 B"], three)
     for run in tails[0]["runs"]:
-        if run["opponent"] == PULSE:
+        if run["variant"] == PULSE:
             run["stall_share"] = 0
     ablation = {STOCK: 94000.0, "pulse-on-host": 1.2e5, BOTH: 1.3e5, PULSE: 1.5e5, "pulse-pool": 1.6e5}
     engines = {PULSE: 1.5e5, "pulse-poll": 1.6e5, "pulse-libaio": 1.3e5, "pulse-threads": 1.1e5}

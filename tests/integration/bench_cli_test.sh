@@ -34,20 +34,20 @@ run_ok memtable 120 "${ycsb[@]}" --workloads C --keep --seed 7 --memtable 2M
 grep -q '"level1_bytes": 8388608' "$dir/ycsb.json" || fail "--memtable is not in the report"
 grep -q '"memtable_bytes": 2097152' "$dir/loaded.json" || fail "--memtable: an older database ran"
 
-# ---- each opponent on what it loaded itself
+# ---- each variant on what it loaded itself
 run_ok own-load 120 "${ycsb[@]}" --workloads load,F --load own --keep --seed 7
 require_match own-load 'loaded by each variant for itself;;Workload F' "$SCRATCH/own-load.log"
 grep -q '"initial_database": "loaded by each variant' "$dir/ycsb.json" ||
   fail "own-load: the report does not say who loaded"
-for opponent in stock-default stock-2cpu pulse; do
-  grep -q "\"name\": \"$opponent\"" "$dir/loaded-$opponent.json" ||
-    fail "own-load: no database that $opponent has loaded"
+for variant in stock-default stock-2cpu pulse; do
+  grep -q "\"name\": \"$variant\"" "$dir/loaded-$variant.json" ||
+    fail "own-load: no database that $variant has loaded"
 done
 
 # ---- what is refused
 expect_error unknown-load '--load: theirs not in' "${ycsb[@]}" --load theirs
 expect_error unknown-workload '"G";;load, A, B, C, F, D, E' "${ycsb[@]}" --workloads A,G
-expect_error unknown-opponent '"rocks";;stock-default, stock-bps' "${ycsb[@]}" --opponents rocks
+expect_error unknown-variant '"rocks";;stock-default, stock-bps' "${ycsb[@]}" --variants rocks
 expect_error value-too-small '--value 7;;8 to' "${ycsb[@]}" --value 7
 expect_error small-memtable '--memtable 512K;;at least 1M' "${ycsb[@]}" --memtable 512K
 expect_error large-memtable '--memtable 2G;;1G at most' "${ycsb[@]}" --memtable 2G
@@ -119,7 +119,7 @@ run_ok keep-older 60 "${paper[@]}" --only tails --seed 9 --keep-older
 require_match keep-older 'tails: done before by another version' "$SCRATCH/keep-older.log"
 grep -q 'Measured by PulseDB [^<]*long-ago' "$out/report.html" || fail "paper: the report does not mark it"
 
-# ---- a result without rows is none; an opponent's turn is recorded, and changes
+# ---- a result without rows is none; a variant's turn is recorded, and changes
 python3 - "$out/tails.json" <<'PY'
 import json, sys
 result = json.load(open(sys.argv[1]))
@@ -128,10 +128,10 @@ json.dump(result, open(sys.argv[1], "w"))
 PY
 run_ok no-rows 120 "${paper[@]}" --only tails --pairs 2 --seed 9
 require_match no-rows 'tails.json has no rows; runs again' "$SCRATCH/no-rows.log"
-python3 - "$out/tails.json" <<'PY' || fail "paper: opponents do not take turns"
+python3 - "$out/tails.json" <<'PY' || fail "paper: variants do not take turns"
 import json, sys
 runs = json.load(open(sys.argv[1]))["rows"][0]["runs"]
-first = {run["pair"]: run["opponent"] for run in runs if run["turn"] == 1}
+first = {run["pair"]: run["variant"] for run in runs if run["turn"] == 1}
 assert len(set(first.values())) == 2, first
 assert all("compaction_cpu_s" in run for run in runs), runs[0]
 PY

@@ -23,7 +23,7 @@ python3 - "$SCRATCH" <<'PY' || fail "the figures of designs and queue"
 import json, sys
 load = lambda name: json.load(open(f"{sys.argv[1]}/{name}.json"))
 def runs(found, begin):
-    return {name: {run["opponent"]: run for run in part["runs"]}
+    return {name: {run["variant"]: run for run in part["runs"]}
             for name, part in found["parts"].items() if name.startswith(begin)}
 plain, bf2, bf3 = (runs(load(name), "designs-") for name in ("plain", "bf2", "bf3"))
 for found, names in ((plain, {"cpu", "cpu-2", "dpu", "lat", "sav"}),

@@ -144,7 +144,7 @@ class Crash {
   // The agent of an external round is killed twice meanwhile, and may be away when the host dies.
   absl::Status LoadAndKill(int round, bool external) {
     nlohmann::json spec = Spec("crash-load", kRunName);
-    spec["opponent"] = Pulse(external);
+    spec["variant"] = Pulse(external);
     spec["threads"] = args_.own.at("threads");
     spec["round"] = round;
     const int64_t life_ms = Between(300, args_.common.tiny ? 600 : 1800);
@@ -217,7 +217,7 @@ class Crash {
     if (round % 4 >= 2) std::swap(both[0], both[1]);
     for (const One& one : both) {
       nlohmann::json spec = Spec("crash-open", one.dir);
-      spec["opponent"] = *one.variant;
+      spec["variant"] = *one.variant;
       ChildOptions options;
       options.cpus = session_.host_cpus();
       options.timeout_seconds = args_.common.timeout_seconds;

@@ -35,7 +35,7 @@ class CrashLedgerTest : public ::testing::Test {
   ValueMaker values_{64, 1};
 };
 
-TEST_F(CrashLedgerTest, WhatWasAcknowledgedMustBeThere) {
+TEST_F(CrashLedgerTest, Check_AcknowledgedWrite_MustBeThere) {
   EXPECT_THAT(CheckAbsent(3), IsEmpty());
   EXPECT_EQ(ledger_->Begin(3, true), 1u);
   ledger_->Acknowledge(3);
@@ -44,7 +44,7 @@ TEST_F(CrashLedgerTest, WhatWasAcknowledgedMustBeThere) {
   EXPECT_THAT(Check(3, 7), HasSubstr("version 7"));
 }
 
-TEST_F(CrashLedgerTest, WhatWasOnlyBegunMayBeThereOrNot) {
+TEST_F(CrashLedgerTest, Check_OnlyBegunOperation_AllowsBothStates) {
   ledger_->Begin(3, true);
   EXPECT_THAT(CheckAbsent(3), IsEmpty());
   EXPECT_THAT(Check(3, 1), IsEmpty());
@@ -57,7 +57,7 @@ TEST_F(CrashLedgerTest, WhatWasOnlyBegunMayBeThereOrNot) {
   EXPECT_THAT(CheckAbsent(3), IsEmpty());
 }
 
-TEST_F(CrashLedgerTest, SettledStateIsWhatMustBe) {
+TEST_F(CrashLedgerTest, Check_AfterSettle_AllowsOnlyThatState) {
   ledger_->Begin(3, true);
   ledger_->Acknowledge(3);
   ledger_->Begin(3, true);
@@ -70,7 +70,7 @@ TEST_F(CrashLedgerTest, SettledStateIsWhatMustBe) {
   EXPECT_THAT(Check(3, 3), Not(IsEmpty()));
 }
 
-TEST_F(CrashLedgerTest, ForeignValuesAreWrong) {
+TEST_F(CrashLedgerTest, Check_ForeignOrCutValue_IsWrong) {
   ledger_->Begin(3, true);
   ledger_->Acknowledge(3);
   const std::string other(values_.Make(4, 1));
@@ -79,7 +79,7 @@ TEST_F(CrashLedgerTest, ForeignValuesAreWrong) {
   EXPECT_THAT(ledger_->Check(3, &cut, values_), HasSubstr("never its value"));
 }
 
-TEST_F(CrashLedgerTest, OutlivesAKilledProcess) {
+TEST_F(CrashLedgerTest, Ledger_ProcessKilled_KeepsItsEntries) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
@@ -100,7 +100,7 @@ TEST_F(CrashLedgerTest, OutlivesAKilledProcess) {
   EXPECT_EQ(ledger_->problem(), "2 problems, the first: put failed");
 }
 
-TEST_F(CrashLedgerTest, RefusesWhatIsNoLedger) {
+TEST_F(CrashLedgerTest, Open_NotALedger_IsRefused) {
   ASSERT_EQ(truncate(path_.c_str(), 700), 0);
   EXPECT_THAT(CrashLedger::Open(path_).status().ToString(), HasSubstr("no ledger"));
   ASSERT_EQ(truncate(path_.c_str(), 7), 0);

@@ -53,7 +53,7 @@ absl::StatusOr<nlohmann::json> RunOne(Session* session, SoakAgent* agent, nlohma
       status.Update(agent->Start());
     }
   });
-  spec["opponent"] = variant;
+  spec["variant"] = variant;
   auto result = session->Step(label, spec, variant.cpus, [&kills](const nlohmann::json& r) {
     return fmt::format("{:.0f} ops/s, max {:.0f} ms, {} kills", r.value("ops_per_s", 0.0),
                        r.value("max_us", 0.0) / 1e3, kills);
@@ -89,7 +89,7 @@ absl::Status RunFailoverBench(BenchArgs args) {
   PULSE_RETURN_IF_ERROR(SetThreadAffinity(s.agent_cpus()));
   SoakAgent agent(s.dir().Sub("agent.sock"), s.dir().Sub("agent.log"), s.args().agent_cpus);
   PULSE_ASSIGN_OR_RETURN(const auto variants,
-                         Select(FailoverVariants(s, agent.socket()), args.common.opponents));
+                         Select(FailoverVariants(s, agent.socket()), args.common.variants));
   s.Say(Legend(s, variants));
   s.ExpectSteps(static_cast<int>(variants.size()) * s.rounds());
   DbShape shape = ShapeFor(args.common.tiny, /*auto_compactions=*/true);

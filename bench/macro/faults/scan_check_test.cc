@@ -44,7 +44,7 @@ struct ScanCheckTest : testing::Test {
   }
 };
 
-TEST_F(ScanCheckTest, WhatWasWrittenIsRight) {
+TEST_F(ScanCheckTest, Scan_WhatWasWritten_IsRight) {
   for (uint64_t key = 0; key < 8; ++key) Put(key);
   Put(3);
   Delete(4);
@@ -56,7 +56,7 @@ TEST_F(ScanCheckTest, WhatWasWrittenIsRight) {
   EXPECT_EQ(check.checked(), 10u);
 }
 
-TEST_F(ScanCheckTest, EveryKindOfDamageIsSeen) {
+TEST_F(ScanCheckTest, Scan_DamageOfEachKind_IsFound) {
   for (uint64_t key = 0; key < 8; ++key) Put(key);
   const std::string old = held[3];
   Put(3);
@@ -79,7 +79,7 @@ TEST_F(ScanCheckTest, EveryKindOfDamageIsSeen) {
   EXPECT_EQ(check.problems().size(), 6u);
 }
 
-TEST_F(ScanCheckTest, OthersKeysAreOnlyCheckedForBelonging) {
+TEST_F(ScanCheckTest, Scan_KeysOfOthers_AreOnlyCheckedForBelonging) {
   for (uint64_t key = 0; key < 10; ++key) Put(key);
   held[4].clear();
   held[6] = values.Make(6, 99);
@@ -90,7 +90,7 @@ TEST_F(ScanCheckTest, OthersKeysAreOnlyCheckedForBelonging) {
   EXPECT_EQ(Scan(2, 1).wrong(), 1u);
 }
 
-TEST_F(ScanCheckTest, KeysAtTheEndAndOutOfOrderAreMissed) {
+TEST_F(ScanCheckTest, Scan_LastKeyLostOrKeyOutOfOrder_IsWrong) {
   Put(9);
   held[9].clear();
   EXPECT_EQ(Scan().wrong(), 1u);

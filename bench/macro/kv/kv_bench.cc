@@ -86,7 +86,7 @@ absl::Status RunKvBench(BenchArgs args) {
     card = loaded.name;
     s.Say(absl::StrCat("The agent as on ", vdpu::Describe(loaded), ".\n"));
   }
-  const auto variants = Select(VariantsOf(data, s), args.common.opponents);
+  const auto variants = Select(VariantsOf(data, s), args.common.variants);
   if (!variants.ok()) return variants.status();
   PULSE_ASSIGN_OR_RETURN(auto parts, PartsOf(data, {}, *variants));
   std::erase_if(parts, [&](const Part& part) {

@@ -70,7 +70,7 @@ class EmulationExperiment : public Experiment {
       PULSE_RETURN_IF_ERROR(agent.CheckRuns());
       RunSet runs;
       for (const nlohmann::json& run : row.at("runs")) {
-        runs.Add(run.at("opponent"), run.at("pair"), run);
+        runs.Add(run.at("variant"), run.at("pair"), run);
       }
       if (const Spread speed = runs.Ratio(kWhole, kStockDefault, "mib_per_s"); speed.count != 0) {
         session->Say(fmt::format("{}, profile {}: {:.2f} ({:.2f} .. {:.2f}) of the host's speed\n",

@@ -38,7 +38,7 @@ Experiments Two() {
   return all;
 }
 
-TEST(ExperimentTest, SelectsByName) {
+TEST(ExperimentTest, SelectExperiments_ByName_TakesThemOrNamesTheChoice) {
   const Experiments all = Two();
   EXPECT_EQ(SelectExperiments(all, {})->size(), 2U);
   const auto one = SelectExperiments(all, {"memory"});
@@ -50,14 +50,14 @@ TEST(ExperimentTest, SelectsByName) {
               HasSubstr("\"tape\"; choose from disk, memory"));
 }
 
-TEST(ExperimentTest, WhatIsOptionalMustBeNamed) {
+TEST(ExperimentTest, SelectExperiments_Optional_MustBeNamed) {
   Experiments all = Two();
   all.push_back(std::make_unique<Fake>("more", 1, 1, /*optional=*/true));
   EXPECT_EQ(SelectExperiments(all, {})->size(), 2U);
   EXPECT_EQ(SelectExperiments(all, {"more"})->front()->name(), "more");
 }
 
-TEST(ExperimentTest, ARefusalNamesWhoLacksWhat) {
+TEST(ExperimentTest, CheckNeeds_TooLittleRoom_NamesWhoLacksWhat) {
   const Experiments all = Two();
   const auto both = *SelectExperiments(all, {});
   EXPECT_TRUE(CheckNeeds(both, {500'000'000, 500'000'100}, {.scale = 0.5}, "DIR", "").ok());
@@ -90,7 +90,7 @@ class AvailableMemoryTest : public testing::Test {
   std::filesystem::path root_;
 };
 
-TEST_F(AvailableMemoryTest, TheTightestLimitCounts) {
+TEST_F(AvailableMemoryTest, AvailableMemory_SeveralLimits_TheTightestCounts) {
   EXPECT_EQ(AvailableMemory(root_), UINT64_MAX);
   Write("proc/meminfo", "MemTotal: 9000 kB\nMemAvailable:   4000 kB\n");
   EXPECT_EQ(AvailableMemory(root_), 4000U << 10);
@@ -108,7 +108,7 @@ TEST_F(AvailableMemoryTest, TheTightestLimitCounts) {
 
 class MountSourceTest : public AvailableMemoryTest {};
 
-TEST_F(MountSourceTest, TheNearestMountAboveCounts) {
+TEST_F(MountSourceTest, MountSource_NestedMounts_TheNearestAboveCounts) {
   EXPECT_EQ(MountSource("/", root_), "unknown");
   Write("proc/self/mountinfo",
         "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n"
@@ -129,7 +129,7 @@ TEST_F(MountSourceTest, TheNearestMountAboveCounts) {
   EXPECT_EQ(MountSource(root_ / "with blank", root_), "/dev/a b");
 }
 
-TEST(ExperimentTest, TheLargestScaleFitsAndTheNextDoesNot) {
+TEST(ExperimentTest, LargestScale_LimitedRoom_IsTheLargestThatFits) {
   const Experiments all = Two();
   const auto both = *SelectExperiments(all, {});
   const Needs plenty = {UINT64_MAX, UINT64_MAX};

@@ -14,7 +14,7 @@ std::vector<Variant> ExperimentVariants(const nlohmann::json& names, const Sessi
   std::vector<Variant> all;
   const std::vector<int>& host = session.host_cpus();
   for (const nlohmann::json& name : names) {
-    const nlohmann::json& o = DataOf("experiments").at("opponents").at(name.get<std::string>());
+    const nlohmann::json& o = DataOf("experiments").at("variants").at(name.get<std::string>());
     if (name == kStockDefault || name == kStock2Cpu) {
       all.push_back(name == kStockDefault ? StockVariants(host).front()
                                           : StockOnBothProcessors(session.both_cpus()).front());

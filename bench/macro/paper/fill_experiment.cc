@@ -36,7 +36,7 @@ class FillExperiment : public Experiment {
                    spec.value("optional", false)),
         spec_(spec),
         overwrite_(spec.value("overwrite", false)),
-        variant_count_(spec.at("opponents").size()) {
+        variant_count_(spec.at("variants").size()) {
     for (const Json& p : spec.value("phases", Json::array())) {
       phases_.push_back({p[0].get<std::string>(), p[1].get<int>(), p[2].get<int>()});
     }
@@ -110,7 +110,7 @@ class FillExperiment : public Experiment {
       PULSE_RETURN_IF_ERROR(agent.emplace(session, options).Start());
       target.agent_socket = agent->socket();
     }
-    const auto variants = ExperimentVariants(spec_.at("opponents"), *session, target);
+    const auto variants = ExperimentVariants(spec_.at("variants"), *session, target);
     session->Say(Legend(*session, variants));
     for (const Point& point : PointsLeft(size, *rows)) {
       PULSE_ASSIGN_OR_RETURN(auto row, RunPoint(session, variants, point, size));
@@ -177,7 +177,7 @@ class FillExperiment : public Experiment {
       const std::string metric = absl::StrCat("phase", i + 1, "_ops_per_s");
       Json runs = Json::array();
       for (const Json& run : row.at("runs")) {
-        runs.push_back({{"opponent", run.at("opponent")},
+        runs.push_back({{"variant", run.at("variant")},
                         {"pair", run.at("pair")},
                         {"turn", run.at("turn")},
                         {"ops_per_s", run.at(metric)}});

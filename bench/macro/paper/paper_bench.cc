@@ -44,7 +44,7 @@ struct PaperArgs {
   std::string load = "own";
 };
 
-struct Job {
+struct PendingExperiment {
   const Experiment* experiment;
   std::string file;
   nlohmann::json identity;  // what the result begins with
@@ -98,13 +98,13 @@ std::string Unused(const std::string& result_file) {
 // Whether its result is there, said; another result in the way is an error, so that hours of
 // measuring are not overwritten by a slip.
 absl::StatusOr<bool> IsDone(const PaperArgs& args, const RedoLog& redo, Session* session,
-                            Job* job) {
-  const std::string& name = job->experiment->name();
-  const EarlierResult found = FindResult(job->file, job->identity);
+                            PendingExperiment* next) {
+  const std::string& name = next->experiment->name();
+  const EarlierResult found = FindResult(next->file, next->identity);
   const bool in_the_way =
       found.kind == EarlierResult::Kind::kOlder || found.kind == EarlierResult::Kind::kOther;
-  job->anew = args.redo && (!redo.Begun(name) || in_the_way);
-  if (job->anew) {
+  next->anew = args.redo && (!redo.Begun(name) || in_the_way);
+  if (next->anew) {
     session->Say(fmt::format("{}: begins anew\n", name));
     return false;
   }
@@ -112,28 +112,28 @@ absl::StatusOr<bool> IsDone(const PaperArgs& args, const RedoLog& redo, Session*
   switch (found.kind) {
     case EarlierResult::Kind::kSame:
       session->Say(fmt::format("{}: done {}before, see {}{}\n", name, args.redo ? "anew " : "",
-                               job->file, Unused(job->file)));
+                               next->file, Unused(next->file)));
       return true;
     case EarlierResult::Kind::kOlder:
       if (!args.keep_older) {
         return absl::FailedPreconditionError(absl::StrCat(
-            job->file, " has a result of another version of this program (", differences,
+            next->file, " has a result of another version of this program (", differences,
             "); replace it with --redo, or go on with it by --keep-older, which the report says"));
       }
       session->Say(fmt::format("{}: done before by another version ({}), see {}\n", name,
-                               differences, job->file));
+                               differences, next->file));
       return true;
     case EarlierResult::Kind::kOther:
       return absl::FailedPreconditionError(
-          absl::StrCat(job->file, " has a result with other settings (", differences,
+          absl::StrCat(next->file, " has a result with other settings (", differences,
                        "); give the same ones, choose another --out, or replace it with --redo"));
     case EarlierResult::Kind::kNone:
       break;
   }
-  if (std::error_code ec; std::filesystem::exists(job->file, ec)) {
-    session->Say(fmt::format("{}: {} has no rows; runs again\n", name, job->file));
+  if (std::error_code ec; std::filesystem::exists(next->file, ec)) {
+    session->Say(fmt::format("{}: {} has no rows; runs again\n", name, next->file));
   }
-  if (const std::string said = job->rows.TakeUp(args.keep_older); !said.empty()) {
+  if (const std::string said = next->rows.TakeUp(args.keep_older); !said.empty()) {
     session->Say(fmt::format("{}: {}\n", name, said));
   }
   return false;
@@ -152,9 +152,9 @@ std::string LeftOver(const std::string& dir) {
 }
 
 absl::Status CheckRoom(const PaperArgs& args, const std::string& dir,
-                       const std::vector<Job>& jobs) {
+                       const std::vector<PendingExperiment>& pending) {
   std::vector<const Experiment*> experiments;
-  for (const Job& job : jobs) experiments.push_back(job.experiment);
+  for (const PendingExperiment& next : pending) experiments.push_back(next.experiment);
   PULSE_ASSIGN_OR_RETURN(const auto disk, InspectDisk(dir));
   return CheckNeeds(experiments, {disk.free_bytes, AvailableMemory()}, args.size, dir,
                     LeftOver(dir));
@@ -172,20 +172,22 @@ absl::StatusOr<double> ProbeSpeed(Session* session) {
 }
 
 // Says how long all of it will take, and sets up the progress.
-absl::Status Estimate(const PaperArgs& args, Session* session, std::vector<Job>* jobs) {
+absl::Status Estimate(const PaperArgs& args, Session* session,
+                      std::vector<PendingExperiment>* pending) {
   int steps = 0;
-  for (const Job& job : *jobs) steps += job.experiment->Steps(*session, args.size, job.rows);
-  if (args.size.tiny || jobs->empty()) {
+  for (const PendingExperiment& next : *pending)
+    steps += next.experiment->Steps(*session, args.size, next.rows);
+  if (args.size.tiny || pending->empty()) {
     session->ExpectSteps(steps);
     return absl::OkStatus();
   }
   PULSE_ASSIGN_OR_RETURN(const auto speed, ProbeSpeed(session));
   double all = 0;
   std::vector<std::string> each;
-  for (Job& job : *jobs) {
-    job.seconds = speed * job.experiment->Seconds(*session, args.size, job.rows);
-    all += job.seconds;
-    each.push_back(absl::StrCat(job.experiment->name(), " ", FormatDuration(job.seconds)));
+  for (PendingExperiment& next : *pending) {
+    next.seconds = speed * next.experiment->Seconds(*session, args.size, next.rows);
+    all += next.seconds;
+    each.push_back(absl::StrCat(next.experiment->name(), " ", FormatDuration(next.seconds)));
   }
   session->Say(fmt::format("Estimate: {} for {} runs ({})\n", FormatDuration(all), steps,
                            absl::StrJoin(each, ", ")));
@@ -193,36 +195,37 @@ absl::Status Estimate(const PaperArgs& args, Session* session, std::vector<Job>*
   return absl::OkStatus();
 }
 
-absl::Status RunJob(const PaperArgs& args, RedoLog* redo, Session* session, Job* job) {
-  const Experiment& experiment = *job->experiment;
-  const int steps = experiment.Steps(*session, args.size, job->rows);
-  if (job->seconds > 0 && steps > 0) session->ExpectEach(job->seconds / steps);
+absl::Status RunPending(const PaperArgs& args, RedoLog* redo, Session* session,
+                        PendingExperiment* next) {
+  const Experiment& experiment = *next->experiment;
+  const int steps = experiment.Steps(*session, args.size, next->rows);
+  if (next->seconds > 0 && steps > 0) session->ExpectEach(next->seconds / steps);
   session->Say(fmt::format("\n== {}: {} ({})\n", experiment.name(), experiment.title(),
                            absl::StrJoin(experiment.paper().at("figures"), ", ",
                                          [](std::string* out, const nlohmann::json& figure) {
                                            out->append(figure.get<std::string>());
                                          })));
-  if (job->anew) {
-    job->rows.Forget();
-    PULSE_ASSIGN_OR_RETURN(const auto said, redo->Begin(experiment.name(), job->file));
+  if (next->anew) {
+    next->rows.Forget();
+    PULSE_ASSIGN_OR_RETURN(const auto said, redo->Begin(experiment.name(), next->file));
     if (!said.empty()) session->Say(fmt::format("{}: {}\n", experiment.name(), said));
   }
-  PULSE_RETURN_IF_ERROR(job->rows.Begin());
-  if (const absl::Status ran = experiment.Run(session, args.size, &job->rows); !ran.ok()) {
+  PULSE_RETURN_IF_ERROR(next->rows.Begin());
+  if (const absl::Status ran = experiment.Run(session, args.size, &next->rows); !ran.ok()) {
     return absl::Status(ran.code(),
                         absl::StrCat(experiment.name(), ": ", ran.message(),
                                      "; what is finished is kept, and the same command goes on"));
   }
   PULSE_RETURN_IF_ERROR(session->DropPool());
-  nlohmann::json result = std::move(job->identity);
+  nlohmann::json result = std::move(next->identity);
   result["paper"] = experiment.paper();
   result["units"] = MetricUnits();
   result["page_cache"] = session->report()["settings"].value("page_cache", "");
   result["finished"] = fmt::format("{:%FT%TZ}", fmt::gmtime(std::time(nullptr)));
-  result["rows"] = job->rows.rows();
-  PULSE_RETURN_IF_ERROR(WriteResult(job->file, result));
-  job->rows.Forget();
-  session->Say(fmt::format("JSON: {}\n", job->file));
+  result["rows"] = next->rows.rows();
+  PULSE_RETURN_IF_ERROR(WriteResult(next->file, result));
+  next->rows.Forget();
+  session->Say(fmt::format("JSON: {}\n", next->file));
   return absl::OkStatus();
 }
 
@@ -366,29 +369,30 @@ absl::Status RunPaperBench(BenchArgs bench) {
     const std::string said = redo.TakeUp(args.keep_older);
     if (!said.empty()) s.Say(said + "\n");
   }
-  std::vector<Job> jobs;
+  std::vector<PendingExperiment> pending;
   for (size_t i = 0; i < chosen.size(); ++i) {
     const Experiment* const experiment = chosen[i];
     const std::string file = fmt::format("{}/{}", args.out, experiment->name());
     const nlohmann::json& identity = identities[i];
-    Job job = {experiment, file + ".json", identity, RowLog(file + ".part", identity)};
-    PULSE_ASSIGN_OR_RETURN(const auto done, IsDone(args, redo, &s, &job));
-    if (!done) jobs.push_back(std::move(job));
+    PendingExperiment next = {experiment, file + ".json", identity,
+                              RowLog(file + ".part", identity)};
+    PULSE_ASSIGN_OR_RETURN(const auto done, IsDone(args, redo, &s, &next));
+    if (!done) pending.push_back(std::move(next));
   }
-  PULSE_RETURN_IF_ERROR(CheckRoom(args, s.dir().path(), jobs));
-  for (const Job& job : jobs) PULSE_RETURN_IF_ERROR(job.experiment->Check(s));
+  PULSE_RETURN_IF_ERROR(CheckRoom(args, s.dir().path(), pending));
+  for (const PendingExperiment& next : pending) PULSE_RETURN_IF_ERROR(next.experiment->Check(s));
   PULSE_RETURN_IF_ERROR(
       WriteCatalogue(args.out, identities.front().at("settings"), FurtherFlags(args)));
   if (!HasReport(args)) PULSE_RETURN_IF_ERROR(TryReport(args, /*last=*/false));
-  PULSE_RETURN_IF_ERROR(Estimate(args, &s, &jobs));
+  PULSE_RETURN_IF_ERROR(Estimate(args, &s, &pending));
   // After each, so that an interrupted run has its report.
-  for (Job& job : jobs) {
-    PULSE_RETURN_IF_ERROR(RunJob(args, &redo, &s, &job));
-    const bool last = &job == &jobs.back();
+  for (PendingExperiment& next : pending) {
+    PULSE_RETURN_IF_ERROR(RunPending(args, &redo, &s, &next));
+    const bool last = &next == &pending.back();
     PULSE_RETURN_IF_ERROR(TryReport(args, last));
   }
   redo.Forget();  // also what an interrupted one has left: all is there
-  if (jobs.empty()) PULSE_RETURN_IF_ERROR(TryReport(args, /*last=*/true));
+  if (pending.empty()) PULSE_RETURN_IF_ERROR(TryReport(args, /*last=*/true));
   return absl::OkStatus();
 }
 

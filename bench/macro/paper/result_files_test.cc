@@ -40,7 +40,7 @@ class ResultFilesTest : public testing::Test {
   std::string file_;
 };
 
-TEST_F(ResultFilesTest, WhatWasWrittenIsFoundAgain) {
+TEST_F(ResultFilesTest, FindResult_WrittenBefore_IsTheSame) {
   EXPECT_EQ(FindResult(file_, Result()).kind, EarlierResult::Kind::kNone);
   ASSERT_TRUE(WriteResult(file_, Result()).ok());
   const EarlierResult found = FindResult(file_, Result());
@@ -51,7 +51,7 @@ TEST_F(ResultFilesTest, WhatWasWrittenIsFoundAgain) {
   EXPECT_EQ(std::distance(begin(files), end(files)), 1);
 }
 
-TEST_F(ResultFilesTest, DifferencesAreNamed) {
+TEST_F(ResultFilesTest, FindResult_OtherSettingsOrMachine_NamesDifferences) {
   ASSERT_TRUE(WriteResult(file_, Result()).ok());
   nlohmann::json now = Result();
   now["settings"]["pairs"] = 3;
@@ -71,7 +71,7 @@ TEST_F(ResultFilesTest, DifferencesAreNamed) {
   EXPECT_THAT(FindResult(file_, now).differences, ElementsAre("points differ"));
 }
 
-TEST_F(ResultFilesTest, AnotherVersionIsOlder) {
+TEST_F(ResultFilesTest, FindResult_OtherRevision_IsOlder) {
   ASSERT_TRUE(WriteResult(file_, Result()).ok());
   nlohmann::json now = Result();
   now["revision"] = "def-dirty";
@@ -87,7 +87,7 @@ TEST_F(ResultFilesTest, AnotherVersionIsOlder) {
   EXPECT_EQ(FindResult(file_, Result()).kind, EarlierResult::Kind::kOlder);
 }
 
-TEST_F(ResultFilesTest, WithoutRowsItIsNotDone) {
+TEST_F(ResultFilesTest, FindResult_WithoutRows_IsNone) {
   for (const nlohmann::json& none : {nlohmann::json(), nlohmann::json::array()}) {
     nlohmann::json empty = Result();
     empty["rows"] = none;
@@ -96,7 +96,7 @@ TEST_F(ResultFilesTest, WithoutRowsItIsNotDone) {
   }
 }
 
-TEST_F(ResultFilesTest, AnInterruptedRunGoesOn) {
+TEST_F(ResultFilesTest, RowLog_InterruptedRun_GoesOnInTheSameRevision) {
   nlohmann::json identity = Result();
   identity.erase("rows");
   {
@@ -127,7 +127,7 @@ TEST_F(ResultFilesTest, AnInterruptedRunGoesOn) {
   EXPECT_FALSE(std::filesystem::exists(file_));
 }
 
-TEST_F(ResultFilesTest, WhatMayBeAnotherSourceGoesOnOnlyIfAsked) {
+TEST_F(ResultFilesTest, RowLog_UncertainRevision_GoesOnOnlyIfAsked) {
   for (const char* revision : {"unknown", "v1-3-gabc-dirty"}) {
     nlohmann::json identity = Result();
     identity.erase("rows");
@@ -142,7 +142,7 @@ TEST_F(ResultFilesTest, WhatMayBeAnotherSourceGoesOnOnlyIfAsked) {
   }
 }
 
-TEST_F(ResultFilesTest, RowsOfAnotherDiskDoNotGoOn) {
+TEST_F(ResultFilesTest, FindResult_OtherDisk_IsAnother) {
   nlohmann::json identity = Result();
   identity["storage"] = {{"source", "/dev/a"}, {"page_cache", "drop_caches"}};
   ASSERT_TRUE(WriteResult(file_, identity).ok());
@@ -156,7 +156,7 @@ TEST_F(ResultFilesTest, RowsOfAnotherDiskDoNotGoOn) {
   EXPECT_EQ(FindResult(file_, identity).kind, EarlierResult::Kind::kSame);
 }
 
-TEST_F(ResultFilesTest, RowsOfOneRunAreKeptTogether) {
+TEST_F(ResultFilesTest, RowLog_RowsOfOneRun_AreKeptTogether) {
   nlohmann::json identity = Result();
   identity.erase("rows");
   std::vector<nlohmann::json> rows(2);
@@ -168,7 +168,7 @@ TEST_F(ResultFilesTest, RowsOfOneRunAreKeptTogether) {
   EXPECT_EQ(again.rows().size(), 2U);
 }
 
-TEST_F(ResultFilesTest, AnInterruptedRedoGoesOn) {
+TEST_F(ResultFilesTest, RedoLog_InterruptedRedo_GoesOnIfItIsTheSame) {
   const nlohmann::json command = nlohmann::json::array({Result(), {{"experiment", "queue"}}});
   const std::string log = dir_ / "redo.log";
   ASSERT_TRUE(WriteResult(file_, Result()).ok());
@@ -203,7 +203,7 @@ TEST_F(ResultFilesTest, AnInterruptedRedoGoesOn) {
   }
 }
 
-TEST_F(ResultFilesTest, WhatIsNoResultIsAnother) {
+TEST_F(ResultFilesTest, FindResult_NotAResult_IsAnother) {
   for (const char* text : {"", "{", "[]", "{\"experiment\": \"tails\"}",
                            "{\"settings\": {}, \"machine\": {}, \"rows\": 3}",
                            "{\"settings\": 1, \"machine\": {}, \"rows\": []}"}) {
@@ -216,7 +216,7 @@ TEST_F(ResultFilesTest, WhatIsNoResultIsAnother) {
   EXPECT_EQ(FindResult(file_, Result()).kind, EarlierResult::Kind::kOther);
 }
 
-TEST_F(ResultFilesTest, AFailedWriteLeavesTheOldResult) {
+TEST_F(ResultFilesTest, WriteResult_Fails_LeavesTheOldResult) {
   const std::string nowhere = dir_ / "none" / "tails.json";
   EXPECT_FALSE(WriteResult(nowhere, Result()).ok());
   // The partial file cannot be made where a directory has its name.

@@ -14,7 +14,7 @@ namespace {
 const Quantity kSpeed = {"ops_per_s", kPulse, kStockDefault, false};
 const Quantity kStalls = {"stall_share", kStockDefault, kPulse, true};
 
-TEST(TargetsTest, AimsAreFoundByWhatTheyMeasure) {
+TEST(TargetsTest, AimFor_WhatIsMeasured_FindsItsTargetOrNone) {
   EXPECT_EQ(AimFor("ycsb", "A", kSpeed)->value, 1.35);
   EXPECT_EQ(AimFor("tails", "1024 B", kStalls)->value, 19);
   EXPECT_FALSE(AimFor("ycsb", "A", {"ops_per_s", kPulse, kStock2Cpu, false}));

@@ -22,7 +22,7 @@ class YcsbExperiment : public Experiment {
       : Experiment(spec.at("name"), spec.at("title"), spec.at("paper"),
                    spec.value("optional", false)),
         spec_(spec),
-        variant_count_(spec.at("opponents").size()) {}
+        variant_count_(spec.at("variants").size()) {}
 
   Needs NeedsAt(const Size& size) const override {
     const YcsbPlan plan = PlanFor(size);
@@ -54,7 +54,7 @@ class YcsbExperiment : public Experiment {
       PULSE_RETURN_IF_ERROR(agent.emplace(session, options).Start());
       target.agent_socket = agent->socket();
     }
-    const auto variants = ExperimentVariants(spec_.at("opponents"), *session, target);
+    const auto variants = ExperimentVariants(spec_.at("variants"), *session, target);
     session->Say(Legend(*session, variants));
     PULSE_RETURN_IF_ERROR(RunYcsb(session, plan, variants, [rows](nlohmann::json row) {
       row["label"] = row.at("workload");

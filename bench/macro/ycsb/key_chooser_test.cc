@@ -40,7 +40,7 @@ void AddRecord(InsertCounter* counter) { counter->Acknowledge(counter->Take()); 
 
 class KeyChooserTest : public testing::TestWithParam<Distribution> {};
 
-TEST_P(KeyChooserTest, TheSeedDecides) {
+TEST_P(KeyChooserTest, Seed_SameOrOther_DecidesTheDraws) {
   const InsertCounter counter(1000);
   KeyChooser a(GetParam(), 1000, &counter, kChooserSeed);
   KeyChooser b(GetParam(), 1000, &counter, kChooserSeed);
@@ -54,7 +54,7 @@ TEST_P(KeyChooserTest, TheSeedDecides) {
   EXPECT_GT(differing, 500) << "seed " << kChooserSeed;
 }
 
-TEST_P(KeyChooserTest, OnlyWhatIsAcknowledgedIsDrawn) {
+TEST_P(KeyChooserTest, Next_UnacknowledgedInserts_AreNotDrawn) {
   InsertCounter counter(100);
   KeyChooser chooser(GetParam(), 1000, &counter, kChooserSeed);
   const uint64_t slow = counter.Take();
@@ -70,7 +70,7 @@ INSTANTIATE_TEST_SUITE_P(Every, KeyChooserTest,
                          testing::Values(Distribution::kUniform, Distribution::kScrambledZipfian,
                                          Distribution::kLatest));
 
-TEST(KeyChooserTest, UniformGivesEachTheSame) {
+TEST(KeyChooserTest, Uniform_ManyDraws_EachEquallyOften) {
   const InsertCounter counter(100);
   KeyChooser chooser(Distribution::kUniform, 100, &counter, kChooserSeed);
   double chi_square = 0;
@@ -83,7 +83,7 @@ TEST(KeyChooserTest, UniformGivesEachTheSame) {
   EXPECT_LT(chi_square, 99 + 4 * 14.07) << "seed " << kChooserSeed;
 }
 
-TEST(KeyChooserTest, ScrambledScattersWhatIsHot) {
+TEST(KeyChooserTest, ScrambledZipfian_HottestRecords_AreScattered) {
   constexpr uint64_t kRecords = 100'000;
   const InsertCounter counter(kRecords);
   KeyChooser chooser(Distribution::kScrambledZipfian, kRecords, &counter, kChooserSeed);
@@ -110,7 +110,7 @@ TEST(KeyChooserTest, ScrambledScattersWhatIsHot) {
   EXPECT_LT(share, law + 0.05) << "seed " << kChooserSeed;
 }
 
-TEST(KeyChooserTest, InsertsDoNotMoveWhatIsHot) {
+TEST(KeyChooserTest, ScrambledZipfian_Inserts_DoNotMoveTheHottest) {
   // The hottest of these 20'000 is among the first 19'000.
   InsertCounter counter(19'000);
   KeyChooser chooser(Distribution::kScrambledZipfian, 20'000, &counter, kChooserSeed);
@@ -119,7 +119,7 @@ TEST(KeyChooserTest, InsertsDoNotMoveWhatIsHot) {
   EXPECT_EQ(Hottest(DrawMany(&chooser, 50'000)), before) << "seed " << kChooserSeed;
 }
 
-TEST(KeyChooserTest, LatestPrefersTheNewest) {
+TEST(KeyChooserTest, Latest_AfterInserts_PrefersTheNewest) {
   InsertCounter counter(10'000);
   KeyChooser chooser(Distribution::kLatest, 10'000, &counter, kChooserSeed);
   for (int i = 0; i < 1000; ++i) AddRecord(&counter);
@@ -135,7 +135,7 @@ TEST(KeyChooserTest, LatestPrefersTheNewest) {
       << "seed " << kChooserSeed;
 }
 
-TEST(InsertCounterTest, WaitsForTheSlowest) {
+TEST(InsertCounterTest, Acknowledged_SlowestInsertOpen_WaitsForIt) {
   InsertCounter counter(5);
   EXPECT_EQ(counter.Take(), 5U);
   EXPECT_EQ(counter.Take(), 6U);
@@ -152,7 +152,7 @@ TEST(InsertCounterTest, WaitsForTheSlowest) {
 }
 
 // Several threads insert, and each looks at what it may read: all of it is there.
-TEST(InsertCounterTest, WhatIsAcknowledgedIsThere) {
+TEST(InsertCounterTest, Acknowledged_SeveralThreads_HasOnlyWhatIsThere) {
   constexpr uint64_t kThreads = 4, kEach = 20'000;
   InsertCounter counter(0);
   const auto there = std::make_unique<std::atomic<bool>[]>(kThreads * kEach);

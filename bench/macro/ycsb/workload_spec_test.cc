@@ -20,7 +20,7 @@ std::vector<std::string> Names(const std::vector<WorkloadSpec>& specs) {
 }
 
 // Table III of the paper, which is YCSB's: read, update, insert, scan, read-modify-write.
-TEST(WorkloadSpecTest, MixesAreThoseOfTheCoreWorkloads) {
+TEST(WorkloadSpecTest, AllWorkloads_Mixes_AreThoseOfYcsb) {
   const std::map<std::string, std::array<unsigned, 5>> expected = {
       {"load", {0, 0, 100, 0, 0}}, {"A", {50, 50, 0, 0, 0}}, {"B", {95, 5, 0, 0, 0}},
       {"C", {100, 0, 0, 0, 0}},    {"D", {95, 0, 5, 0, 0}},  {"E", {0, 0, 5, 95, 0}},
@@ -42,7 +42,7 @@ TEST(WorkloadSpecTest, MixesAreThoseOfTheCoreWorkloads) {
   }
 }
 
-TEST(WorkloadSpecTest, ScanLengthsAreUniform) {
+TEST(WorkloadSpecTest, PickScanLength_ManyPicks_AreUniform) {
   constexpr int kPicks = 500'000;
   std::map<uint64_t, int> lengths;
   Random random(kSpecSeed);
@@ -57,7 +57,7 @@ TEST(WorkloadSpecTest, ScanLengthsAreUniform) {
   EXPECT_LT(chi_square, 99 + 4 * 14.07) << "seed " << kSpecSeed;
 }
 
-TEST(WorkloadSpecTest, SelectsByNameInTheOrderOfYcsb) {
+TEST(WorkloadSpecTest, SelectWorkloads_ByName_KeepsTheOrderOfYcsb) {
   EXPECT_EQ(Names(*SelectWorkloads({})),
             (std::vector<std::string>{"load", "A", "B", "C", "F", "D", "E"}));
   EXPECT_EQ(Names(*SelectWorkloads({"d", "LOAD", "f"})),
@@ -68,7 +68,7 @@ TEST(WorkloadSpecTest, SelectsByNameInTheOrderOfYcsb) {
   EXPECT_THAT(std::string(wrong.status().message()), HasSubstr("load, A, B, C, F, D, E"));
 }
 
-TEST(WorkloadSpecTest, CountsItsWrites) {
+TEST(WorkloadSpecTest, Writes_OfEachWorkload_FollowItsMix) {
   std::map<std::string, uint64_t> writes;
   for (const WorkloadSpec& spec : AllWorkloads()) writes[spec.name] = spec.Writes(1000);
   EXPECT_EQ(

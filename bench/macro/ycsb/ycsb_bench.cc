@@ -99,7 +99,7 @@ class Runner {
     return {{"job", "ycsb"},
             {"dir", session_->dir().Sub(dir)},
             {"shape", shape_},
-            {"opponent", variant},
+            {"variant", variant},
             {"workload", workload.name},
             {"records", load ? 0 : plan_.records},
             {"operations", load ? plan_.records : plan_.operations},
@@ -224,11 +224,11 @@ absl::Status RunYcsbBench(BenchArgs args) {
   plan.operations = args.Get<uint64_t>("operations");
   // 20 million on 40 GB, the paper has.
   if (plan.operations == 0) plan.operations = std::max<uint64_t>(1, plan.records / 2);
-  const size_t named = args.common.opponents.size();
+  const size_t named = args.common.variants.size();
   PULSE_ASSIGN_OR_RETURN(auto session,
                          Session::Open(args, YcsbSpace(plan, named == 0 ? kUsualVariants : named)));
   Session& s = *session;
-  PULSE_ASSIGN_OR_RETURN(const auto variants, PaperVariants(s, args.common.opponents));
+  PULSE_ASSIGN_OR_RETURN(const auto variants, PaperVariants(s, args.common.variants));
   const nlohmann::json settings = YcsbSettings(plan, args.common.tiny);
   s.report()["settings"].update(settings);
   s.ExpectSteps(YcsbSteps(s, plan, variants.size()));

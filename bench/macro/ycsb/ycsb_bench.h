@@ -51,7 +51,7 @@ double YcsbSeconds(const Session& session, const YcsbPlan& plan, size_t variants
 //
 // Every run works on a copy (tables as hard links) of a loaded database, so no workload sees what
 // another one wrote. With kCopied stock RocksDB loads it once, on all CPUs, and waits until its
-// compactions rest: an variant's own load tells only in the load. With kOwn each variant loads
+// compactions rest: a variant's own load tells only in the load. With kOwn each variant loads
 // one, on its CPUs, and leaves it when the last record is written.
 absl::Status RunYcsb(Session* session, const YcsbPlan& plan, const std::vector<Variant>& variants,
                      const std::function<absl::Status(nlohmann::json)>& done);

@@ -218,7 +218,7 @@ absl::StatusOr<Plan> PlanFrom(const nlohmann::json& spec) {
 }  // namespace
 
 absl::StatusOr<nlohmann::json> RunYcsbJob(const nlohmann::json& spec) {
-  const Variant variant = spec.at("opponent").get<Variant>();
+  const Variant variant = spec.at("variant").get<Variant>();
   PULSE_ASSIGN_OR_RETURN(const auto plan, PlanFrom(spec));
   PULSE_ASSIGN_OR_RETURN(auto opened, BenchDb::Open(spec));
   BenchDb& db = *opened;

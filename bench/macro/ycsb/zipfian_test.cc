@@ -24,7 +24,7 @@ double ShareOfFirst(uint64_t items, uint64_t n) {
   return DirectZeta(items, Zipfian::kYcsbTheta) / DirectZeta(n, Zipfian::kYcsbTheta);
 }
 
-TEST(ZipfianTest, ZetaIsTheSum) {
+TEST(ZipfianTest, Zeta_AnyCount_IsTheSum) {
   for (const double theta : {0.5, 0.9, 0.99}) {
     const Zipfian zipfian(theta);
     for (const uint64_t n : {1, 2, 1023, 1024, 1025, 1026, 5000, 1'000'000}) {
@@ -37,7 +37,7 @@ TEST(ZipfianTest, ZetaIsTheSum) {
 }
 
 // Every rank of a small set, and those on both sides of where sums are no longer kept.
-TEST(ZipfianTest, RanksInvertTheDistribution) {
+TEST(ZipfianTest, Rank_EveryRank_InvertsTheDistribution) {
   const Zipfian zipfian;
   for (const uint64_t n : {1, 2, 100, 1024, 1025, 3000, 100'000}) {
     const double zeta = zipfian.Zeta(n);
@@ -50,7 +50,7 @@ TEST(ZipfianTest, RanksInvertTheDistribution) {
   }
 }
 
-TEST(ZipfianTest, DrawsFollowTheLaw) {
+TEST(ZipfianTest, Rank_ManyDraws_FollowTheLaw) {
   SCOPED_TRACE(testing::Message() << "seed " << kZipfianSeed);
   constexpr uint64_t kItems = 2000;
   constexpr double kDraws = 2'000'000;
@@ -75,7 +75,7 @@ TEST(ZipfianTest, DrawsFollowTheLaw) {
   EXPECT_GT(chi_square, kFreedom - 4 * std::sqrt(2 * kFreedom));
 }
 
-TEST(ZipfianTest, TheHottestHaveTheirShare) {
+TEST(ZipfianTest, Rank_HottestItems_HaveTheirShare) {
   SCOPED_TRACE(testing::Message() << "seed " << kZipfianSeed);
   constexpr uint64_t kItems = 1'000'000;
   constexpr int kDraws = 1'000'000;
@@ -94,7 +94,7 @@ TEST(ZipfianTest, TheHottestHaveTheirShare) {
 
 // As many items as there are at the moment of each draw: nothing beyond them, and after growth the
 // law of the larger set.
-TEST(ZipfianTest, ASetMayGrowBetweenDraws) {
+TEST(ZipfianTest, Rank_SetThatGrows_StaysWithinItAndFollowsTheLaw) {
   SCOPED_TRACE(testing::Message() << "seed " << kZipfianSeed);
   const Zipfian zipfian;
   Random random(kZipfianSeed);

@@ -26,8 +26,8 @@ def aim(experiment="fillrandom", kind="at least", value=1.6, metric="ops_per_s",
             "target": {"kind": kind, "value": value}, "needs": "a slower disk"}
 
 
-def run(opponent, pair, speed, **more):
-    return {"opponent": opponent, "pair": pair, "ops_per_s": speed, "p99_us": 3.5,
+def run(variant, pair, speed, **more):
+    return {"variant": variant, "pair": pair, "ops_per_s": speed, "p99_us": 3.5,
             "stall_share": 0.25, "host_cpu_s": None, **more}
 
 
@@ -47,8 +47,8 @@ def paper_result(name, *labels):
 
 
 def part(what, figures):
-    """`figures`: an opponent's speed and host CPU; the second pair has a twentieth more."""
-    return {"runs": [{"opponent": name, "pair": pair, "ops_per_s": speed * (1 if pair == 1 else 1.05),
+    """`figures`: a variant's speed and host CPU; the second pair has a twentieth more."""
+    return {"runs": [{"variant": name, "pair": pair, "ops_per_s": speed * (1 if pair == 1 else 1.05),
                       "host_us": us, "agent_us": 7, f"{what}_p50_us": 400, f"{what}_p99_us": 900}
                      for name, (speed, us) in figures.items() for pair in (1, 2)]}
 

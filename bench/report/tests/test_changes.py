@@ -1,6 +1,7 @@
 """A report against an earlier one."""
 import contextlib
 import io
+import json
 import unittest
 
 from samples import ReportTestCase
@@ -12,7 +13,7 @@ from model import Spread
 
 def runs(rates, waits, pairs=3):
     return {"benchmark": "fill", "settings": {"tiny": False}, "value_sizes": [{"value_bytes": 1024, "runs": [
-        {"opponent": name, "pair": pair, "ops_per_s": rate + pair / 100, "p99_us": wait + pair / 100,
+        {"variant": name, "pair": pair, "ops_per_s": rate + pair / 100, "p99_us": wait + pair / 100,
          "tables": 12}
         for (name, rate), wait in zip(rates.items(), waits) for pair in range(1, pairs + 1)]}]}
 
@@ -45,6 +46,12 @@ class ChangesTest(ReportTestCase):
         page = self.compared(runs({"stock": 100, "pulse": 150}, (10, 5)),
                              runs({"stock": 200, "pulse": 300}, (5, 2.5)))
         self.assertIn("0 have become worse, 0 better", page.statement)
+
+    def test_Page_KeysOfEarlierReleases_AreUnderstood(self):
+        before = json.loads(json.dumps(runs({"stock": 100, "pulse": 150}, (10, 5)))
+                            .replace('"variant"', '"opponent"'))
+        page = self.compared(before, runs({"stock": 200, "pulse": 220}, (10, 5)))
+        self.assertIn("2 ratios are in both: 1 have become worse", page.statement)
 
     def test_Page_SinglePair_SaysNothing(self):
         page = self.compared(runs({"stock": 100, "pulse": 150}, (10, 5), pairs=1),

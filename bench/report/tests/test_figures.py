@@ -29,7 +29,7 @@ class FiguresTest(ReportTestCase):
     def test_Row_SeveralPairs_MediansAndRatiosWithinThePair(self):
         found = row(run(STOCK, 1, 10), run(PULSE, 1, 20), run(STOCK, 2, 20), run(PULSE, 2, 30),
                     run(STOCK, 3, 30), run(PULSE, 3, 90))
-        self.assertEqual(found.opponents, [STOCK, PULSE])
+        self.assertEqual(found.variants, [STOCK, PULSE])
         self.assertEqual(found.figure("ops_per_s", STOCK), Spread(20, 10, 30, 3))
         self.assertEqual(found.get(Quantity("ops_per_s", PULSE, STOCK)), Spread(2, 1.5, 3, 3))
         self.assertEqual(found.get(Quantity("ops_per_s", PULSE, STOCK, True)).median, 1000)
@@ -40,7 +40,7 @@ class FiguresTest(ReportTestCase):
         self.assertEqual(found.get(Quantity("ops_per_s", PULSE, STOCK)), Spread(1.5, 1.5, 1.5, 1))
 
     def test_Row_OddFigures_AreAbsentAndZeroIsAFigure(self):
-        found = row(run(STOCK, 1, 0), run(PULSE, 1, 5), {"opponent": 7}, None)
+        found = row(run(STOCK, 1, 0), run(PULSE, 1, 5), {"variant": 7}, None)
         self.assertEqual(found.figure("ops_per_s", STOCK).median, 0)
         self.assertIsNone(found.get(Quantity("ops_per_s", PULSE, STOCK)))  # not infinite
         self.assertIsNone(found.figure("ops_per_s", "nobody"))
@@ -130,7 +130,7 @@ class TargetsTest(ReportTestCase):
         self.assertEqual(judge(stalls, result(100, 0.001, 0.2)).why,
                          "stock did not stall; pulse stalled 20.0 %")
 
-    def test_Judge_SeveralOpponents_HeldIsAgainstEach(self):
+    def test_Judge_SeveralVariants_HeldIsAgainstEach(self):
         def of(**speeds):
             return {"rows": [{"label": "1024 B", "runs": [
                 run(name.replace("_", "-"), pair + 1, speed, whole_compactions=2)

@@ -8,7 +8,7 @@ import kv_designs
 
 
 def design(name, pair, rate, p50):
-    figures = {"opponent": name, "pair": pair, "ops_per_s": rate * 1e6, "host_ns": 40.0,
+    figures = {"variant": name, "pair": pair, "ops_per_s": rate * 1e6, "host_ns": 40.0,
                "full_p50_us_128": 6.0, "full_p50_us_256": 12.0}
     for load in kv_designs.LOADS:
         figures.update({f"per_s_{load}": rate * load * 1e4, f"p50_us_{load}": p50 + load / 10,
@@ -24,11 +24,11 @@ def designs(profile="bf2"):
 
 
 def queue():
-    batches = [{"opponent": "batch-64", "pair": 1, "ops_per_s": 4e7, "round_us": 3.0,
+    batches = [{"variant": "batch-64", "pair": 1, "ops_per_s": 4e7, "round_us": 3.0,
                 "request_bytes": 32.1, "response_bytes": 16.1, "packet_request_bytes": 66,
                 "packet_response_bytes": 66, "saved_request_percent": 51.4,
                 "saved_response_percent": 75.6}]
-    moves = [{"opponent": name, "pair": 1, **{f"ns_{size}": 100 + size for size in kv_designs.SIZES}}
+    moves = [{"variant": name, "pair": 1, **{f"ns_{size}": 100 + size for size in kv_designs.SIZES}}
              for _, names in kv_designs.MOVERS for name in names]
     return {"benchmark": "kv", "settings": {"tiny": True},
             "parts": {"queue-get": {"runs": batches}, "queue-write": {"runs": moves}}}
@@ -80,8 +80,8 @@ class KvDesignsPageTest(ReportTestCase):
     def test_HostileOrHalf_StillMakesAPage(self):
         for found in (designs(), queue()):
             for part in found["parts"].values():
-                part["runs"] += [None, {"opponent": EVIL}, {"opponent": "batch-64", "pair": "x"}]
-            found["parts"]["designs-" + EVIL] = {"runs": [{"opponent": EVIL, "ops_per_s": 1e400}]}
+                part["runs"] += [None, {"variant": EVIL}, {"variant": "batch-64", "pair": "x"}]
+            found["parts"]["designs-" + EVIL] = {"runs": [{"variant": EVIL, "ops_per_s": 1e400}]}
             found["parts"]["queue-none"] = 7
             found["settings"]["profile"] = EVIL
             self.put("kv.json", found)

@@ -136,8 +136,8 @@ class PagesTest(ReportTestCase):
         self.put_catalogue("dcomp-bf2")
         result = paper_result("dcomp-bf2", "1024 B")
         for one in result["rows"][0]["runs"]:
-            if one["opponent"] == STOCK:
-                one.update(opponent="dcomp", whole_compactions=0)
+            if one["variant"] == STOCK:
+                one.update(variant="dcomp", whole_compactions=0)
         self.put("dcomp-bf2.json", result)
         self.assertAnyHas("1024 B, dcomp: not measured: no compaction ran whole in 2 of 2 runs",
                           self.page("dcomp-bf2").notes)
@@ -242,8 +242,8 @@ class RemoteTest(ReportTestCase):
                       notes)
 
     def test_DirectorAndServe_HaveTheirOwn(self):
-        director = {name: {"runs": [{"opponent": opponent, "pair": pair, **figures}
-                                    for opponent in ("forward", "splice")
+        director = {name: {"runs": [{"variant": variant, "pair": pair, **figures}
+                                    for variant in ("forward", "splice")
                                     for pair in (1, 2)]} for name, figures in (
             ("stream", {"gbit_per_s": 6, "gbit_per_cpu_s": 12.5}),
             ("latency", {"p50_us": 20, "p99_us": 30, "messages_per_s": 1000}))}
@@ -262,7 +262,7 @@ class RemoteTest(ReportTestCase):
     def test_AnythingAsAResult_MakesAReport(self):
         for odd in ({"parts": {"reads": 3}}, {"parts": {"reads": {"runs": "x"}}},
                     {"parts": {"": {"runs": [1, None, []]}}, "ratios": 3},
-                    {"parts": {"b": {"runs": [{"opponent": "on", "ops_per_s": "x"}]}},
+                    {"parts": {"b": {"runs": [{"variant": "on", "ops_per_s": "x"}]}},
                      "ratios": [1, {"ratio": 2}, {"ratio": "r", "median": "x"}], "settings": 1}):
             for benchmark in ("blocks", "serve", "director"):
                 self.put(f"{benchmark}.json", {"benchmark": benchmark, **odd})
@@ -351,7 +351,7 @@ class TextTest(ReportTestCase):
         result = paper_result("fillrandom", EVIL, "B")
         result["machine"]["cpu"] = result["settings"]["uri_options"] = EVIL
         result["settings"][EVIL] = EVIL
-        result["rows"][0]["runs"][0]["opponent"] = EVIL
+        result["rows"][0]["runs"][0]["variant"] = EVIL
         self.put("fillrandom.json", result)
         self.put("experiments.json", {"targets": [aim(row=EVIL)], "experiments": [
             {"name": "fillrandom", "title": EVIL, "paper": {

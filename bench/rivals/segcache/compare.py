@@ -24,7 +24,7 @@ def ours(args, scratch):
     """Million calls a second by part, of one round."""
     file = os.path.join(scratch, "ours.json")
     subprocess.run([os.path.join(args.build, "bin/pulse"), "bench", "kv", "--part", "engine",
-                    "--opponents", "batch", "--pairs", "1", "--items", str(args.items),
+                    "--variants", "batch", "--pairs", "1", "--items", str(args.items),
                     "--seconds", str(args.seconds), "--host-cpus", str(args.cpu), "--dir",
                     os.path.join(scratch, "bench"),
                     "--json", file], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
