@@ -11,14 +11,14 @@ TSAN_ENV := TSAN_OPTIONS=suppressions=$(CURDIR)/scripts/tsan.supp:second_deadloc
 
 # Exhaustive models and simulations of one thread are slow under sanitizers, and nothing for them to look at;
 # the code of RealManifestTest and of the dry run is under others, too.
-NO_MODELS := GTEST_FILTER=-RingModelTest.Every*:ResponseModelTest.Few*:All/RealManifestTest.*:ConvertTest.ADryRun*:BarrierModel.*:ProgressModelTest.Every*:ProgressModelTest.Few*:EngineModel.EveryExecution*
+NO_MODELS := GTEST_FILTER=-RingModelTest.Every*:ResponseModelTest.Few*:All/RealManifestTest.*:ConvertTest.DryRun*:BarrierModel.*:ProgressModelTest.Every*:ProgressModelTest.Few*:EngineModel.EveryExecution*
 
 # What PULSE_TEST_LONG=1 makes longer; CONTRIBUTING.md says how.
 LONG_TESTS := ^(powercut_test|convert_cut_test|fault_test.*|store_test.*|preload_.*|agent_lifecycle|bench_cli|options_test.*|lsm_test.*)$$
 
 # One thread at work: AddressSanitizer looks at these, ThreadSanitizer has nothing to see in them. What the
 # store's threads do together is in StoreThreadsTest, StoreModelTest.LongLives and the files' tests.
-ONE_THREAD := UdpBatchTest.*:UdpCodecTest.*:CorruptionTest.*:KillTest.*:*PartitionModelTest.*:PartitionTest.*:*EvictionTest.*:BatchTest.*:CheckTest.RepairAfterAnyDamage:SegmentMapTest.*:StoreModelTest.EveryCut*:StoreScaleTest.*:OutQueueTest.Gives*:Parser.*:Temporal.*:MergeRuns.*:RunDamage.*:Run.Random*:StoreModel.Fault*:StoreModel.LogCut*:Wal.*:LoadCsv.MoreRelationships*:LoadCsv.TypeThatShowsLate*
+ONE_THREAD := UdpBatchTest.*:UdpCodecTest.*:CorruptionTest.*:KillTest.*:*PartitionModelTest.*:PartitionTest.*:*EvictionTest.*:BatchTest.*:CheckTest.Repair_AnyDamage*:SegmentMapTest.*:StoreModelTest.EveryCut*:StoreScaleTest.*:OutQueueTest.*:Parser.*:Temporal.*:MergeRuns.*:RunDamage.*:Run.Random*:StoreModel.Fault*:StoreModel.LogCut*:Wal.*:LoadCsv.MoreRelationships*:LoadCsv.TypeThatShowsLate*
 # Programs of one thread.
 NO_THREADS := ^(cypher_test|cypher_shortcuts_test|cypher_features|graph_model_test)$$
 # Configurations in which the same threads meet in the same way as in others.

@@ -1,5 +1,9 @@
 #!/usr/bin/env python3
-"""check-sleeps.py [FILE...]: fails on a sleep in a test that does not say why it is there.
+"""check-tests.py [FILE...]: fails on a sleep in a test that does not say why it is there, and on a
+test whose name does not say what it shows.
+
+A name is Subject_Condition_Result, or Subject_Result: TEST(Store, TornTail_Reopened_EndsTheLog). What
+is disabled is a tool that stands among tests.
 
 A test that sleeps is slow where that was too long, and fails for nothing where it was too short. It
 waits for a condition instead (Eventually, SettledValue, Stays: base/testing.h), or moves a clock
@@ -18,7 +22,10 @@ import sys
 
 SLEEP = re.compile(r"(?<!int )\b(sleep_for|sleep_until|u?sleep|(clock_)?nanosleep|SleepFor\w*)\s*\(")
 REASON = re.compile(r"//\s*sleep: \S+ \S+")
-TEST_FILE = re.compile(r"(_test\.(cc|cpp|c)|(^|/)(test_[^/]*|testing)\.(cc|h))$|^tests/.*\.(cc|h)$")
+NAME = re.compile(r"\b(?:TYPED_)?TEST(?:_F|_P)?\(\s*\w+,\s*(?!DISABLED_)(\w+)\s*\)")
+GOOD_NAME = re.compile(r"[A-Z][A-Za-z0-9]*(_[A-Z0-9][A-Za-z0-9]*)+$")
+TEST_FILE = re.compile(r"(_test\.(cc|cpp|c)|_suite\.h|(^|/)(test_[^/]*|testing)\.(cc|h))$|"
+                       r"^tests/.*\.(cc|h)$")
 
 
 def test_files(root):
@@ -49,27 +56,31 @@ def has_reason(lines, at):
 
 def complaints(name, text):
     lines = text.splitlines()
-    return [f"{name}:{i + 1}: {without_comment(line).strip()}" for i, line in enumerate(lines)
-            if SLEEP.search(without_comment(line)) and not has_reason(lines, i)]
+    sleeps = [f"{name}:{i + 1}: {without_comment(line).strip()}" for i, line in enumerate(lines)
+              if SLEEP.search(without_comment(line)) and not has_reason(lines, i)]
+    return sleeps + [f"{name}:{text.count(chr(10), 0, m.start()) + 1}: {m.group(1)}"
+                     for m in NAME.finditer(text) if not GOOD_NAME.match(m.group(1))]
 
 
 def check_itself():
-    """Each run shows first that a sleep without a reason is found."""
+    """Each run shows first that what it looks for is found."""
     bad = ["  usleep(10);", "  // sleep:\n  usleep(10);", "  // why\n  ::sleep(1);",
            "  // sleep: of another line\n  Run();\n  std::this_thread::sleep_for(x);",
-           "  while (a)\n    nanosleep(&t, 0);", "  env->SleepForMicroseconds(3);"]
+           "  while (a)\n    nanosleep(&t, 0);", "  env->SleepForMicroseconds(3);",
+           "TEST(Store, Works) {", "TEST_F(StoreTest,\n       ALongName) {", "TEST_P(A, B_isNone) {"]
     good = ["  usleep(10);  // sleep: it is slow", "  // sleep: it is\n  // slow\n  usleep(10);",
             "  // sleep: it is slow\n  while (a ||\n         b)\n    usleep(10);",
-            "int usleep(useconds_t t) {", "  // usleep(10);", "  Asleep(1);"]
-    assert all(complaints("x", text) for text in bad), "a sleep would not be found"
-    assert not any(complaints("x", text) for text in good), "a reason would not be found"
+            "int usleep(useconds_t t) {", "  // usleep(10);", "  Asleep(1);",
+            "TEST(Store, Open_IsFast) {", "TEST_P(A,\n       TornTail_Reopened_EndsTheLog) {"]
+    assert all(complaints("x", text) for text in bad), "a fault would not be found"
+    assert not any(complaints("x", text) for text in good), "what is right would be refused"
 
 
 def main():
     check_itself()
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     if not sys.argv[1:] and not os.path.exists(os.path.join(root, ".git")):
-        print("check-sleeps: this is no git checkout; nothing is checked", file=sys.stderr)
+        print("check-tests: this is no git checkout; nothing is checked", file=sys.stderr)
         return 77
     names = sys.argv[1:] or test_files(root)
     found = []
@@ -77,12 +88,13 @@ def main():
         with open(os.path.join(root, name), encoding="utf-8") as file:
             found += complaints(name, file.read())
     for line in found:
-        print(f"check-sleeps: {line}", file=sys.stderr)
+        print(f"check-tests: {line}", file=sys.stderr)
     if found:
-        print("check-sleeps: wait for a condition, or say why (// sleep: REASON): see the script",
+        print("check-tests: wait for a condition, or say why (// sleep: REASON); name a test "
+              "Subject_Condition_Result: see the script",
               file=sys.stderr)
         return 1
-    print(f"check-sleeps: {len(names)} files of tests")
+    print(f"check-tests: {len(names)} files of tests")
     return 0
 
 

@@ -49,7 +49,7 @@ class NbdExportTest : public testing::Test {
   TestAgent agent_;
 };
 
-TEST_F(NbdExportTest, AFileIsMadeOnceAndKept) {
+TEST_F(NbdExportTest, PrepareFile_ExistingFile_IsKeptAndOtherSizeRefused) {
   Agent client(agent_.socket());
   EXPECT_THAT(std::string(PrepareFile(&client, "d", "f", 0).message()), HasSubstr("create=true"));
   ASSERT_EQ(PrepareFile(&client, "d", "f", 3 * kMiB + 17), absl::OkStatus());
@@ -68,7 +68,7 @@ TEST_F(NbdExportTest, AFileIsMadeOnceAndKept) {
   EXPECT_EQ(Read(e.get(), 3 * kMiB + 10, 7), "letters");
 }
 
-TEST_F(NbdExportTest, AStoreThatIsFullRefusesAndKeepsNothing) {
+TEST_F(NbdExportTest, PrepareFile_FullStore_IsRefusedAndKeepsNothing) {
   Agent client(agent_.socket());
   const absl::Status st = PrepareFile(&client, "d", "big", 1024 * kMiB);
   EXPECT_EQ(ErrnoForClient(st), ENOSPC) << st;
@@ -78,7 +78,7 @@ TEST_F(NbdExportTest, AStoreThatIsFullRefusesAndKeepsNothing) {
   EXPECT_EQ(PrepareFile(&client, "d", "small", 16 * kMiB), absl::OkStatus());
 }
 
-TEST_F(NbdExportTest, FilesAreListed) {
+TEST_F(NbdExportTest, ListFiles_SeveralFiles_AreInOrderUpToTheLimit) {
   Agent client(agent_.socket());
   for (const char* name : {"b", "a", "c"}) {
     ASSERT_EQ(PrepareFile(&client, "d", name, kMiB), absl::OkStatus());
@@ -90,7 +90,7 @@ TEST_F(NbdExportTest, FilesAreListed) {
             absl::StatusCode::kInvalidArgument);
 }
 
-TEST_F(NbdExportTest, AFileThatWasMadeShorterSaysSo) {
+TEST_F(NbdExportTest, Read_FileMadeShorter_SaysSo) {
   Agent client(agent_.socket());
   ASSERT_EQ(PrepareFile(&client, "d", "f", kMiB), absl::OkStatus());
   auto e = Open(&client);
@@ -156,15 +156,15 @@ void RunThreads(TestAgent* agent, const files::PollOptions& poll, uint64_t seed)
   EXPECT_EQ(wrong, 0);
 }
 
-TEST_F(NbdExportTest, ManyThreadsOnFewLanes) {
+TEST_F(NbdExportTest, Requests_ManyThreadsOnFewLanes_ReadWhatTheyWrote) {
   RunThreads(&agent_, Agent::DefaultPoll(), testing_util::TestSeed());
 }
 
-TEST_F(NbdExportTest, ManyThreadsOnLanesThatAreFull) {
+TEST_F(NbdExportTest, Requests_ManyThreadsOnFullLanes_ReadWhatTheyWrote) {
   RunThreads(&agent_, Small(), testing_util::TestSeed() + 100);
 }
 
-TEST_F(NbdExportTest, AnAgentThatGivesFewGroupsIsEnough) {
+TEST_F(NbdExportTest, Exports_AgentWithFewGroups_AllWrite) {
   agent_.Stop();
   agent_.agent_options.limits.max_queues = 2;
   agent_.Start();
@@ -177,7 +177,7 @@ TEST_F(NbdExportTest, AnAgentThatGivesFewGroupsIsEnough) {
   }
 }
 
-TEST_F(NbdExportTest, WhenTheAgentEndsEachRequestEndsWithAnError) {
+TEST_F(NbdExportTest, AgentEnds_UnflushedWrites_RequestsFailUntilRestart) {
   auto client = std::make_unique<Agent>(agent_.socket(), Small());
   ASSERT_EQ(PrepareFile(client.get(), "d", "f", 4 * kMiB), absl::OkStatus());
   auto e = Open(client.get());
@@ -219,7 +219,7 @@ TEST_F(NbdExportTest, WhenTheAgentEndsEachRequestEndsWithAnError) {
   EXPECT_NE(Open(client.get()), nullptr);
 }
 
-TEST_F(NbdExportTest, WithNothingUnflushedANewAgentIsTaken) {
+TEST_F(NbdExportTest, AgentEnds_NothingUnflushed_NewAgentIsTaken) {
   Agent client(agent_.socket());
   ASSERT_EQ(PrepareFile(&client, "d", "f", kMiB), absl::OkStatus());
   auto e = Open(&client);
@@ -239,7 +239,7 @@ TEST_F(NbdExportTest, WithNothingUnflushedANewAgentIsTaken) {
   EXPECT_EQ(Read(fresh.get(), 0, 4), "more");
 }
 
-TEST(UnflushedTest, AFlushCoversWhatHadCompletedBefore) {
+TEST(UnflushedTest, Flush_WriteStillUnderWay_DoesNotCoverIt) {
   Unflushed u;
   EXPECT_FALSE(u.any());
   u.BeginWrite();
@@ -265,7 +265,7 @@ absl::Status Set(PluginOptions* options,
   return CheckOptions(*options);
 }
 
-TEST(PluginOptionsTest, WhatIsTaken) {
+TEST(PluginOptionsTest, Options_Valid_AreTaken) {
   PluginOptions o;
   ASSERT_EQ(Set(&o, {{"socket", "relative.sock"},
                      {"dir", "d"},
@@ -283,7 +283,7 @@ TEST(PluginOptionsTest, WhatIsTaken) {
   EXPECT_TRUE(o.readonly);
 }
 
-TEST(PluginOptionsTest, WhatIsRefusedByName) {
+TEST(PluginOptionsTest, Options_WrongOrMissing_AreRefusedByName) {
   const std::vector<std::pair<std::string, std::string>> good = {{"socket", "/s"}, {"dir", "d"}};
   const auto refused = [&](std::vector<std::pair<std::string, std::string>> more) {
     PluginOptions o;

@@ -89,7 +89,7 @@ class NbdSilenceTest : public testing::Test {
   TestAgent agent_;
 };
 
-TEST_F(NbdSilenceTest, AStuckAgentEndsRequestsAndMayComeBack) {
+TEST_F(NbdSilenceTest, StuckAgent_RequestsInFlight_FailUntilItIsBack) {
   const auto client = NewClient();
   ASSERT_EQ(PrepareFile(client.get(), "d", "f", 4 * kMegabyte), absl::OkStatus());
   std::vector<std::unique_ptr<StoreExport>> exports;
@@ -143,7 +143,7 @@ TEST_F(NbdSilenceTest, AStuckAgentEndsRequestsAndMayComeBack) {
 
 // The agent is back, but its device still has a write that was given up: the client's second
 // attempt must not be overtaken by it.
-TEST_F(NbdSilenceTest, NothingIsServedBeforeWhatWasGivenUpIsSettled) {
+TEST_F(NbdSilenceTest, GivenUpWrite_StillAtTheDevice_HoldsBackNewWrites) {
   const auto client = NewClient();
   ASSERT_EQ(PrepareFile(client.get(), "d", "f", kMegabyte), absl::OkStatus());
   auto first = Open(client.get());
@@ -165,7 +165,7 @@ TEST_F(NbdSilenceTest, NothingIsServedBeforeWhatWasGivenUpIsSettled) {
   EXPECT_EQ(data, fresh);
 }
 
-TEST_F(NbdSilenceTest, AStuckAgentThatEndsIsLost) {
+TEST_F(NbdSilenceTest, StuckAgent_ThatEnds_IsLostAndFlushedDataStays) {
   const auto client = NewClient();
   ASSERT_EQ(PrepareFile(client.get(), "d", "f", kMegabyte), absl::OkStatus());
   auto e = Open(client.get());
@@ -205,9 +205,9 @@ void WaitForSlowDevice(Agent* client, Control* control) {
   EXPECT_EQ(st, absl::OkStatus());
 }
 
-TEST_F(NbdSilenceTest, ASlowDeviceIsWaitedFor) { WaitForSlowDevice(NewClient().get(), &control_); }
+TEST_F(NbdSilenceTest, SlowDevice_IsWaitedFor) { WaitForSlowDevice(NewClient().get(), &control_); }
 
-TEST_F(NbdSilenceTest, ASlowDeviceThatIsPolledIsWaitedFor) {
+TEST_F(NbdSilenceTest, SlowDevice_Polled_IsWaitedFor) {
   control_.polled = true;
   WaitForSlowDevice(NewClient().get(), &control_);
 }

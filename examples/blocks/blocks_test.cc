@@ -54,7 +54,7 @@ std::string Message(const std::string& kinds) {
   return std::string(b.Finish());
 }
 
-TEST(BlocksWireTest, WhatWasBuiltIsDecoded) {
+TEST(BlocksWireTest, DecodeRequests_WholeOrCutMessage_DecodesOnlyTheWhole) {
   const std::string m = Message("rwwr");
   EXPECT_EQ(SplitMessage(m + "xyz", kRequestMagic).value(), m.size());
   std::vector<Request> requests;
@@ -72,7 +72,7 @@ TEST(BlocksWireTest, WhatWasBuiltIsDecoded) {
   EXPECT_FALSE(SplitMessage(m, kReplyMagic).ok());
 }
 
-TEST(BlocksWireTest, ChangedBytesAreRefusedOrHarmless) {
+TEST(BlocksWireTest, DecodeRequests_ChangedBytes_AreRefusedOrHarmless) {
   std::mt19937_64 dice(TestSeed());
   std::vector<Request> requests;
   for (int i = 0; i < 20'000; ++i) {
@@ -87,7 +87,7 @@ TEST(BlocksWireTest, ChangedBytesAreRefusedOrHarmless) {
   }
 }
 
-TEST(BlocksStampTest, ABlockTellsItsVersionAndWhatIsWrong) {
+TEST(BlocksStampTest, VersionOf_StampedOrDamagedBlock_TellsVersionOrNone) {
   std::string block(1024, '\0');
   EXPECT_EQ(VersionOf(block.data(), 1024, 5), 0u);
   Stamp(block.data(), 1024, 5, 9);
@@ -192,7 +192,7 @@ class BlocksServerTest : public ::testing::TestWithParam<bool> {
   std::unique_ptr<Server> host_;
 };
 
-TEST_P(BlocksServerTest, MixedLoadReadsWhatItWrote) {
+TEST_P(BlocksServerTest, MixedLoad_SeveralConnections_ReadsWhatItWrote) {
   Start();
   load_.read_share = 0.5;
   load_.batch = 4;
@@ -218,7 +218,7 @@ TEST_P(BlocksServerTest, MixedLoadReadsWhatItWrote) {
   EXPECT_EQ(read->read_nanos.Count(), 3000u);
 }
 
-TEST_P(BlocksServerTest, OddPlacesAndSizes) {
+TEST_P(BlocksServerTest, Reads_OddPlacesAndSizes_ReturnWhatWasWritten) {
   Start();
   Wire wire(host_->port());
   const uint64_t file = wire.Open("1");
@@ -244,7 +244,7 @@ TEST_P(BlocksServerTest, OddPlacesAndSizes) {
   }
 }
 
-TEST_P(BlocksServerTest, WrongRequestsAreAnsweredOneByOne) {
+TEST_P(BlocksServerTest, WrongRequests_AmongGoodOnes_AreAnsweredOneByOne) {
   Start();
   Wire wire(host_->port());
   const uint64_t file = wire.Open("0");
@@ -278,7 +278,7 @@ TEST_P(BlocksServerTest, WrongRequestsAreAnsweredOneByOne) {
   EXPECT_EQ(wire.Open("0"), file);
 }
 
-TEST_P(BlocksServerTest, OrderedRepliesKeepTheOrderOfMessages) {
+TEST_P(BlocksServerTest, Replies_Ordered_KeepTheOrderOfMessages) {
   options_.ordered = true;
   Start();
   Wire wire(host_->port());
@@ -300,7 +300,7 @@ TEST_P(BlocksServerTest, OrderedRepliesKeepTheOrderOfMessages) {
 }
 
 // A file that is there is not cut, nor made longer, by a slip of the command line.
-TEST_P(BlocksServerTest, FilesOfAnotherSizeAreRefused) {
+TEST_P(BlocksServerTest, Open_FilesOfAnotherSize_IsRefused) {
   Start();
   host_.reset();
   for (const uint64_t bytes : {kBytes / 2, 2 * kBytes}) {
@@ -312,7 +312,7 @@ TEST_P(BlocksServerTest, FilesOfAnotherSizeAreRefused) {
   Start();
 }
 
-TEST_P(BlocksServerTest, ALostAgentIsAnErrorAndComesBack) {
+TEST_P(BlocksServerTest, Requests_AgentLost_FailUntilItIsBack) {
   if (!GetParam()) GTEST_SKIP() << "has no agent";
   Start();
   Wire wire(host_->port());
@@ -360,7 +360,7 @@ void Decide(const std::string& message, Outputs* o) {
   OffloadProgram().predicate(nullptr, message.data(), message.size(), nullptr, &o->out);
 }
 
-TEST(BlocksOffloadTest, ReadsAreTheAgentsAndAllElseTheHosts) {
+TEST(BlocksOffloadTest, Predicate_MixedMessage_ReadsToAgentRestToHost) {
   const offload::Program& p = OffloadProgram();
   Outputs o;
   Decide(Message("rwrww"), &o);
@@ -389,7 +389,7 @@ TEST(BlocksOffloadTest, ReadsAreTheAgentsAndAllElseTheHosts) {
   EXPECT_EQ(replies.at(0).data, data);
 }
 
-TEST(BlocksOffloadTest, WholeOrBrokenMessagesGoToTheHost) {
+TEST(BlocksOffloadTest, Predicate_OnlyWritesOrCutMessage_SplitsNothing) {
   for (const std::string& m : {Message("www"), Message("rwr").substr(0, 700)}) {
     Outputs o;
     Decide(m, &o);
@@ -398,7 +398,7 @@ TEST(BlocksOffloadTest, WholeOrBrokenMessagesGoToTheHost) {
   }
 }
 
-TEST(BlocksOffloadTest, WritesOfAnySizeFitTheHostsParts) {
+TEST(BlocksOffloadTest, Predicate_LargestWrites_FitTheHostsParts) {
   MessageBuilder b(kRequestMagic);
   for (uint64_t i = 0; i < kMaxRequests - 1; ++i) {
     b.Add(WriteOf(i, 1, 0, kMaxIo), std::string(kMaxIo, 'x'));
@@ -416,7 +416,7 @@ TEST(BlocksOffloadTest, WritesOfAnySizeFitTheHostsParts) {
   EXPECT_EQ(writes, kMaxRequests - 1);
 }
 
-TEST(BlocksOffloadTest, EveryRequestOfALostMessageGetsItsError) {
+TEST(BlocksOffloadTest, Error_LostMessage_AnswersEveryRequest) {
   std::string kinds(kMaxRequests, 'w');
   const std::string m = Message(kinds);
   char out[offload::kMaxErrorBytes];

@@ -43,7 +43,7 @@ class LogTest : public ::testing::Test {
   std::vector<Frame> told_;
 };
 
-TEST_F(LogTest, FramesComeBackInOrderBehindTheCheckpoint) {
+TEST_F(LogTest, Open_BehindACheckpoint_GivesFramesInOrder) {
   {
     auto log = Open();
     ASSERT_TRUE(log.ok());
@@ -59,7 +59,7 @@ TEST_F(LogTest, FramesComeBackInOrderBehindTheCheckpoint) {
   EXPECT_EQ((*log)->next_lsn(), 16u);
 }
 
-TEST_F(LogTest, ATornEndIsCutOffAndWrittenOver) {
+TEST_F(LogTest, Open_TornEnd_IsCutOffAndWrittenOver) {
   std::vector<uintmax_t> ends = {0};
   {
     auto log = Open();
@@ -92,7 +92,7 @@ TEST_F(LogTest, ATornEndIsCutOffAndWrittenOver) {
   }
 }
 
-TEST_F(LogTest, DamageBeforeTheLastFileIsNamed) {
+TEST_F(LogTest, Open_DamageBeforeTheLastFile_IsDataLoss) {
   {
     auto log = Open(0, 100);
     for (int i = 0; i < 9; ++i) Add(log->get(), 2, std::string(60, 'r'));
@@ -111,7 +111,7 @@ TEST_F(LogTest, DamageBeforeTheLastFileIsNamed) {
   EXPECT_TRUE(absl::IsDataLoss(Open(0, 100).status()));
 }
 
-TEST_F(LogTest, TruncateKeepsWhatRecoveryNeeds) {
+TEST_F(LogTest, Truncate_UpToAnLsn_KeepsWhatRecoveryNeeds) {
   {
     auto log = Open(0, 100);
     for (int i = 0; i < 9; ++i) Add(log->get(), 1, std::string(90, 'r'));
@@ -123,7 +123,7 @@ TEST_F(LogTest, TruncateKeepsWhatRecoveryNeeds) {
   EXPECT_EQ(told_[0].first_lsn, 6u);
 }
 
-TEST_F(LogTest, CheckpointsAreReplacedAndChecked) {
+TEST_F(LogTest, LoadCheckpoint_ReplacedOrDamaged_IsNewestOrDataLoss) {
   EXPECT_TRUE(absl::IsNotFound(LoadCheckpoint(directory_).status()));
   ASSERT_EQ(SaveCheckpoint(directory_, {7, 100}), absl::OkStatus());
   ASSERT_EQ(SaveCheckpoint(directory_, {9, 100}), absl::OkStatus());

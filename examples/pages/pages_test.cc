@@ -80,7 +80,7 @@ class PagesTest : public ::testing::TestWithParam<bool> {
   std::unique_ptr<Client> client_;
 };
 
-TEST_P(PagesTest, APageHasWhatWasAppendedUpToItsLsn) {
+TEST_P(PagesTest, GetPage_AfterAppends_HasAllUpToItsLsn) {
   Start();
   EXPECT_EQ(client_->GetPage(3, 0).value(), std::string(kPayload, '\0'));
   std::mt19937_64 dice(TestSeed());
@@ -106,7 +106,7 @@ TEST_P(PagesTest, APageHasWhatWasAppendedUpToItsLsn) {
   EXPECT_TRUE(absl::IsNotFound(client_->Append({&beyond, 1}).status()));
 }
 
-TEST_P(PagesTest, AWaitEndsWhenTheRecordComes) {
+TEST_P(PagesTest, GetPage_LsnNotYetThere_WaitsForTheRecord) {
   options_.server.wait_ms = 60'000;
   Start();
   const uint64_t id = client_->QueueGet(5, 1);
@@ -120,7 +120,7 @@ TEST_P(PagesTest, AWaitEndsWhenTheRecordComes) {
   EXPECT_EQ(reply->page.substr(sizeof(PageHeader) + 10, 4), "late");
 }
 
-TEST_P(PagesTest, LoadFindsEveryAcknowledgedWriteAlsoAfterARestart) {
+TEST_P(PagesTest, Load_AfterARestart_FindsEveryAcknowledgedWrite) {
   options_.server.log_file_bytes = 20'000;
   options_.server.wait_ms = 60'000;  // on the slowest machine, too
   Start();
@@ -143,7 +143,7 @@ TEST_P(PagesTest, LoadFindsEveryAcknowledgedWriteAlsoAfterARestart) {
   for (uint64_t p = 0; p < kPages; ++p) EXPECT_EQ(client_->GetPage(p, lsn).value(), before[p]);
 }
 
-TEST_P(PagesTest, MalformedMessagesEndTheirConnectionOnly) {
+TEST_P(PagesTest, MalformedMessage_OneClient_IsRefusedAndHarmsNoOther) {
   Start();
   auto bad = Client::Connect("127.0.0.1", host_->port());
   const Record beyond{1, kPayload - 1, "xx"};
@@ -152,7 +152,7 @@ TEST_P(PagesTest, MalformedMessagesEndTheirConnectionOnly) {
 }
 
 // What a crash may leave: the newer slot of pages torn, with the log still there.
-TEST_P(PagesTest, TornSlotsAreMadeAnewFromTheLog) {
+TEST_P(PagesTest, TornSlots_LogStillThere_AreMadeAnewFromTheLog) {
   if (GetParam()) GTEST_SKIP() << "its files are not reached from here";
   options_.server.warm = false;
   Start();
@@ -188,7 +188,7 @@ TEST_P(PagesTest, TornSlotsAreMadeAnewFromTheLog) {
 }
 
 // With another log, or one that has lost its end, new records would be taken for old ones.
-TEST_P(PagesTest, PagesAheadOfTheirLogAreRefused) {
+TEST_P(PagesTest, Open_PagesAheadOfTheirLog_IsRefused) {
   Start();
   Put(7, 0, "first");
   const uint64_t lsn = Put(7, 0, "second");
@@ -208,7 +208,7 @@ TEST_P(PagesTest, PagesAheadOfTheirLogAreRefused) {
   EXPECT_EQ(client_->GetPage(7, lsn)->substr(0, 6), "second");
 }
 
-TEST_P(PagesTest, BothSlotsDamagedIsAnErrorThatNamesThePage) {
+TEST_P(PagesTest, Open_BothSlotsDamaged_NamesThePage) {
   if (GetParam()) GTEST_SKIP() << "its files are not reached from here";
   Start();
   Stop();
@@ -224,7 +224,7 @@ TEST_P(PagesTest, BothSlotsDamagedIsAnErrorThatNamesThePage) {
   EXPECT_NE(std::string(host.status().message()).find("page 7"), std::string::npos);
 }
 
-TEST_P(PagesTest, ALostAgentDelaysAndLosesNothing) {
+TEST_P(PagesTest, AgentLost_UnderLoad_AllThatIsDurableIsApplied) {
   if (!GetParam()) GTEST_SKIP() << "has no agent";
   Start();
   LoadOptions load;
@@ -348,7 +348,7 @@ class PagesLossTest : public ::testing::Test {
   const std::string log_ = "./scratch-pages-loss-" + std::to_string(getpid());
 };
 
-TEST_F(PagesLossTest, WhatWasNotDurableIsWaitedForAndTheRestIsAsItWas) {
+TEST_F(PagesLossTest, Get_SyncFails_WaitsForWhatIsNotDurable) {
   options.warm = false;
   ASSERT_NO_FATAL_FAILURE(Open());
   std::string page(kPageBytes, '\0');
@@ -384,7 +384,7 @@ TEST_F(PagesLossTest, WhatWasNotDurableIsWaitedForAndTheRestIsAsItWas) {
 }
 
 // A sync by an agent that has come since says nothing of what the one before had written.
-TEST_F(PagesLossTest, WhatAnAgentTookWithItIsWrittenAnew) {
+TEST_F(PagesLossTest, AgentReplaced_UnsyncedPages_AreWrittenAnew) {
   ASSERT_NO_FATAL_FAILURE(Open());
   std::string page(kPageBytes, '\0');
   for (uint64_t i = 1; i <= 20; ++i) {
@@ -410,7 +410,7 @@ TEST_F(PagesLossTest, WhatAnAgentTookWithItIsWrittenAnew) {
 }
 
 // After a failure the slots stay as they are, and nobody is promised anything.
-TEST_F(PagesLossTest, NothingIsWrittenAfterAFailure) {
+TEST_F(PagesLossTest, Append_DeviceBroken_FailsAndWritesNothingMore) {
   options.pages = 512;  // more than are warmed at a time
   ASSERT_NO_FATAL_FAILURE(Open());
   {
@@ -469,7 +469,7 @@ std::string GetRequest(uint64_t id, uint64_t page, uint64_t lsn) {
                      examples::BytesOf(GetBody{page, lsn}));
 }
 
-TEST(PagesOffloadTest, AWrittenPageIsAnsweredUpToItsLsn) {
+TEST(PagesOffloadTest, Read_CachedPage_IsAnsweredUpToItsLsn) {
   const offload::Program& p = OffloadProgram();
   TestTable t;
   std::string page(kPageBytes, 'x');

@@ -65,7 +65,7 @@ class ServerTest : public ::testing::Test {
   std::unique_ptr<SocketServer> server_;
 };
 
-TEST_F(ServerTest, ServesSeveralSessions) {
+TEST_F(ServerTest, Server_SeveralSessions_ServesAll) {
   AgentOptions options;
   options.workers = 2;
   ASSERT_TRUE(Open(options).ok());
@@ -84,7 +84,7 @@ TEST_F(ServerTest, ServesSeveralSessions) {
   EXPECT_EQ(hooks_.alive, 0);
 }
 
-TEST_F(ServerTest, TheHelloAckSaysWhatTheAgentAllows) {
+TEST_F(ServerTest, HelloAck_LimitsSet_SaysWhatTheAgentAllows) {
   AgentOptions options;
   options.limits.max_queues = 7;
   options.limits.max_arena_bytes = 1 << 20;
@@ -101,7 +101,7 @@ TEST_F(ServerTest, TheHelloAckSaysWhatTheAgentAllows) {
   EXPECT_EQ(ack.args[3], static_cast<uint64_t>(EngineKind::kThreads));
 }
 
-TEST_F(ServerTest, AHostMayAskForItsMover) {
+TEST_F(ServerTest, Hello_AsksForAMover_GetsIt) {
   ASSERT_TRUE(Open().ok());
   std::atomic<int> kind{-1};
   hooks_.on_descriptor = [&](Session*, SessionQueue* q, const wire::Descriptor& d) {
@@ -121,7 +121,7 @@ TEST_F(ServerTest, AHostMayAskForItsMover) {
   }
 }
 
-TEST_F(ServerTest, TheSameSocketTwiceIsRefused) {
+TEST_F(ServerTest, Open_SocketInUse_IsRefused) {
   ASSERT_TRUE(Open().ok());
   AgentOptions options;
   options.socket_path = path_.get();
@@ -131,7 +131,7 @@ TEST_F(ServerTest, TheSameSocketTwiceIsRefused) {
   ExpectServerWell();
 }
 
-TEST_F(ServerTest, OptionsAreChecked) {
+TEST_F(ServerTest, Open_BadOptions_IsRefusedAndLeavesNoSocket) {
   for (int workers : {0, -1, 65}) {
     AgentOptions options;
     options.workers = workers;
@@ -145,7 +145,7 @@ TEST_F(ServerTest, OptionsAreChecked) {
   EXPECT_NE(stat(path_.c_str(), &st), 0) << "no socket was left behind";
 }
 
-TEST_F(ServerTest, SessionLimitIsRefusedWithItsRemedy) {
+TEST_F(ServerTest, Connect_BeyondTheSessionLimit_NamesTheRemedy) {
   AgentOptions options;
   options.limits.max_sessions = 1;
   options.workers = 2;
@@ -164,7 +164,7 @@ TEST_F(ServerTest, SessionLimitIsRefusedWithItsRemedy) {
   }
 }
 
-TEST_F(ServerTest, QueueLimitsAreRefusedAndTheSessionGoesOn) {
+TEST_F(ServerTest, Attach_BeyondTheQueueLimit_IsRefusedAndSessionGoesOn) {
   AgentOptions options;
   options.limits.max_queues = 1;
   ASSERT_TRUE(Open(options).ok());
@@ -174,7 +174,7 @@ TEST_F(ServerTest, QueueLimitsAreRefusedAndTheSessionGoesOn) {
   ExpectServes(host);
 }
 
-TEST_F(ServerTest, AnotherProtocolVersionIsRefusedWithTheRemedy) {
+TEST_F(ServerTest, Hello_OtherProtocolVersion_NamesTheRemedy) {
   ASSERT_TRUE(Open().ok());
   for (uint32_t version : {0u, wire::kProtocolVersion + 1, ~0u}) {
     TestHost host(true);
@@ -189,7 +189,7 @@ TEST_F(ServerTest, AnotherProtocolVersionIsRefusedWithTheRemedy) {
   ExpectServerWell();
 }
 
-TEST_F(ServerTest, AnythingButAHelloIsRefusedFirst) {
+TEST_F(ServerTest, FirstMessage_NotAHello_IsRefused) {
   ASSERT_TRUE(Open().ok());
   for (wire::MessageType type : {wire::MessageType::kAttachQueue, wire::MessageType::kFile,
                                  wire::MessageType::kHelloAck, wire::MessageType{77}}) {
@@ -208,7 +208,7 @@ TEST_F(ServerTest, AnythingButAHelloIsRefusedFirst) {
   ExpectServerWell();
 }
 
-TEST_F(ServerTest, AControlPageThatIsNoneIsRefused) {
+TEST_F(ServerTest, Hello_InvalidControlPage_IsRefused) {
   ASSERT_TRUE(Open().ok());
   {
     TestHost host(true);
@@ -225,7 +225,7 @@ TEST_F(ServerTest, AControlPageThatIsNoneIsRefused) {
   ExpectServerWell();
 }
 
-TEST_F(ServerTest, SilentPeersDoNotKeepOthersOut) {
+TEST_F(ServerTest, SilentPeer_BesideOthers_KeepsNobodyOut) {
   handshake_ms_ = 5000;  // the others need less, also on a busy machine
   ASSERT_TRUE(Open().ok());
   TestHost served(true);
@@ -236,7 +236,7 @@ TEST_F(ServerTest, SilentPeersDoNotKeepOthersOut) {
   EXPECT_THAT(TextOf(ReceiveMessage(silent.get())->message), HasSubstr("did not answer in time"));
 }
 
-TEST_F(ServerTest, PeersThatConnectAndLeaveCostNothing) {
+TEST_F(ServerTest, Peers_ConnectAndLeave_CostNoDescriptors) {
   ASSERT_TRUE(Open().ok());
   ExpectServerWell();
   ASSERT_TRUE(Eventually([&] { return server_->session_count() == 0; }));
@@ -247,7 +247,7 @@ TEST_F(ServerTest, PeersThatConnectAndLeaveCostNothing) {
       << OpenDescriptors() << " open, " << descriptors << " before";
 }
 
-TEST_F(ServerTest, ADyingSessionFreesEverything) {
+TEST_F(ServerTest, Session_HostDies_FreesEverything) {
   ASSERT_TRUE(Open().ok());
   ExpectServerWell();
   ASSERT_TRUE(Eventually([&] { return server_->session_count() == 0; }));
@@ -272,7 +272,7 @@ TEST_F(ServerTest, ADyingSessionFreesEverything) {
   EXPECT_EQ(hooks_.alive, 0);
 }
 
-TEST_F(ServerTest, ADeadSessionIsFreedOnlyWhenItsWorkIsDone) {
+TEST_F(ServerTest, Session_HostDiesWithWork_IsFreedWhenItIsDone) {
   ASSERT_TRUE(Open().ok());
   hooks_.drained = false;
   {
@@ -286,7 +286,7 @@ TEST_F(ServerTest, ADeadSessionIsFreedOnlyWhenItsWorkIsDone) {
   EXPECT_TRUE(Eventually([&] { return server_->session_count() == 0; }));
 }
 
-TEST_F(ServerTest, ACorruptedCursorEndsOnlyThatSession) {
+TEST_F(ServerTest, SubmissionCursor_Corrupted_EndsOnlyThatSession) {
   ASSERT_TRUE(Open().ok());
   TestHost honest(true), broken(true);
   ConnectAndAttach(honest);
@@ -300,7 +300,7 @@ TEST_F(ServerTest, ACorruptedCursorEndsOnlyThatSession) {
   ExpectServerWell();
 }
 
-TEST_F(ServerTest, ACorruptedCompletionCursorHurtsOnlyItsHost) {
+TEST_F(ServerTest, CompletionCursor_Corrupted_HurtsOnlyItsHost) {
   ASSERT_TRUE(Open().ok());
   TestHost honest(true), broken(true);
   ConnectAndAttach(honest);
@@ -312,7 +312,7 @@ TEST_F(ServerTest, ACorruptedCompletionCursorHurtsOnlyItsHost) {
   EXPECT_TRUE(Eventually([&] { return server_->session_count() == 1; }));
 }
 
-TEST_F(ServerTest, AMessageOutOfOrderEndsOnlyThatSession) {
+TEST_F(ServerTest, Message_OutOfOrder_EndsOnlyThatSession) {
   ASSERT_TRUE(Open().ok());
   TestHost honest(true), broken(true);
   ConnectAndAttach(honest);
@@ -322,7 +322,7 @@ TEST_F(ServerTest, AMessageOutOfOrderEndsOnlyThatSession) {
   ExpectServes(honest);
 }
 
-TEST_F(ServerTest, DestructionDrainsAndRemovesTheSocket) {
+TEST_F(ServerTest, Destructor_WorkUnderWay_DrainsAndRemovesTheSocket) {
   ASSERT_TRUE(Open().ok());
   TestHost host(true);
   ConnectAndAttach(host);
@@ -348,7 +348,7 @@ TEST_F(ServerTest, DestructionDrainsAndRemovesTheSocket) {
   ExpectServerWell();
 }
 
-TEST_F(ServerTest, LeavesNothingBehind) {
+TEST_F(ServerTest, Server_OpenedAndClosed_LeavesNothingBehind) {
   const size_t descriptors = OpenDescriptors();
   const size_t mappings = MappingsNamed("pulse-region");
   {

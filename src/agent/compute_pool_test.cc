@@ -27,7 +27,7 @@ class Gate {
   std::promise<void> open_;
 };
 
-TEST(ComputePool_OneThread, OwnersHaveTurnsInOrder) {
+TEST(ComputePool, OneThread_SeveralOwners_TakeTurnsInOrder) {
   std::string order;
   Gate gate;
   {
@@ -41,7 +41,7 @@ TEST(ComputePool_OneThread, OwnersHaveTurnsInOrder) {
   EXPECT_EQ(order, "1x2y3");
 }
 
-TEST(ComputePool_Destroyed, RunsWhatIsQueued) {
+TEST(ComputePool, Destroyed_RunsWhatIsQueued) {
   std::atomic<int> done{0};
   {
     ComputePool pool("test", 3);
@@ -50,14 +50,14 @@ TEST(ComputePool_Destroyed, RunsWhatIsQueued) {
   EXPECT_EQ(done, 1000);
 }
 
-TEST(ComputePool_WorkThatPosts, IsRun) {
+TEST(ComputePool, WorkThatPosts_WhatItPosts_IsRun) {
   std::promise<void> last;
   ComputePool pool("test", 1);
   pool.Post(&pool, [&] { pool.Post(&pool, [&last] { last.set_value(); }); });
   last.get_future().wait();
 }
 
-TEST(ComputePool_TwoThreads, RunTogether) {
+TEST(ComputePool, TwoThreads_RunTogether) {
   ComputePool pool("test", 2);
   std::promise<void> first, second;
   // Each waits for the other: with one thread neither would end.

@@ -66,7 +66,7 @@ class HostileTest : public ::testing::Test {
   std::unique_ptr<SocketServer> server_;
 };
 
-TEST_F(HostileTest, ManySilentPeersDoNotKeepOthersOut) {
+TEST_F(HostileTest, SilentPeers_Many_KeepNobodyOut) {
   Open();
   std::vector<UniqueFd> silent;
   for (int i = 0; i < 150; ++i) silent.push_back(ConnectUnix(path_.get()).value());
@@ -77,7 +77,7 @@ TEST_F(HostileTest, ManySilentPeersDoNotKeepOthersOut) {
               HasSubstr("did not answer in time"));
 }
 
-TEST_F(HostileTest, AHalfSaidHelloEndsOnlyItsConnection) {
+TEST_F(HostileTest, Hello_HalfSent_IsRefusedAndHarmsNoOther) {
   Open();
   UniqueFd half = ConnectUnix(path_.get()).value();
   ASSERT_EQ(send(half.get(), "P", 1, 0), 1);
@@ -86,7 +86,7 @@ TEST_F(HostileTest, AHalfSaidHelloEndsOnlyItsConnection) {
 }
 
 // What the host passes as its doorbell is rung by the worker, and must not be able to hold it.
-TEST_F(HostileTest, ADoorbellThatMightBlockIsRefused) {
+TEST_F(HostileTest, Hello_DoorbellThatMightBlock_IsRefused) {
   Open();
   int pipe_ends[2];
   ASSERT_EQ(pipe2(pipe_ends, O_CLOEXEC), 0);
@@ -101,7 +101,7 @@ TEST_F(HostileTest, ADoorbellThatMightBlockIsRefused) {
 }
 
 // The host never reads its doorbell and takes non-blocking off it; the agent rings on.
-TEST_F(HostileTest, AHostThatDoesNotReadItsDoorbellIsRungInVain) {
+TEST_F(HostileTest, Doorbell_HostNeverReadsIt_DoesNotHoldTheAgent) {
   Open();
   TestHost host(true);
   ConnectAndAttach(host);
@@ -119,7 +119,7 @@ TEST_F(HostileTest, AHostThatDoesNotReadItsDoorbellIsRungInVain) {
   ExpectServes(other);
 }
 
-TEST_F(HostileTest, AHostThatClosesItsEndOfTheDoorbellIsEnded) {
+TEST_F(HostileTest, Doorbell_HostClosesIt_EndsOnlyItsSession) {
   Open();
   TestHost honest(true), broken(true);
   ConnectAndAttach(honest);
@@ -130,7 +130,7 @@ TEST_F(HostileTest, AHostThatClosesItsEndOfTheDoorbellIsEnded) {
   ExpectServes(honest);
 }
 
-TEST_F(HostileTest, AFloodOfKicksStarvesNobody) {
+TEST_F(HostileTest, Kicks_Flood_StarveNobody) {
   Open();
   TestHost flood(true), modest(true);
   ConnectAndAttach(flood);
@@ -145,7 +145,7 @@ TEST_F(HostileTest, AFloodOfKicksStarvesNobody) {
 }
 
 // A session with many queues, all of them full, beside one with a few requests.
-TEST_F(HostileTest, AFloodingSessionDelaysAnotherByABoundedNumberOfRequests) {
+TEST_F(HostileTest, Flood_ManyFullQueues_DelaysAnotherByABoundedNumber) {
   constexpr int kQueues = 40;
   constexpr uint64_t kModest = 64;
   std::vector<Session*> order;
@@ -195,7 +195,7 @@ TEST_F(HostileTest, AFloodingSessionDelaysAnotherByABoundedNumberOfRequests) {
 }
 
 // Requests that do not end are counted: the session is made to wait, and no other.
-TEST_F(HostileTest, RequestsInFlightAreBoundedForEachSession) {
+TEST_F(HostileTest, RequestsInFlight_Flood_AreBoundedPerSession) {
   AgentOptions options;
   options.limits.max_requests = 100;
   std::vector<std::pair<SessionQueue*, wire::Descriptor>> kept;
@@ -238,7 +238,7 @@ TEST_F(HostileTest, RequestsInFlightAreBoundedForEachSession) {
   server_.reset();  // before `kept` goes
 }
 
-TEST_F(HostileTest, MemoryOfAllSessionsIsBoundedAndComesBack) {
+TEST_F(HostileTest, Memory_OfAllSessions_IsBoundedAndComesBack) {
   AgentOptions options;
   options.limits.max_total_bytes = 3 * TestHost::kArena;
   Open(options);
@@ -258,7 +258,7 @@ TEST_F(HostileTest, MemoryOfAllSessionsIsBoundedAndComesBack) {
 }
 
 // A host that forks and ends leaves its socket with the child; the session must not live on.
-TEST_F(HostileTest, AChildThatHoldsTheSocketDoesNotKeepTheSession) {
+TEST_F(HostileTest, HostDies_ChildHoldsItsSocket_SessionEnds) {
   if (syscall(SYS_pidfd_open, getpid(), 0) < 0) GTEST_SKIP() << "no pidfd in this kernel";
   Open();
   int stay[2];
@@ -282,7 +282,7 @@ TEST_F(HostileTest, AChildThatHoldsTheSocketDoesNotKeepTheSession) {
   ExpectServerWell();
 }
 
-TEST_F(HostileTest, AnAgentWithoutDescriptorsRefusesAndGoesOn) {
+TEST_F(HostileTest, Agent_WithoutDescriptors_RefusesAndGoesOn) {
   std::atomic<int> lost{0}, received{0};
   hooks_.on_file = [&](Session*, uint32_t, const UniqueFd& fd) {
     ++(fd.valid() ? received : lost);
@@ -307,7 +307,7 @@ TEST_F(HostileTest, AnAgentWithoutDescriptorsRefusesAndGoesOn) {
   ExpectServes(host);
 }
 
-TEST_F(HostileTest, TheAgentRaisesItsLimitOfOpenFiles) {
+TEST_F(HostileTest, Open_LowLimitOfOpenFiles_RaisesIt) {
   rlimit before;
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
   rlimit low = before;
@@ -320,7 +320,7 @@ TEST_F(HostileTest, TheAgentRaisesItsLimitOfOpenFiles) {
   setrlimit(RLIMIT_NOFILE, &before);
 }
 
-TEST_F(HostileTest, AnAttachmentsAnswerNamesItsQueue) {
+TEST_F(HostileTest, AttachAck_SuccessOrRefusal_NamesItsQueue) {
   Open();
   TestHost host(true);
   ConnectAndAttach(host, 3);
@@ -330,7 +330,7 @@ TEST_F(HostileTest, AnAttachmentsAnswerNamesItsQueue) {
 }
 
 // The socket's mode keeps other users out; should it be changed, their credentials still do.
-TEST_F(HostileTest, OtherUsersAreKeptOut) {
+TEST_F(HostileTest, OtherUser_AnySocketMode_IsKeptOut) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can become another user";
   Open();
   const auto answer = [&]() -> int {  // of the agent to another user: 1 connected not, 2 refused

@@ -52,7 +52,7 @@ class SessionQueueTest : public ::testing::Test {
   SessionQueue queue_;
 };
 
-TEST_F(SessionQueueTest, InArenaSurvivesAnyNumbers) {
+TEST_F(SessionQueueTest, InArena_HugeNumbers_DoNotOverflow) {
   EXPECT_TRUE(queue_.InArena(0, kArena));
   EXPECT_TRUE(queue_.InArena(kArena, 0));
   EXPECT_TRUE(queue_.InArena(kArena - 1, 1));
@@ -63,7 +63,7 @@ TEST_F(SessionQueueTest, InArenaSurvivesAnyNumbers) {
   EXPECT_FALSE(queue_.InArena(~uint64_t{0}, ~uint64_t{0}));
 }
 
-TEST_F(SessionQueueTest, SpaceIsGivenBackInOrder) {
+TEST_F(SessionQueueTest, Untrack_OutOfOrder_GivesSpaceBackInOrder) {
   const uint64_t a = Track(1000), b = Track(5000), c = Track(kArena);
   queue_.Untrack(b);
   EXPECT_EQ(host_.reclaimed(), 0u) << "what comes before is still in use";
@@ -82,7 +82,7 @@ TEST_F(SessionQueueTest, SpaceIsGivenBackInOrder) {
   }
 }
 
-TEST_F(SessionQueueTest, PositionsThatCannotBeAreRefused) {
+TEST_F(SessionQueueTest, Track_ImpossiblePosition_IsRefused) {
   uint64_t ticket;
   EXPECT_FALSE(queue_.Track(kArena + 1, &ticket)) << "more than the arena holds";
   EXPECT_FALSE(queue_.Track(~uint64_t{0}, &ticket));
@@ -96,7 +96,7 @@ TEST_F(SessionQueueTest, PositionsThatCannotBeAreRefused) {
   EXPECT_EQ(host_.reclaimed(), 8192 + kArena);
 }
 
-TEST_F(SessionQueueTest, CompletionsThatDoNotFitAreKeptInOrder) {
+TEST_F(SessionQueueTest, Complete_FullRing_IsKeptInOrder) {
   FillCompletions();
   EXPECT_TRUE(queue_.TakeNotify());
   EXPECT_FALSE(queue_.TakeNotify()) << "once";
@@ -123,7 +123,7 @@ TEST_F(SessionQueueTest, CompletionsThatDoNotFitAreKeptInOrder) {
   EXPECT_FALSE(queue_.FlushDeferred());
 }
 
-TEST_F(SessionQueueTest, SpaceIsNotGivenBackBeforeItsCompletionIsVisible) {
+TEST_F(SessionQueueTest, Untrack_CompletionNotVisible_GivesNoSpaceBack) {
   FillCompletions();
   const uint64_t ticket = Track(4096);
   queue_.Complete({1, 0, 0, 0, 0});
@@ -166,7 +166,7 @@ class SessionTest : public ::testing::Test {
   std::unique_ptr<Session> session_;
 };
 
-TEST_F(SessionTest, ServesItsQueuesInTurnAndInBatches) {
+TEST_F(SessionTest, PollQueues_SeveralQueues_TakesTurnsInBatches) {
   Start(/*with_socket=*/false);
   std::vector<uint32_t> order;
   hooks_.on_descriptor = [&](Session*, SessionQueue* q, const wire::Descriptor& d) {
@@ -189,7 +189,7 @@ TEST_F(SessionTest, ServesItsQueuesInTurnAndInBatches) {
   EXPECT_EQ(host_->Take(10).back().result, 27);
 }
 
-TEST_F(SessionTest, TakesFromItsQueuesByClass) {
+TEST_F(SessionTest, PollQueues_QueuesOfClasses_TakesThemByClass) {
   Start(/*with_socket=*/false);
   // By opcode: what the queue's next output is. As a service does with the request that begins one.
   std::vector<uint32_t> order;
@@ -221,7 +221,7 @@ TEST_F(SessionTest, TakesFromItsQueuesByClass) {
 }
 
 // A class that has much waiting for the device takes no more, and keeps nobody from being taken.
-TEST_F(SessionTest, AFullClassWaitsInItsRings) {
+TEST_F(SessionTest, PollQueues_FullClass_WaitsInItsRings) {
   Start(/*with_socket=*/false);
   hooks_.on_descriptor = [&](Session*, SessionQueue* q, const wire::Descriptor& d) {
     if (d.opcode != 0) q->set_io_class(static_cast<IoClass>(d.opcode - 1));
@@ -247,7 +247,7 @@ TEST_F(SessionTest, AFullClassWaitsInItsRings) {
 }
 
 // What the host says of its databases counts for some seconds; and whatever it says is bounded.
-TEST_F(SessionTest, PressureIsLatchedFadesAndCannotBeMadeUp) {
+TEST_F(SessionTest, Pressure_SetOrMadeUp_IsLatchedAndFadesOrIsIgnored) {
   Start(/*with_socket=*/false);
   auto& word = host_->control()->pressure.value;
   session_->LatchUrgent();
@@ -272,7 +272,7 @@ TEST_F(SessionTest, PressureIsLatchedFadesAndCannotBeMadeUp) {
   }
 }
 
-TEST_F(SessionTest, NotifiesTheHostOnlyIfItWaits) {
+TEST_F(SessionTest, Deliver_HostWaits_NotifiesIt) {
   Start(false);
   ASSERT_TRUE(host_->AttachEmbedded(host_->NewQueue()).ok());
   const auto deliver = [&] {
@@ -287,7 +287,7 @@ TEST_F(SessionTest, NotifiesTheHostOnlyIfItWaits) {
   EXPECT_EQ(host_->control()->host_waiting.value, 0u) << "cleared by the agent, which rang";
 }
 
-TEST_F(SessionTest, QueueLimitsAreRefusedWithTheirRemedy) {
+TEST_F(SessionTest, Attach_BeyondTheLimits_NamesTheRemedy) {
   AgentLimits limits;
   limits.max_queues = 2;
   limits.max_arena_bytes = 4 * TestHost::kArena;
@@ -303,7 +303,7 @@ TEST_F(SessionTest, QueueLimitsAreRefusedWithTheirRemedy) {
   EXPECT_EQ(session_->queue_count(), 2u);
 }
 
-TEST_F(SessionTest, AttachmentsThatLieAreRefusedAndTheSessionGoesOn) {
+TEST_F(SessionTest, Attach_FalseSizes_IsRefusedAndSessionGoesOn) {
   Start(true);
   const size_t descriptors = OpenDescriptors();
   auto& q = host_->NewQueue();
@@ -326,7 +326,7 @@ TEST_F(SessionTest, AttachmentsThatLieAreRefusedAndTheSessionGoesOn) {
   EXPECT_TRUE(AttachBySocket(q).ok());
 }
 
-TEST_F(SessionTest, MessagesOutOfOrderEndTheSession) {
+TEST_F(SessionTest, Message_OutOfOrder_EndsTheSession) {
   UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
   const auto ends = [&](const wire::Message& m, const std::vector<int>& fds) {
     Start(true);
@@ -346,7 +346,7 @@ TEST_F(SessionTest, MessagesOutOfOrderEndTheSession) {
   EXPECT_FALSE(session_->HandleSocket()) << "the peer is gone";
 }
 
-TEST_F(SessionTest, FilesReachTheService) {
+TEST_F(SessionTest, HandleSocket_Files_ReachTheService) {
   Start(true);
   std::vector<uint32_t> files;
   hooks_.on_file = [&](Session*, uint32_t file, const UniqueFd& fd) {
@@ -362,7 +362,7 @@ TEST_F(SessionTest, FilesReachTheService) {
   EXPECT_EQ(OpenDescriptors(), descriptors - 3) << "its files, doorbells and socket are closed";
 }
 
-TEST_F(SessionTest, ACorruptedCursorEndsTheSession) {
+TEST_F(SessionTest, SubmissionCursor_Corrupted_EndsTheSession) {
   Start(false);
   ASSERT_TRUE(host_->AttachEmbedded(host_->NewQueue()).ok());
   ASSERT_TRUE(host_->AttachEmbedded(host_->NewQueue()).ok());
@@ -379,7 +379,7 @@ TEST_F(SessionTest, ACorruptedCursorEndsTheSession) {
 }
 
 // A service that looks for a file reads the socket, where the next queue may be waiting.
-TEST_F(SessionTest, QueuesMayArriveWhileOthersAreServed) {
+TEST_F(SessionTest, PollQueues_QueuesArriveMeanwhile_AreServed) {
   Start(true);
   ASSERT_TRUE(AttachBySocket(host_->NewQueue()).ok());
   hooks_.on_descriptor = [&](Session* s, SessionQueue* q, const wire::Descriptor& d) {
@@ -401,7 +401,7 @@ TEST_F(SessionTest, QueuesMayArriveWhileOthersAreServed) {
   EXPECT_EQ(host_->Take(4).size(), 4u);
 }
 
-TEST_F(SessionTest, AFloodOfMessagesDoesNotHoldTheWorker) {
+TEST_F(SessionTest, HandleSocket_FloodOfMessages_DoesNotHoldTheWorker) {
   Start(true);
   UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
   int sent = 0;
@@ -416,7 +416,7 @@ TEST_F(SessionTest, AFloodOfMessagesDoesNotHoldTheWorker) {
 }
 
 // The answers pile up until the socket is full; the agent must not wait for room.
-TEST_F(SessionTest, APeerThatReadsNoAnswersDoesNotHoldTheWorker) {
+TEST_F(SessionTest, HandleSocket_PeerReadsNoAnswers_DoesNotHoldTheWorker) {
   Start(true);
   std::atomic<bool> ended{false};
   std::thread peer([&] {
@@ -436,7 +436,7 @@ TEST_F(SessionTest, APeerThatReadsNoAnswersDoesNotHoldTheWorker) {
   agent.join();
 }
 
-TEST_F(SessionTest, AHostThatTakesNoCompletionsIsMadeToWait) {
+TEST_F(SessionTest, Host_TakesNoCompletions_IsMadeToWait) {
   Start(false);
   ASSERT_TRUE(host_->AttachEmbedded(host_->NewQueue()).ok());
   constexpr uint64_t kMost = 2 * wire::kCompletionSlots + wire::kSubmissionSlots;

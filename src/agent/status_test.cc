@@ -34,7 +34,7 @@ nlohmann::json Ask(const std::string& path) {
   return text.ok() ? nlohmann::json::parse(*text) : nlohmann::json();
 }
 
-TEST(BusyTimeTest, CountsTheTimeWithAnythingUnderWay) {
+TEST(BusyTimeTest, Nanos_OverlapsAndIdleTime_CountsBusyTimeOnce) {
   using std::chrono::milliseconds;
   BusyTime busy(testing_util::TestClock::Now);
   EXPECT_EQ(busy.Nanos(), 0u);
@@ -56,7 +56,7 @@ TEST(BusyTimeTest, CountsTheTimeWithAnythingUnderWay) {
   EXPECT_EQ(busy.Nanos(), 12'000'000u) << "busy again";
 }
 
-TEST(FrontStatusTest, IsThereAsLongAsItsFront) {
+TEST(FrontStatusTest, ToJson_FrontSetAndRemoved_ShowsItMeanwhile) {
   const auto front = std::make_shared<FrontRegistry>();
   const AgentStatus status("agent", "/some.sock", front);
   const auto told = [&] { return nlohmann::json::parse(ToJson(status.Take()))["front"]; };
@@ -78,7 +78,7 @@ TEST(FrontStatusTest, IsThereAsLongAsItsFront) {
   EXPECT_TRUE(nlohmann::json::parse(ToJson(AgentStatus("agent", "").Take()))["front"].is_null());
 }
 
-TEST(NumberGroupsTest, AreShownByTheirNames) {
+TEST(NumberGroupsTest, ToJson_NumberGroup_IsShownByItsNames) {
   static constexpr NumberSpec kMost = {"most"};
   static constexpr NumberSpec kDone = {"done"};
   const AgentStatus status("agent", "/some.sock", nullptr, [] {
@@ -89,7 +89,7 @@ TEST(NumberGroupsTest, AreShownByTheirNames) {
   EXPECT_TRUE(nlohmann::json::parse(ToJson(AgentStatus("agent", "").Take()))["tasks"].is_null());
 }
 
-TEST(BusyTimeTest, WhatIsShownNeverGoesBack) {
+TEST(BusyTimeTest, Take_WhileWorkGoesOn_NeverGoesBack) {
   SessionCounters counters;
   alignas(wire::kCacheLine) static char memory[wire::kPage];
   auto* control = new (memory) wire::ControlPage();
@@ -118,7 +118,7 @@ TEST(BusyTimeTest, WhatIsShownNeverGoesBack) {
   EXPECT_LE(counters.fetch.Nanos(), static_cast<uint64_t>(NowNanos() - begin));
 }
 
-TEST(LatencyCountsTest, BucketsArePowersOfTwoMicroseconds) {
+TEST(LatencyCountsTest, Record_AnyLatency_CountsInItsPowerOfTwoBucket) {
   LatencyCounts counts;
   counts.Record(0);
   counts.Record(999);
@@ -151,7 +151,7 @@ class StatusTest : public ::testing::Test {
   std::unique_ptr<SocketServer> server_;
 };
 
-TEST_F(StatusTest, AnAgentTellsOfItselfAndItsSessions) {
+TEST_F(StatusTest, AskStatus_AgentWithSession_TellsOfBoth) {
   Serve();
   auto j = Ask(path_);
   EXPECT_EQ(j["format"], "pulse-status");
@@ -202,7 +202,7 @@ TEST_F(StatusTest, AnAgentTellsOfItselfAndItsSessions) {
   EXPECT_EQ(Ask(path_)["sessions_total"], 1);
 }
 
-TEST_F(StatusTest, NumbersOfAHostilePageAreJson) {
+TEST_F(StatusTest, AskStatus_HostilePage_IsJson) {
   Serve();
   TestHost host(/*shared=*/true);
   ASSERT_TRUE(host.Connect(path_).ok());
@@ -219,7 +219,7 @@ TEST_F(StatusTest, NumbersOfAHostilePageAreJson) {
   }
 }
 
-TEST_F(StatusTest, ManyAsk) {
+TEST_F(StatusTest, AskStatus_ManyTimes_LeavesNoDescriptors) {
   Serve();
   for (int i = 0; i < 200; ++i) ASSERT_EQ(Ask(path_)["version"], 1);
   const size_t before = testing_util::OpenDescriptors();
@@ -227,7 +227,7 @@ TEST_F(StatusTest, ManyAsk) {
   EXPECT_TRUE(testing_util::Eventually([&] { return testing_util::OpenDescriptors() <= before; }));
 }
 
-TEST_F(StatusTest, AnotherVersionIsRefusedByName) {
+TEST_F(StatusTest, AskStatus_OtherVersion_IsRefusedByName) {
   Serve();
   auto socket = ConnectUnix(path_);
   ASSERT_TRUE(socket.ok());
@@ -241,13 +241,13 @@ TEST_F(StatusTest, AnotherVersionIsRefusedByName) {
   EXPECT_TRUE(answer->fds.empty());
 }
 
-TEST_F(StatusTest, NobodyThereSaysHowToStartOne) {
+TEST_F(StatusTest, AskStatus_NobodyThere_SaysHowToStartOne) {
   const auto text = AskStatus(path_ + ".none", 1000);
   EXPECT_TRUE(absl::IsNotFound(text.status())) << text.status();
   EXPECT_THAT(std::string(text.status().message()), HasSubstr("pulse agent --socket"));
 }
 
-TEST(StatusServerTest, ServesAnEmbeddedAgentAndGoesWithIt) {
+TEST(StatusServerTest, StatusServer_EmbeddedAgent_AnswersUntilItsLastUserGoes) {
   const std::string pattern = "/tmp/pulse-embedded-%p.sock";
   const std::string path = SocketPath("embedded");
   Hooks hooks;
@@ -286,7 +286,7 @@ TEST(StatusServerTest, ServesAnEmbeddedAgentAndGoesWithIt) {
   EXPECT_NE(stat(path.c_str(), &st), 0) << "the socket goes with the last who needed it";
 }
 
-TEST(StatusServerTest, APathThatCannotBeIsAnError) {
+TEST(StatusServerTest, Open_ImpossiblePath_NamesIt) {
   const auto server = StatusServer::Open("/no/such/directory/s.sock");
   ASSERT_FALSE(server.ok());
   EXPECT_THAT(std::string(server.status().message()), HasSubstr("status=/no/such/directory"));

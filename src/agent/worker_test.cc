@@ -49,7 +49,7 @@ class WorkerTest : public ::testing::Test {
   std::unique_ptr<Worker> worker_;
 };
 
-TEST_F(WorkerTest, EchoesAndWakesFromSleep) {
+TEST_F(WorkerTest, Requests_WorkerAsleep_WakeItAndAreEchoed) {
   TestHost& host = NewHost();
   Start();
   host.Embed(worker_.get());
@@ -63,7 +63,7 @@ TEST_F(WorkerTest, EchoesAndWakesFromSleep) {
   }
 }
 
-TEST_F(WorkerTest, RunsPostedFunctionsInOrderOnItsThread) {
+TEST_F(WorkerTest, Post_SeveralFunctions_RunInOrderOnTheWorker) {
   Start();
   std::vector<int> order;
   std::thread::id id;
@@ -74,7 +74,7 @@ TEST_F(WorkerTest, RunsPostedFunctionsInOrderOnItsThread) {
   for (int i = 0; i < 100; ++i) EXPECT_EQ(order[i], i);
 }
 
-TEST_F(WorkerTest, SaysWhyItCannotStart) {
+TEST_F(WorkerTest, Start_BadCpusOrEngine_SaysWhy) {
   WorkerOptions options;
   options.cpus = {4000};
   EXPECT_TRUE(absl::IsInvalidArgument(Worker::Start(options).status()));
@@ -85,7 +85,7 @@ TEST_F(WorkerTest, SaysWhyItCannotStart) {
   EXPECT_EQ(Text(Worker::Start(options).status()), "no engine today");
 }
 
-TEST_F(WorkerTest, EndSessionDrainsThenTells) {
+TEST_F(WorkerTest, EndSession_WorkUnderWay_DrainsThenTells) {
   TestHost& host = NewHost();
   Start();
   host.Embed(worker_.get());
@@ -103,7 +103,7 @@ TEST_F(WorkerTest, EndSessionDrainsThenTells) {
 }
 
 // The worker sees both queues' requests at the same moment; the order of service is what counts.
-TEST_F(WorkerTest, NoSessionWaitsForAnother) {
+TEST_F(WorkerTest, ModestSession_OtherFloods_WaitsTwoRoundsAtMost) {
   TestHost& flood = NewHost();
   TestHost& modest = NewHost();
   Start();
@@ -161,7 +161,7 @@ class EndlessTest : public WorkerTest {
   std::atomic<bool> stop_{false};
 };
 
-TEST_F(EndlessTest, StarvesNobody) {
+TEST_F(EndlessTest, EndlessSession_OthersHaveWork_StarvesNobody) {
   StartEndless();
   TestHost& other = NewHost();
   other.Embed(worker_.get());
@@ -173,7 +173,7 @@ TEST_F(EndlessTest, StarvesNobody) {
   stop_ = true;
 }
 
-TEST_F(EndlessTest, DoesNotKeepTheAgentFromStopping) {
+TEST_F(EndlessTest, EndlessSession_WorkerStops_DoesNotHoldItUp) {
   StartEndless();
   std::atomic<bool> stopped{false};
   std::thread stopper([&] {
@@ -186,7 +186,7 @@ TEST_F(EndlessTest, DoesNotKeepTheAgentFromStopping) {
   stopper.join();
 }
 
-TEST_F(WorkerTest, DeferredCompletionsArriveWhenTheHostMakesRoom) {
+TEST_F(WorkerTest, Completions_RingFull_ArriveOnceHostMakesRoom) {
   constexpr uint64_t kRequests = wire::kCompletionSlots + 900;  // below the limit of requests
   TestHost& host = NewHost();
   Start();
@@ -203,7 +203,7 @@ TEST_F(WorkerTest, DeferredCompletionsArriveWhenTheHostMakesRoom) {
       << next << " of " << kRequests << " completions came";
 }
 
-TEST_F(WorkerTest, DestructionDrainsEverySession) {
+TEST_F(WorkerTest, Destruction_SessionsNotDrained_WaitsForEachToDrain) {
   TestHost& a = NewHost();
   TestHost& b = NewHost();
   Start();
@@ -224,7 +224,7 @@ TEST_F(WorkerTest, DestructionDrainsEverySession) {
   EXPECT_EQ(hooks_.alive, 0);
 }
 
-TEST_F(WorkerTest, WhatWasAskedBeforeTheStopIsStillServed) {
+TEST_F(WorkerTest, Requests_AskedBeforeStop_AreStillServed) {
   for (int i = 0; i < 10; ++i) {
     TestHost& host = NewHost();
     Start();
@@ -239,7 +239,7 @@ TEST_F(WorkerTest, WhatWasAskedBeforeTheStopIsStillServed) {
   }
 }
 
-TEST_F(WorkerTest, LeavesNothingBehind) {
+TEST_F(WorkerTest, Worker_Destroyed_LeavesNoDescriptorOpen) {
   const size_t descriptors = OpenDescriptors();
   Start();
   TestHost& host = NewHost();

@@ -7,7 +7,7 @@ namespace {
 
 constexpr int64_t kLongest = 20'000;
 
-TEST(AdaptiveSpinTest, LongSleepsEndIt) {
+TEST(AdaptiveSpinTest, Spin_LongSleeps_HalvesDownToZero) {
   AdaptiveSpin spin(kLongest);
   EXPECT_EQ(spin.now(), kLongest);
   for (int64_t before = spin.now(); before > 0; before = spin.now()) {
@@ -18,7 +18,7 @@ TEST(AdaptiveSpinTest, LongSleepsEndIt) {
   EXPECT_EQ(spin.now(), 0);
 }
 
-TEST(AdaptiveSpinTest, ShortSleepsBringItBack) {
+TEST(AdaptiveSpinTest, Spin_ShortSleeps_GrowsBackToLongest) {
   AdaptiveSpin spin(kLongest);
   while (spin.now() > 0) spin.Slept(kLongest);
   for (int i = 0; i < 100; ++i) {
@@ -29,7 +29,7 @@ TEST(AdaptiveSpinTest, ShortSleepsBringItBack) {
   EXPECT_EQ(spin.now(), kLongest);
 }
 
-TEST(AdaptiveSpinTest, ShortLimitsAreSleptThrough) {
+TEST(AdaptiveSpinTest, Spin_LimitBelowLongest_IsZeroAndNotLearnedFrom) {
   AdaptiveSpin spin(kLongest);
   for (const int64_t limit : {int64_t{-1}, kLongest, 2 * kLongest}) {
     EXPECT_EQ(spin.Before(limit), kLongest) << limit;
@@ -39,7 +39,7 @@ TEST(AdaptiveSpinTest, ShortLimitsAreSleptThrough) {
   EXPECT_FALSE(spin.Learns(kLongest - 1));
 }
 
-TEST(AdaptiveSpinTest, NoneIsNone) {
+TEST(AdaptiveSpinTest, Spin_LongestIsZero_StaysZeroAndLearnsNothing) {
   AdaptiveSpin spin(0);
   EXPECT_EQ(spin.Before(-1), 0);
   EXPECT_FALSE(spin.Learns(-1));

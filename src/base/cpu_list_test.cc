@@ -5,12 +5,12 @@
 namespace pulse {
 namespace {
 
-TEST(CpuListTest, ParsesSinglesRangesAndRepeats) {
+TEST(CpuListTest, Parse_SinglesRangesAndRepeats_GivesSortedUnique) {
   EXPECT_EQ(*ParseCpuList("1"), (std::vector<int>{1}));
   EXPECT_EQ(*ParseCpuList("3,0-2,1"), (std::vector<int>{0, 1, 2, 3}));
 }
 
-TEST(CpuListTest, NamesTheBadPart) {
+TEST(CpuListTest, Parse_BadList_IsRefusedAndNamesTheBadPart) {
   for (const char* bad : {"", "a", "1,,2", "2-1", "-1", "0-", "99999"}) {
     const auto r = ParseCpuList(bad);
     ASSERT_FALSE(r.ok()) << bad;

@@ -11,7 +11,7 @@
 namespace pulse {
 namespace {
 
-TEST(HistogramTest, EmptySaysZero) {
+TEST(HistogramTest, Histogram_Empty_AnswersZero) {
   const Histogram h;
   EXPECT_EQ(h.Count(), 0u);
   EXPECT_EQ(h.Min(), 0u);
@@ -21,7 +21,7 @@ TEST(HistogramTest, EmptySaysZero) {
   EXPECT_EQ(h.ValueAtPercentile(100), 0u);
 }
 
-TEST(HistogramTest, SmallValuesAreExact) {
+TEST(HistogramTest, Histogram_SmallValues_IsExact) {
   Histogram h;
   for (uint64_t v = 1; v <= 1000; ++v) h.Record(v);
   EXPECT_EQ(h.Count(), 1000u);
@@ -35,7 +35,7 @@ TEST(HistogramTest, SmallValuesAreExact) {
   EXPECT_EQ(h.ValueAtPercentile(100), 1000u);
 }
 
-TEST(HistogramTest, EveryMagnitudeKeepsThreeDigits) {
+TEST(HistogramTest, Percentile_ValuesOfEveryMagnitude_KeepsThreeDigits) {
   for (int bit = 0; bit <= 40; ++bit) {
     const uint64_t power = uint64_t{1} << bit;
     for (const uint64_t v : {power - 1, power, power + 1, power + power / 3}) {
@@ -50,7 +50,7 @@ TEST(HistogramTest, EveryMagnitudeKeepsThreeDigits) {
   }
 }
 
-TEST(HistogramTest, AgreesWithSortedValues) {
+TEST(HistogramTest, Percentiles_RandomLatencies_AgreeWithSortedValues) {
   std::mt19937_64 random(7);
   std::lognormal_distribution<double> latency(10, 2);
   Histogram h;
@@ -69,7 +69,7 @@ TEST(HistogramTest, AgreesWithSortedValues) {
   EXPECT_EQ(h.ValueAtPercentile(100), all.back());
 }
 
-TEST(HistogramTest, BeyondTheRangeSaturatesAndKeepsMax) {
+TEST(HistogramTest, Record_ValueBeyondRange_KeepsItAsMaximum) {
   Histogram h;
   const uint64_t huge = std::numeric_limits<uint64_t>::max();
   h.Record(5);
@@ -79,7 +79,7 @@ TEST(HistogramTest, BeyondTheRangeSaturatesAndKeepsMax) {
   EXPECT_EQ(h.ValueAtPercentile(99), huge);
 }
 
-TEST(HistogramTest, ZeroAndSillyPercentilesAreHarmless) {
+TEST(HistogramTest, Percentile_OutOfRangeOrNan_IsMinimumOrMaximum) {
   Histogram h;
   h.Record(0);
   h.Record(10);
@@ -89,7 +89,7 @@ TEST(HistogramTest, ZeroAndSillyPercentilesAreHarmless) {
   EXPECT_EQ(h.ValueAtPercentile(1000), 10u);
 }
 
-TEST(HistogramTest, MergeEqualsRecordingTogether) {
+TEST(HistogramTest, Merge_TwoHistograms_EqualsRecordingTogether) {
   Histogram a, b, both;
   for (uint64_t v = 1; v < 100000; v += 7) {
     (v % 2 == 0 ? a : b).Record(v * v);

@@ -10,7 +10,7 @@
 namespace pulse {
 namespace {
 
-TEST(JsonTest, WhatIsWrittenReadsBack) {
+TEST(JsonTest, Writer_NestedValues_ReadBackEqual) {
   JsonWriter w;
   w.Open('{').Add("n", uint64_t{18446744073709551615u}).Add("text", "a \"quoted\" \\ back");
   w.Key("list").Open('[').Value(1).Value(2).Open('{').Close('}').Close(']');
@@ -23,7 +23,7 @@ TEST(JsonTest, WhatIsWrittenReadsBack) {
   EXPECT_TRUE(j["empty"].empty());
 }
 
-TEST(JsonTest, TextIsCleaned) {
+TEST(JsonTest, CleanText_ControlsAndBadUtf8_BecomeQuestionMarks) {
   EXPECT_EQ(CleanText("/data/größe €😀"), "/data/größe €😀");
   EXPECT_EQ(CleanText(absl::string_view("a\0b\n\x1b[2J\x7f", 9)), "a?b??[2J?");
   EXPECT_EQ(CleanText("\xc2\x9b!"),
@@ -38,7 +38,7 @@ TEST(JsonTest, TextIsCleaned) {
   EXPECT_EQ(CleanText("\xc0\xaf|\xed\xa0\x80|\xf5\x80\x80\x80|\xe2\x82"), "??|???|????|??");
 }
 
-TEST(JsonTest, WhateverTheBytesItIsJson) {
+TEST(JsonTest, Writer_RandomBytes_WritesValidJson) {
   std::mt19937_64 rng(testing_util::TestSeed());
   for (int i = 0; i < 20000; ++i) {
     std::string bytes(rng() % 24, '\0');

@@ -52,7 +52,7 @@ class TraceTest : public testing::Test {
       std::filesystem::current_path() / ("trace_test-" + std::to_string(getpid()) + ".json");
 };
 
-TEST_F(TraceTest, WritesWhatThreadsDid) {
+TEST_F(TraceTest, Timeline_EventsOfSeveralThreads_AreAllInTheFile) {
   auto timeline = MustOpen(path_);
   ASSERT_TRUE(On());
   std::vector<std::thread> threads;
@@ -96,7 +96,7 @@ TEST_F(TraceTest, WritesWhatThreadsDid) {
   EXPECT_EQ(Events("i")[0]["args"]["what"], "it \"hung\"\n");
 }
 
-TEST_F(TraceTest, OffNothingIsWritten) {
+TEST_F(TraceTest, Events_WhileNoTimelineIsOpen_AreNotWritten) {
   EXPECT_FALSE(On());
   Slice("before", 1, 2);
   MustOpen(path_).reset();
@@ -108,7 +108,7 @@ TEST_F(TraceTest, OffNothingIsWritten) {
   EXPECT_EQ(Content(path_ + "2").find("before"), std::string::npos);
 }
 
-TEST_F(TraceTest, OneFileForAProcess) {
+TEST_F(TraceTest, Open_SecondTime_SharesTheFileOrIsRefused) {
   auto first = MustOpen(path_);
   auto again = MustOpen(path_);
   EXPECT_EQ(first, again);
@@ -122,7 +122,7 @@ TEST_F(TraceTest, OneFileForAProcess) {
   EXPECT_FALSE(std::filesystem::exists(path_ + "2"));
 }
 
-TEST_F(TraceTest, BeginsAnewWithTheNextTimeline) {
+TEST_F(TraceTest, Open_SamePathAgain_ReplacesTheFormerFile) {
   for (int round = 0; round < 20; ++round) {
     auto timeline = MustOpen(path_);
     { const Scope scope("work", {"file with \"quotes\" and \\"}); }
@@ -135,7 +135,7 @@ TEST_F(TraceTest, BeginsAnewWithTheNextTimeline) {
   }
 }
 
-TEST_F(TraceTest, EventsOfAllThreadsWhileTimelinesComeAndGo) {
+TEST_F(TraceTest, Timelines_ComeAndGoUnderThreads_LeaveValidJson) {
   std::atomic<bool> stop{false};
   std::vector<std::thread> threads;
   for (int i = 0; i < 3; ++i) {
@@ -164,7 +164,7 @@ TEST_F(TraceTest, EventsOfAllThreadsWhileTimelinesComeAndGo) {
   EXPECT_NO_THROW(json::parse(Content(path_)));
 }
 
-TEST_F(TraceTest, AFileThatGrowsCanBeRead) {
+TEST_F(TraceTest, File_StillGrowing_ParsesWithBracketAdded) {
   auto timeline = MustOpen(path_);
   Slice("early", 1, 2);
   ASSERT_TRUE(
@@ -176,7 +176,7 @@ TEST_F(TraceTest, AFileThatGrowsCanBeRead) {
   EXPECT_NO_THROW(json::parse(text));
 }
 
-TEST_F(TraceTest, AnotherProcessesFileIsLeftAlone) {
+TEST_F(TraceTest, Open_FileLockedByAnother_IsRefusedAndKeepsContent) {
   const UniqueFd other(open(path_.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600));
   ASSERT_EQ(write(other.get(), "theirs", 6), 6);
   ASSERT_EQ(flock(other.get(), LOCK_EX), 0);
@@ -185,13 +185,13 @@ TEST_F(TraceTest, AnotherProcessesFileIsLeftAlone) {
   EXPECT_EQ(Content(path_), "theirs");
 }
 
-TEST_F(TraceTest, NamesTheProcess) {
+TEST_F(TraceTest, Open_PathWithPercentP_NamesTheProcess) {
   const std::string given = path_.substr(0, path_.rfind('/')) + "/trace_test-%p.json";
   MustOpen(given).reset();
   EXPECT_TRUE(std::filesystem::exists(path_));
 }
 
-TEST_F(TraceTest, WhatCannotBeOpenedIsAnError) {
+TEST_F(TraceTest, Open_MissingDirectory_IsErrorThatNamesThePath) {
   const auto timeline = Timeline::Open("/nonexistent/dir/trace.json");
   ASSERT_FALSE(timeline.ok());
   EXPECT_NE(timeline.status().message().find("/nonexistent/dir/trace.json"), std::string::npos);

@@ -8,7 +8,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(UriTest, SplitsSchemePathAndOptions) {
+TEST(UriTest, ParseUri_FullUri_SplitsSchemePathAndOptions) {
   const auto u = ParseUri("pulse:///run/a.sock?sync=strict&queue=32M");
   ASSERT_TRUE(u.ok());
   EXPECT_EQ(u->scheme, "pulse");
@@ -19,14 +19,14 @@ TEST(UriTest, SplitsSchemePathAndOptions) {
   EXPECT_TRUE(ParseUri("pulse://?")->options.empty());
 }
 
-TEST(UriTest, RefusesWhatIsNotAUri) {
+TEST(UriTest, ParseUri_NotAUri_IsRefused) {
   for (const char* bad :
        {"", "pulse", "://x", "pulse://?sync", "pulse://?=1", "pulse://?a=1&a=2"}) {
     EXPECT_FALSE(ParseUri(bad).ok()) << bad;
   }
 }
 
-TEST(UriTest, ParsesSizes) {
+TEST(UriTest, ParseBytes_UnitsOrBadText_ParsesOrRefuses) {
   EXPECT_EQ(*ParseBytes("4096"), 4096u);
   EXPECT_EQ(*ParseBytes("64k"), 65536u);
   EXPECT_EQ(*ParseBytes("1.5G"), 1536ull << 20);
@@ -44,7 +44,7 @@ TEST(UriTest, ParseSizeOption_OutOfRange_NamesTheOption) {
   }
 }
 
-TEST(OptionReaderTest, RefusesUnknownKeysByName) {
+TEST(OptionReaderTest, Finish_UnknownKey_NamesItAndTheKnownOnes) {
   OptionReader r(std::map<std::string, std::string>{{"sinc", "strict"}});
   int sync = 0;
   r.ReadChoice("sync", {"barrier", "strict"}, &sync);
@@ -52,7 +52,7 @@ TEST(OptionReaderTest, RefusesUnknownKeysByName) {
   EXPECT_THAT(std::string(r.Finish().message()), HasSubstr("known are sync"));
 }
 
-TEST(OptionReaderTest, NamesBadValues) {
+TEST(OptionReaderTest, ReadBytes_OutOfRange_IsNamedAndLeavesDefault) {
   OptionReader r(std::map<std::string, std::string>{{"queue", "1K"}});
   uint64_t queue = 7;
   r.ReadBytes("queue", 1 << 20, 1 << 30, &queue);
@@ -60,7 +60,7 @@ TEST(OptionReaderTest, NamesBadValues) {
   EXPECT_THAT(std::string(r.Finish().message()), HasSubstr("queue=1K"));
 }
 
-TEST(OptionReaderTest, ReadsTypedValues) {
+TEST(OptionReaderTest, Read_EveryType_GivesTheValue) {
   OptionReader r({{"n", "3"}, {"cpus", "0-1"}, {"mode", "b"}, {"s", "x"}});
   int64_t n = 0;
   std::vector<int> cpus;

@@ -81,14 +81,14 @@ void MakeBlocking(int fd) {
   ASSERT_EQ(fcntl(fd, F_SETFL, flags & ~O_NONBLOCK), 0);
 }
 
-TEST(DoorbellTest, TheEndsAreCloseOnExec) {
+TEST(DoorbellTest, CreatePair_BothEnds_AreCloseOnExec) {
   const auto ends = Doorbell::CreatePair();
   ASSERT_TRUE(ends.ok()) << ends.status();
   EXPECT_NE(fcntl(ends->ring.get(), F_GETFD) & FD_CLOEXEC, 0);
   EXPECT_NE(fcntl(ends->sleep.get(), F_GETFD) & FD_CLOEXEC, 0);
 }
 
-TEST(DoorbellTest, OnlyAUnixStreamSocketIsRung) {
+TEST(DoorbellTest, CheckRingEnd_NotAUnixStreamSocket_IsRefused) {
   const auto ends = Doorbell::CreatePair();
   ASSERT_TRUE(ends.ok());
   EXPECT_TRUE(Doorbell::CheckRingEnd(ends->ring.get()).ok());
@@ -102,7 +102,7 @@ TEST(DoorbellTest, OnlyAUnixStreamSocketIsRung) {
 }
 
 // The peer holds the same descriptor, and may change what both share: its status flags.
-TEST(DoorbellTest, APeerThatTakesNonBlockingAwayBlocksNeitherSide) {
+TEST(DoorbellTest, Bell_PeerMakesItBlocking_BlocksNeitherSide) {
   Bell b;
   MakeBlocking(b.waker.end());
   MakeBlocking(b.bell.end());
@@ -116,7 +116,7 @@ TEST(DoorbellTest, APeerThatTakesNonBlockingAwayBlocksNeitherSide) {
   });
 }
 
-TEST(DoorbellTest, AWakerThatIsGoneIsSeenAndNoLongerWakes) {
+TEST(DoorbellTest, FinishSleep_WakerGone_SaysHungUpAndHasNoFd) {
   Bell b;
   b.waker.Kick();
   b.waker = Doorbell();
@@ -128,19 +128,19 @@ TEST(DoorbellTest, AWakerThatIsGoneIsSeenAndNoLongerWakes) {
   b.bell.FinishSleep();
 }
 
-TEST(DoorbellTest, ASleeperThatIsGoneIsRungInVain) {
+TEST(DoorbellTest, Kick_SleeperGone_RaisesNoSignal) {
   Bell b;
   b.bell = Doorbell();
   b.waker.Kick();  // and no SIGPIPE
 }
 
-TEST(DoorbellTest, RingDoesNothingWhenNobodySleeps) {
+TEST(DoorbellTest, Ring_NobodySleeps_SendsNothing) {
   Bell b;
   for (int i = 0; i < 100; ++i) b.waker.Ring();
   EXPECT_FALSE(Readable(b.bell.fd()));
 }
 
-TEST(DoorbellTest, RingWakesASleeperOnce) {
+TEST(DoorbellTest, Ring_TwiceForOneSleeper_SendsOneWakeUp) {
   Bell b;
   b.bell.PrepareSleep();
   EXPECT_EQ(b.flag, 1u);
@@ -151,7 +151,7 @@ TEST(DoorbellTest, RingWakesASleeperOnce) {
   EXPECT_EQ(recv(b.bell.fd(), wakes, sizeof(wakes), MSG_DONTWAIT), 1);
 }
 
-TEST(DoorbellTest, FinishSleepLowersTheFlagAndDrains) {
+TEST(DoorbellTest, FinishSleep_RungOrNot_LowersFlagAndDrains) {
   Bell b;
   b.bell.PrepareSleep();
   b.waker.Ring();
@@ -164,7 +164,7 @@ TEST(DoorbellTest, FinishSleepLowersTheFlagAndDrains) {
   EXPECT_FALSE(Readable(b.bell.fd()));
 }
 
-TEST(DoorbellTest, KickNeedsNoSleeper) {
+TEST(DoorbellTest, Kick_NobodySleeps_StillSendsAWakeUp) {
   Bell b;
   b.waker.Kick();
   EXPECT_TRUE(Readable(b.bell.fd()));
@@ -172,7 +172,7 @@ TEST(DoorbellTest, KickNeedsNoSleeper) {
 
 // Both sides at the same moment, over and over: "publish, then look" must not become "look, then
 // publish" on either side, or the sleeper sees no work and the waker no sleeper.
-TEST(DoorbellTest, AtLeastOneSideSeesTheOther) {
+TEST(DoorbellTest, RingAndSleep_AtTheSameMoment_LoseNoWakeUp) {
   constexpr uint32_t kRounds = 100'000;
   Bell b;
   alignas(64) std::atomic<uint32_t> work{0};
@@ -201,7 +201,7 @@ TEST(DoorbellTest, AtLeastOneSideSeesTheOther) {
 }
 
 // A wake-up that gets lost leaves both threads asleep: the test then hangs and ctest ends it.
-TEST(DoorbellTest, NoWakeUpIsLostBetweenTwoThreads) {
+TEST(DoorbellTest, TwoThreads_PingPong_LoseNoWakeUp) {
   constexpr uint64_t kRounds = 20'000;
   Bell ping, pong;
   alignas(64) std::atomic<uint64_t> sent{0};
@@ -223,7 +223,7 @@ TEST(DoorbellTest, NoWakeUpIsLostBetweenTwoThreads) {
   EXPECT_GT(ping.sleeps + pong.sleeps, 0) << "nobody ever slept: nothing was tested";
 }
 
-TEST(DoorbellTest, NoWakeUpIsLostWithSeveralWakers) {
+TEST(DoorbellTest, SeveralWakers_OneSleeper_LoseNoWakeUp) {
   constexpr uint64_t kEach = 20'000;
   constexpr int kWakers = 3;
   Bell b;

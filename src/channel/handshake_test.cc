@@ -56,7 +56,7 @@ void SendRaw(int socket, const void* data, size_t n, const std::vector<int>& fds
   ASSERT_EQ(sendmsg(socket, &msg, MSG_NOSIGNAL), static_cast<ssize_t>(n));
 }
 
-TEST(MessageTest, TextIsTruncatedAndAlwaysTerminated) {
+TEST(MessageTest, Text_TooLongOrUnterminated_IsCutToFit) {
   wire::Message m = MakeMessage(wire::MessageType::kHelloAck);
   EXPECT_EQ(TextOf(m), "");
   SetText(&m, absl::string_view());
@@ -69,7 +69,7 @@ TEST(MessageTest, TextIsTruncatedAndAlwaysTerminated) {
   EXPECT_EQ(TextOf(m), std::string(sizeof(m.text), 'y'));
 }
 
-TEST(MessageTest, CrossesWithItsDescriptors) {
+TEST(MessageTest, Send_WithDescriptors_ArrivesWithSameFilesInOrder) {
   SocketPair s;
   int pipe_fds[2];
   ASSERT_EQ(pipe(pipe_fds), 0);
@@ -93,7 +93,7 @@ TEST(MessageTest, CrossesWithItsDescriptors) {
   EXPECT_EQ(c, 'w');
 }
 
-TEST(MessageTest, SeveralMessagesKeepTheirOrderAndTheirOwnDescriptors) {
+TEST(MessageTest, Receive_SeveralMessages_KeepsOrderAndDescriptors) {
   SocketPair s;
   UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
   for (uint64_t i = 0; i < 3; ++i) {
@@ -109,7 +109,7 @@ TEST(MessageTest, SeveralMessagesKeepTheirOrderAndTheirOwnDescriptors) {
   }
 }
 
-TEST(MessageTest, AnotherVersionIsLeftToTheCaller) {
+TEST(MessageTest, Receive_OtherVersion_IsLeftToTheCaller) {
   SocketPair s;
   wire::Message m = MakeMessage(wire::MessageType::kHello);
   m.version = 77;
@@ -119,7 +119,7 @@ TEST(MessageTest, AnotherVersionIsLeftToTheCaller) {
   EXPECT_EQ(r->message.version, 77u);
 }
 
-TEST(MessageTest, RefusesWrongSizesAndWrongMagicAndClosesWhatCameAlong) {
+TEST(MessageTest, Receive_WrongSizeOrMagic_IsRefusedAndClosesFds) {
   SocketPair s;
   UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
   const size_t before = OpenDescriptors();
@@ -140,7 +140,7 @@ TEST(MessageTest, RefusesWrongSizesAndWrongMagicAndClosesWhatCameAlong) {
   EXPECT_EQ(OpenDescriptors(), before);
 }
 
-TEST(MessageTest, RefusesTruncatedControlDataAndClosesWhatArrived) {
+TEST(MessageTest, Receive_TooManyDescriptors_IsRefusedAndClosesAll) {
   SocketPair s;
   UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
   const size_t before = OpenDescriptors();
@@ -154,7 +154,7 @@ TEST(MessageTest, RefusesTruncatedControlDataAndClosesWhatArrived) {
 }
 
 // What this process has no room for is lost on the way; the message is not at fault.
-TEST(MessageTest, DescriptorsWithoutRoomAreReportedAndTheMessageArrives) {
+TEST(MessageTest, Receive_NoRoomForDescriptors_ArrivesAndSaysTheyAreLost) {
   SocketPair s;
   UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
   wire::Message m = MakeMessage(wire::MessageType::kFile);
@@ -175,7 +175,7 @@ TEST(MessageTest, DescriptorsWithoutRoomAreReportedAndTheMessageArrives) {
   EXPECT_EQ(r->fds.size(), 1u);
 }
 
-TEST(MessageTest, ThePeersProcessCanBeWatched) {
+TEST(MessageTest, PeerPidfd_PeerExits_BecomesReadable) {
   ScratchPath path("sock");
   auto listener = ListenUnix(path.get());
   ASSERT_TRUE(listener.ok());
@@ -199,7 +199,7 @@ TEST(MessageTest, ThePeersProcessCanBeWatched) {
   waitpid(child, nullptr, 0);
 }
 
-TEST(ListenTest, OnlyTheOwnerMayConnect) {
+TEST(ListenTest, Listen_UmaskZero_SocketIsPrivateAndUmaskKept) {
   ScratchPath path("sock");
   const mode_t old = umask(0);
   auto listener = ListenUnix(path.get());
@@ -211,13 +211,13 @@ TEST(ListenTest, OnlyTheOwnerMayConnect) {
   EXPECT_EQ(umask(old), old) << "the process's own mask is as it was";
 }
 
-TEST(MessageTest, RefusesToSendMoreDescriptorsThanTheProtocolKnows) {
+TEST(MessageTest, Send_TooManyDescriptors_IsRefused) {
   SocketPair s;
   EXPECT_FALSE(
       SendMessage(s.a.get(), MakeMessage(wire::MessageType::kHello), std::vector<int>(4, 0)).ok());
 }
 
-TEST(MessageTest, AClosedPeerIsUnavailableAndRaisesNoSignal) {
+TEST(MessageTest, SendAndReceive_PeerClosed_AreUnavailableWithoutSignal) {
   SocketPair s;
   s.a.reset();
   auto r = ReceiveMessage(s.b.get());
@@ -228,7 +228,7 @@ TEST(MessageTest, AClosedPeerIsUnavailableAndRaisesNoSignal) {
   EXPECT_TRUE(absl::IsUnavailable(st)) << st;
 }
 
-TEST(MessageTest, WhatWasSentBeforeThePeerClosedStillArrives) {
+TEST(MessageTest, Receive_PeerClosedAfterSending_GetsWhatWasSent) {
   SocketPair s;
   ASSERT_TRUE(SendMessage(s.a.get(), MakeMessage(wire::MessageType::kFile)).ok());
   s.a.reset();
@@ -236,14 +236,14 @@ TEST(MessageTest, WhatWasSentBeforeThePeerClosedStillArrives) {
   EXPECT_TRUE(absl::IsUnavailable(ReceiveMessage(s.b.get()).status()));
 }
 
-TEST(MessageTest, NotWaitingSaysThatThereIsNothing) {
+TEST(MessageTest, Receive_NotWaiting_SaysNoMessage) {
   SocketPair s;
   const absl::Status st = ReceiveMessage(s.b.get(), /*wait=*/false).status();
   EXPECT_TRUE(IsNoMessage(st)) << st;
   EXPECT_FALSE(IsNoMessage(absl::OkStatus()));
 }
 
-TEST(MessageTest, ATimeoutEndsAWait) {
+TEST(MessageTest, Receive_TimeoutSet_EndsWithDeadlineExceeded) {
   SocketPair s;
   ASSERT_TRUE(SetSocketTimeout(s.b.get(), 20).ok());
   const absl::Status st = ReceiveMessage(s.b.get()).status();
@@ -251,7 +251,7 @@ TEST(MessageTest, ATimeoutEndsAWait) {
   EXPECT_FALSE(SetSocketTimeout(-1, 20).ok());
 }
 
-TEST(MessageTest, CredentialsAreThePeers) {
+TEST(MessageTest, PeerCredentials_SocketOrOtherFile_AreGivenOrRefused) {
   SocketPair s;
   auto c = GetPeerCredentials(s.a.get());
   ASSERT_TRUE(c.ok()) << c.status();
@@ -275,7 +275,7 @@ UniqueFd BindAt(const std::string& path, int type, bool listening) {
   return fd;
 }
 
-TEST(ListenTest, TheSocketIsPrivateToItsUserAndTheUmaskIsKept) {
+TEST(ListenTest, Listen_UsualUmask_SocketIsPrivateAndUmaskKept) {
   ScratchPath path("sock");
   const mode_t old = umask(0022);
   auto fd = ListenUnix(path.get());
@@ -288,7 +288,7 @@ TEST(ListenTest, TheSocketIsPrivateToItsUserAndTheUmaskIsKept) {
   EXPECT_NE(fcntl(fd->get(), F_GETFD) & FD_CLOEXEC, 0);
 }
 
-TEST(ListenTest, ConnectedEndsExchangeMessages) {
+TEST(ListenTest, Connect_ToListener_MessagesPass) {
   ScratchPath path("sock");
   auto listener = ListenUnix(path.get());
   ASSERT_TRUE(listener.ok()) << listener.status();
@@ -300,7 +300,7 @@ TEST(ListenTest, ConnectedEndsExchangeMessages) {
   EXPECT_TRUE(ReceiveMessage(server.get()).ok());
 }
 
-TEST(ListenTest, ReplacesASocketFileThatWasLeftBehind) {
+TEST(ListenTest, Listen_SocketFileLeftBehind_ReplacesIt) {
   ScratchPath path("sock");
   BindAt(path.get(), SOCK_SEQPACKET, /*listening=*/true).reset();  // killed: the file stays
   auto fd = ListenUnix(path.get());
@@ -308,7 +308,7 @@ TEST(ListenTest, ReplacesASocketFileThatWasLeftBehind) {
   EXPECT_TRUE(ConnectUnix(path.get()).ok());
 }
 
-TEST(ListenTest, RefusesASocketThatIsAlive) {
+TEST(ListenTest, Listen_SocketAlive_IsRefusedAndKeepsTheFirst) {
   ScratchPath path("sock");
   auto first = ListenUnix(path.get());
   ASSERT_TRUE(first.ok()) << first.status();
@@ -319,7 +319,7 @@ TEST(ListenTest, RefusesASocketThatIsAlive) {
   EXPECT_TRUE(ConnectUnix(path.get()).ok()) << "the first one still listens";
 }
 
-TEST(ListenTest, RefusesAndKeepsASocketOfAnotherProgram) {
+TEST(ListenTest, Listen_SocketOfAnotherProgram_RefusesAndKeepsIt) {
   for (int type : {SOCK_STREAM, SOCK_DGRAM}) {
     ScratchPath path("sock");
     UniqueFd other = BindAt(path.get(), type, type == SOCK_STREAM);
@@ -331,7 +331,7 @@ TEST(ListenTest, RefusesAndKeepsASocketOfAnotherProgram) {
   }
 }
 
-TEST(ListenTest, RefusesAndKeepsWhatIsNoSocket) {
+TEST(ListenTest, Listen_NotASocket_RefusesAndKeepsIt) {
   ScratchPath path("sock");
   UniqueFd file(open(path.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
   ASSERT_EQ(write(file.get(), "data", 4), 4);
@@ -349,7 +349,7 @@ TEST(ListenTest, RefusesAndKeepsWhatIsNoSocket) {
   EXPECT_TRUE(absl::IsAlreadyExists(ListenUnix(link.get()).status()));
 }
 
-TEST(ListenTest, RefusesPathsThatDoNotFit) {
+TEST(ListenTest, ListenAndConnect_PathEmptyOrTooLong_AreRefused) {
   for (const std::string& path : {std::string(), std::string(108, 'x'), std::string(5000, 'x')}) {
     for (const absl::Status& st : {ListenUnix(path).status(), ConnectUnix(path).status()}) {
       EXPECT_TRUE(absl::IsInvalidArgument(st)) << st;
@@ -361,14 +361,14 @@ TEST(ListenTest, RefusesPathsThatDoNotFit) {
   unlink(longest.c_str());
 }
 
-TEST(ListenTest, SaysWhatIsWrongWithADirectory) {
+TEST(ListenTest, Listen_MissingDirectory_SaysToCheckIt) {
   const absl::Status st = ListenUnix("./no-such-directory/agent.sock").status();
   EXPECT_TRUE(absl::IsNotFound(st)) << st;
   EXPECT_THAT(Text(st), HasSubstr("./no-such-directory/agent.sock"));
   EXPECT_THAT(Text(st), HasSubstr("check that its directory exists"));
 }
 
-TEST(ConnectTest, ErrorsNameTheRemedy) {
+TEST(ConnectTest, Connect_SocketMissingOrDead_NamesTheRemedy) {
   ScratchPath missing("sock");
   ScratchPath dead("sock");
   BindAt(dead.get(), SOCK_SEQPACKET, true).reset();
@@ -382,7 +382,7 @@ TEST(ConnectTest, ErrorsNameTheRemedy) {
 }
 
 // A listener that takes nobody in, as an agent that is stopped.
-TEST(ConnectTest, AFullBacklogIsWaitedForNoLongerThanWanted) {
+TEST(ConnectTest, Connect_BacklogFull_WaitsNoLongerThanWanted) {
   ScratchPath path("sock");
   auto listener = ListenUnix(path.get());
   ASSERT_TRUE(listener.ok());

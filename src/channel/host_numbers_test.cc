@@ -22,13 +22,13 @@ struct Page {
   wire::ControlPage* control;
 };
 
-TEST(HostNumbersTest, NothingIsThereBeforeTheFirstWriting) {
+TEST(HostNumbersTest, Read_BeforeFirstWrite_FindsNothing) {
   const Page page;
   HostNumbersCopy copy;
   EXPECT_FALSE(ReadHostNumbers(page.control, &copy));
 }
 
-TEST(HostNumbersTest, ReadsWhatWasWritten) {
+TEST(HostNumbersTest, Read_AfterWrite_GivesWhatWasWritten) {
   const Page page;
   HostNumbersCopy in;
   for (size_t i = 0; i < in.numbers.size(); ++i) in.numbers[i] = i * 1'000'000'007u;
@@ -45,7 +45,7 @@ TEST(HostNumbersTest, ReadsWhatWasWritten) {
   EXPECT_EQ(out.names, in.names);
 }
 
-TEST(HostNumbersTest, NamesThatHaveNoRoomAreLeftOut) {
+TEST(HostNumbersTest, Write_NamesWithoutRoom_AreCutOrLeftOut) {
   const Page page;
   HostNumbersCopy in;
   in.names = {"/" + std::string(400, 'x') + "/end"};
@@ -60,7 +60,7 @@ TEST(HostNumbersTest, NamesThatHaveNoRoomAreLeftOut) {
 }
 
 // A copy is of one writing: never half of one and half of another.
-TEST(HostNumbersTest, ACopyIsWhole) {
+TEST(HostNumbersTest, Read_WhileHostWrites_GivesOneWholeWriting) {
   const Page page;
   std::atomic<bool> stop{false};
   std::thread writer([&] {
@@ -91,7 +91,7 @@ TEST(HostNumbersTest, ACopyIsWhole) {
   writer.join();
 }
 
-TEST(HostNumbersTest, AHostThatStopsWhileWritingIsNotWaitedFor) {
+TEST(HostNumbersTest, Read_HostStoppedWhileWriting_DoesNotWait) {
   const Page page;
   WriteHostNumbers(page.control, {});
   auto* area = reinterpret_cast<wire::HostNumbers*>(page.region.data() + wire::kHostNumbersOffset);
@@ -103,7 +103,7 @@ TEST(HostNumbersTest, AHostThatStopsWhileWritingIsNotWaitedFor) {
   EXPECT_TRUE(ReadHostNumbers(page.control, &copy));
 }
 
-TEST(HostNumbersTest, WhateverTheHostWritesIsFitToBeShown) {
+TEST(HostNumbersTest, Read_RandomMemory_GivesPrintableNamesThatFit) {
   const Page page;
   std::mt19937_64 rng(testing_util::TestSeed());
   for (int i = 0; i < 5000; ++i) {

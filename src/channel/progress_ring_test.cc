@@ -157,14 +157,14 @@ void ExpectAllRight(Case run) {
          static_cast<unsigned long long>(m.executions()));
 }
 
-TEST(ProgressModelTest, EveryExecutionOfOneProducer) {
+TEST(ProgressModelTest, EveryExecution_OneProducer_DeliversAllInOrder) {
   ExpectAllRight<SharedModel<>>({.producers = 1, .messages = 2, .options = {.stale_loads = 1}});
   ExpectAllRight<CopyModel<>>({.producers = 1, .messages = 2, .options = {.stale_loads = 0}});
 }
 
 // A mover's copy of what is in the middle of being written is no race, but must not be used: here
 // each write is a scheduling point too.
-TEST(ProgressModelTest, EveryInterleavingOfTheCopies) {
+TEST(ProgressModelTest, EveryInterleaving_OfTheCopies_DeliversAllInOrder) {
   ExpectAllRight<CopyModel<>>(
       {.messages = 1, .options = {.clocks = false, .stale_loads = 0, .preemptions = 4}});
   ExpectAllRight<CopyModel<>>({.shape = {.capacity = 64, .limit = 48},
@@ -174,31 +174,31 @@ TEST(ProgressModelTest, EveryInterleavingOfTheCopies) {
 }
 
 // Larger cases, with as many preemptions as the search can afford.
-TEST(ProgressModelTest, FewPreemptionsOfOneProducerThatFillsTheRing) {
+TEST(ProgressModelTest, FewPreemptions_OneProducerFillsRing_DeliverAllInOrder) {
   const Case run{.producers = 1, .messages = 3, .options = {.stale_loads = 1, .preemptions = 4}};
   ExpectAllRight<SharedModel<>>(run);
   ExpectAllRight<CopyModel<>>(run);
 }
 
-TEST(ProgressModelTest, FewPreemptionsOfTwoProducers) {
+TEST(ProgressModelTest, FewPreemptions_TwoProducers_DeliverAllInOrder) {
   const Case run{.messages = 1, .options = {.stale_loads = 1, .preemptions = 4}};
   ExpectAllRight<SharedModel<>>(run);
   ExpectAllRight<CopyModel<>>(run);
 }
 
-TEST(ProgressModelTest, FewPreemptionsOfTwoProducersThatFillTheRing) {
+TEST(ProgressModelTest, FewPreemptions_TwoProducersFillRing_DeliverAllInOrder) {
   const Case run{.messages = 3, .options = {.stale_loads = 0, .preemptions = 2}};
   ExpectAllRight<SharedModel<>>(run);
   ExpectAllRight<CopyModel<>>(run);
 }
 
-TEST(ProgressModelTest, FewPreemptionsOfThreeProducersWithRoomForTwo) {
+TEST(ProgressModelTest, FewPreemptions_ThreeProducersRoomForTwo_DeliverAllInOrder) {
   const Case run{.producers = 3, .messages = 1, .options = {.stale_loads = 1, .preemptions = 2}};
   ExpectAllRight<SharedModel<>>(run);
   ExpectAllRight<CopyModel<>>(run);
 }
 
-TEST(ProgressModelTest, FewPreemptionsWithPaddingAndMessagesHeldBack) {
+TEST(ProgressModelTest, FewPreemptions_PaddingAndHeldMessages_DeliverAllInOrder) {
   const Case run{.shape = {.capacity = 64, .limit = 64},
                  .messages = 3,
                  .longer = true,
@@ -208,7 +208,7 @@ TEST(ProgressModelTest, FewPreemptionsWithPaddingAndMessagesHeldBack) {
   ExpectAllRight<CopyModel<>>(run);
 }
 
-TEST(ProgressModelTest, RandomExecutionsOfLargerRings) {
+TEST(ProgressModelTest, RandomExecutions_LargerRings_DeliverAllInOrder) {
   const uint64_t seed = TestSeed();
   for (uint64_t capacity : {64u, 256u, 4096u}) {
     for (uint64_t limit : {capacity / 2, capacity}) {
@@ -231,7 +231,7 @@ TEST(ProgressModelTest, RandomExecutionsOfLargerRings) {
 }
 
 // The model must tell a broken ring from a right one, or the tests above prove nothing.
-TEST(ProgressModelTest, FindsMissingBarriers) {
+TEST(ProgressModelTest, Model_MissingBarrier_FindsDataRace) {
   const Case run{.messages = 3, .options = {.stale_loads = 1, .preemptions = 2}};
   SharedModel<Weak::kAcquireLoads> acquire(run);
   acquire.Explore();
@@ -244,7 +244,7 @@ TEST(ProgressModelTest, FindsMissingBarriers) {
   EXPECT_NE(add.failure().find("data race"), std::string::npos) << add.failure();
 }
 
-TEST(ProgressModelTest, FindsATailThatIsReadBeforeProgress) {
+TEST(ProgressModelTest, Model_TailReadBeforeProgress_FindsFailure) {
   CopyModel<true> m(
       {.messages = 1, .options = {.clocks = false, .stale_loads = 0, .preemptions = 3}});
   m.Explore();
@@ -285,7 +285,7 @@ INSTANTIATE_TEST_SUITE_P(Movers, ProgressRingTest,
                          ::testing::Values(MoverKind::kShared, MoverKind::kVmRead),
                          [](const auto& i) { return std::string(MoverName(i.param)); });
 
-TEST_P(ProgressRingTest, MessagesOfAllLengthsArriveInOrder) {
+TEST_P(ProgressRingTest, Messages_OfAllLengths_ArriveInOrder) {
   Pair p(GetParam());
   EXPECT_FALSE(p.consumer.Fetch().value());
   std::mt19937_64 random(TestSeed());
@@ -301,7 +301,7 @@ TEST_P(ProgressRingTest, MessagesOfAllLengthsArriveInOrder) {
   }
 }
 
-TEST_P(ProgressRingTest, FullAtTheLimitThenFreeAgain) {
+TEST_P(ProgressRingTest, Push_RingFullToLimit_IsRetryUntilDrained) {
   Pair p(GetParam());
   size_t n = 0;
   while (p.Push("12345678") == PushResult::kDone) ++n;
@@ -311,7 +311,7 @@ TEST_P(ProgressRingTest, FullAtTheLimitThenFreeAgain) {
   EXPECT_EQ(p.Push("12345678"), PushResult::kDone);
 }
 
-TEST_P(ProgressRingTest, TheLongestMessageFitsAnywhereInAnEmptyRing) {
+TEST_P(ProgressRingTest, LongestMessage_EmptyRing_FitsAndLongerIsRefused) {
   for (uint64_t align : {8u, 64u, 512u}) {
     Pair p(GetParam());
     const std::string longest(p.producer.MaxMessage(align), 'x');
@@ -331,7 +331,7 @@ TEST_P(ProgressRingTest, TheLongestMessageFitsAnywhereInAnEmptyRing) {
   EXPECT_EQ(p.producer.TryPush(1, {"odd", 3}, {"body", 4}, 512), PushResult::kRefused);
 }
 
-TEST_P(ProgressRingTest, BodiesAreAligned) {
+TEST_P(ProgressRingTest, Body_AnyAlignment_ArrivesAligned) {
   Pair p(GetParam(), {.capacity = 64 << 10, .limit = 32 << 10});
   std::mt19937_64 random(TestSeed());
   const std::string body(1500, 'b');
@@ -352,7 +352,7 @@ TEST_P(ProgressRingTest, BodiesAreAligned) {
 }
 
 // A request's bytes stay where they are until it is released, whatever the producers do.
-TEST_P(ProgressRingTest, WhatIsHeldIsNotOverwritten) {
+TEST_P(ProgressRingTest, HeldMessage_ProducersGoOn_IsNotOverwritten) {
   Pair p(GetParam());
   std::mt19937_64 random(TestSeed());
   std::deque<std::pair<RingMessage, std::string>> held;
@@ -373,7 +373,7 @@ TEST_P(ProgressRingTest, WhatIsHeldIsNotOverwritten) {
 }
 
 // The price: few messages cost one call of the mover, and all of a full ring two.
-TEST(ProgressRingCostTest, CallsForABatch) {
+TEST(ProgressRingCostTest, Fetch_OneMessageOrFullRing_TakesOneOrThreeCalls) {
   Pair p(MoverKind::kVmRead);
   RingMessage m;
   ASSERT_EQ(p.Push("one"), PushResult::kDone);
@@ -391,7 +391,7 @@ TEST(ProgressRingCostTest, CallsForABatch) {
   EXPECT_GT(n, 100u);
 }
 
-TEST_P(ProgressRingTest, PositionsMayWrapAround) {
+TEST_P(ProgressRingTest, Push_PositionsWrapAround_IsDone) {
   RealRing ring(GetParam(), kShape.capacity);
   // Nobody gets there by pushing, so the consumer is only asked about its arithmetic: a tail below
   // the head by 64 bits is one ahead of it.
@@ -405,7 +405,7 @@ TEST_P(ProgressRingTest, PositionsMayWrapAround) {
   EXPECT_LT(pointers.tail.load(), 1000u) << "did not wrap";
 }
 
-TEST_P(ProgressRingTest, AProducerInTheMiddleHoldsTheBatchBackAndNothingElse) {
+TEST_P(ProgressRingTest, UnfinishedPush_OthersPush_HoldsBackTheBatchOnly) {
   Pair p(GetParam());
   ASSERT_EQ(p.Push("before"), PushResult::kDone);
   p.pointers().tail += 16;  // reserved, not written
@@ -422,7 +422,7 @@ TEST_P(ProgressRingTest, AProducerInTheMiddleHoldsTheBatchBackAndNothingElse) {
 
 // --- A peer that lies.
 
-TEST_P(ProgressRingTest, ATailThatCannotBeIsCorrupt) {
+TEST_P(ProgressRingTest, Fetch_ImpossibleTail_IsCorruptForGood) {
   for (uint64_t tail : {kShape.limit + 8, uint64_t{1} << 40, ~uint64_t{7}, uint64_t{12}}) {
     Pair p(GetParam());
     p.pointers().tail = p.pointers().progress = tail;
@@ -438,7 +438,7 @@ TEST_P(ProgressRingTest, ATailThatCannotBeIsCorrupt) {
   EXPECT_FALSE(p.consumer.Fetch().ok()) << "a tail that went back";
 }
 
-TEST_P(ProgressRingTest, ALengthThatCannotBeIsCorrupt) {
+TEST_P(ProgressRingTest, Next_ImpossibleLength_IsCorrupt) {
   for (uint32_t length : {9u, 4096u, 0x7fffffffu, 0xffffffffu}) {
     for (uint16_t kind : {kPadding, uint16_t{1}}) {
       Pair p(GetParam());
@@ -454,7 +454,7 @@ TEST_P(ProgressRingTest, ALengthThatCannotBeIsCorrupt) {
   }
 }
 
-TEST_P(ProgressRingTest, AMessageThatWrapsIsCorrupt) {
+TEST_P(ProgressRingTest, Next_MessageWraps_IsCorrupt) {
   Pair p(GetParam());
   while (p.pointers().tail.load() < kShape.capacity - 16) {
     ASSERT_EQ(p.Push("12345678"), PushResult::kDone);
@@ -469,7 +469,7 @@ TEST_P(ProgressRingTest, AMessageThatWrapsIsCorrupt) {
   EXPECT_TRUE(p.consumer.corrupt());
 }
 
-TEST(ProgressProducerTest, StaysFullWhenThePointersAreNotHonest) {
+TEST(ProgressProducerTest, Push_DishonestPointers_StaysFull) {
   Pair p(MoverKind::kShared);
   ASSERT_EQ(p.Push("12345678"), PushResult::kDone);
   for (uint64_t head : {uint64_t{24}, uint64_t{1} << 63, uint64_t{1} << 20}) {
@@ -481,7 +481,7 @@ TEST(ProgressProducerTest, StaysFullWhenThePointersAreNotHonest) {
   EXPECT_EQ(p.Push("12345678"), PushResult::kRetry) << "not a multiple of 8";
 }
 
-TEST(ProgressConsumerTest, RefusesShapesThatCannotBe) {
+TEST(ProgressConsumerTest, Make_ImpossibleShape_IsRefused) {
   RealRing ring(MoverKind::kShared, 4096);
   for (const RingShape& s :
        {RingShape{.capacity = 8192, .limit = 4096}, RingShape{.capacity = 4095, .limit = 2048},
@@ -539,7 +539,7 @@ Wrong ConsumeAll(ProgressConsumer<>* ring, uint64_t producers, uint64_t messages
   return wrong;
 }
 
-TEST_P(ProgressRingTest, ManyThreads) {
+TEST_P(ProgressRingTest, ManyProducers_OneConsumer_DeliverAllInOrder) {
   if (testing_util::kThreadSanitizer && GetParam() == MoverKind::kVmRead) {
     GTEST_SKIP() << "the sanitizer does not see what the kernel orders";
   }
@@ -555,7 +555,7 @@ TEST_P(ProgressRingTest, ManyThreads) {
   EXPECT_EQ(wrong.content, 0u);
 }
 
-TEST(ProgressRingProcessTest, VmReadBetweenTwoProcesses) {
+TEST(ProgressRingProcessTest, VmRead_BetweenTwoProcesses_DeliversAllInOrder) {
   if (testing_util::kThreadSanitizer) {
     GTEST_SKIP() << "the sanitizer does not see what the kernel orders";
   }

@@ -40,7 +40,7 @@ class QueuePairTest : public ::testing::Test {
   HostQueue host_;
 };
 
-TEST_F(QueuePairTest, LayoutIsArenaThenHeaderThenRings) {
+TEST_F(QueuePairTest, Region_AfterInit_IsArenaThenHeaderThenRings) {
   EXPECT_EQ(host_.arena(), region_.data());
   EXPECT_EQ(host_.arena_bytes(), kQueueArena);
   EXPECT_EQ(host_.id(), 42u);
@@ -73,7 +73,7 @@ TEST_F(QueuePairTest, LayoutIsArenaThenHeaderThenRings) {
   EXPECT_EQ(c.aux, 11u);
 }
 
-TEST_F(QueuePairTest, EachWriterHasItsOwnCacheLine) {
+TEST_F(QueuePairTest, Header_FieldsOfEachWriter_HaveOwnCacheLine) {
   const auto line = [](const auto& v) {
     return reinterpret_cast<uintptr_t>(&v) / wire::kCacheLine;
   };
@@ -85,7 +85,7 @@ TEST_F(QueuePairTest, EachWriterHasItsOwnCacheLine) {
   EXPECT_EQ(reinterpret_cast<uintptr_t>(h) % wire::kPage, 0u);
 }
 
-TEST_F(QueuePairTest, RequestsAndResultsCross) {
+TEST_F(QueuePairTest, Queue_RequestsAndResults_CrossUnchanged) {
   auto made = AgentQueue::Attach(region_, kQueueArena);
   ASSERT_TRUE(made.ok()) << made.status();
   AgentQueue agent = *made;
@@ -113,7 +113,7 @@ TEST_F(QueuePairTest, RequestsAndResultsCross) {
   EXPECT_EQ(host_.reclaimed(), 123456u);
 }
 
-TEST_F(QueuePairTest, RingsAreAsLongAsTheWireSays) {
+TEST_F(QueuePairTest, Rings_FilledToTheWireSlots_TakeNoMore) {
   AgentQueue agent = AgentQueue::Attach(region_, kQueueArena).value();
   for (uint32_t i = 0; i < wire::kSubmissionSlots; ++i) ASSERT_TRUE(host_.TryPush({})) << i;
   EXPECT_FALSE(host_.TryPush({}));
@@ -121,7 +121,7 @@ TEST_F(QueuePairTest, RingsAreAsLongAsTheWireSays) {
   EXPECT_FALSE(agent.TryPush({}));
 }
 
-TEST_F(QueuePairTest, BothSidesNoticeAPeerThatCorruptsACursor) {
+TEST_F(QueuePairTest, Pop_ImpossibleTail_IsCorruptOnBothSides) {
   AgentQueue agent = AgentQueue::Attach(region_, kQueueArena).value();
   header()->submission_tail.value = 1u << 30;
   wire::Descriptor d;
@@ -133,7 +133,7 @@ TEST_F(QueuePairTest, BothSidesNoticeAPeerThatCorruptsACursor) {
   EXPECT_TRUE(host_.corrupt());
 }
 
-TEST_F(QueuePairTest, AttachRefusesWhatIsNotAQueueOfThisVersion) {
+TEST_F(QueuePairTest, Attach_OtherMagicVersionOrGeometry_IsRefused) {
   header()->magic ^= 1;
   ExpectRefused("magic", "magic");
   header()->magic ^= 1;
@@ -152,7 +152,7 @@ TEST_F(QueuePairTest, AttachRefusesWhatIsNotAQueueOfThisVersion) {
   EXPECT_TRUE(AgentQueue::Attach(region_, kQueueArena).ok());
 }
 
-TEST_F(QueuePairTest, ArenaSizesAreChecked) {
+TEST_F(QueuePairTest, InitAndAttach_BadArenaSize_AreRefused) {
   for (uint64_t bytes :
        {uint64_t{0}, wire::kMinArenaBytes - wire::kPage, wire::kMinArenaBytes + 1,
         wire::kMaxArenaBytes + wire::kPage, ~uint64_t{0}, ~uint64_t{0} - wire::kPage + 1}) {
@@ -167,7 +167,7 @@ TEST_F(QueuePairTest, ArenaSizesAreChecked) {
   EXPECT_THAT(Text(st), HasSubstr("too small for an arena of 131072 bytes"));
 }
 
-TEST_F(QueuePairTest, TwoThreadsTwoMappings) {
+TEST_F(QueuePairTest, TwoThreads_TwoMappings_ExchangeAllInOrder) {
   constexpr uint64_t kRequests = 50'000;
   auto mapped =
       Region::Map(UniqueFd(fcntl(region_.fd(), F_DUPFD_CLOEXEC, 0)), QueueRegionBytes(kQueueArena));

@@ -34,7 +34,7 @@ UniqueFd Memfd(size_t bytes, int seals) {
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
-TEST(RegionTest, SharedIsSealedAgainstResizing) {
+TEST(RegionTest, SharedRegion_ResizeOrSeal_IsRefused) {
   auto r = Region::CreateShared(8 * wire::kPage);
   ASSERT_TRUE(r.ok()) << r.status();
   EXPECT_EQ(ftruncate(r->fd(), wire::kPage), -1);
@@ -45,7 +45,7 @@ TEST(RegionTest, SharedIsSealedAgainstResizing) {
   EXPECT_NE(fcntl(r->fd(), F_GETFD) & FD_CLOEXEC, 0);
 }
 
-TEST(RegionTest, SizesAreRoundedUpToPages) {
+TEST(RegionTest, Create_PartOfAPage_IsRoundedUpToPages) {
   auto shared = Region::CreateShared(1);
   auto lone = Region::CreatePrivate(wire::kPage + 1);
   ASSERT_TRUE(shared.ok() && lone.ok());
@@ -55,7 +55,7 @@ TEST(RegionTest, SizesAreRoundedUpToPages) {
   std::memset(lone->data(), 1, lone->size());
 }
 
-TEST(RegionTest, SharedStartsAsZerosAndBothSidesSeeOneMemory) {
+TEST(RegionTest, SharedRegion_MappedTwice_IsZerosAndOneMemory) {
   auto host = Region::CreateShared(3 * wire::kPage);
   ASSERT_TRUE(host.ok()) << host.status();
   for (size_t i = 0; i < host->size(); i += 64) ASSERT_EQ(host->data()[i], 0);
@@ -68,7 +68,7 @@ TEST(RegionTest, SharedStartsAsZerosAndBothSidesSeeOneMemory) {
   EXPECT_EQ(host->data()[12287], 'a');
 }
 
-TEST(RegionTest, MapMayTakeLessThanThereIs) {
+TEST(RegionTest, Map_LessThanThereIs_HasTheSizeAskedFor) {
   auto host = Region::CreateShared(4 * wire::kPage);
   ASSERT_TRUE(host.ok());
   auto agent = Region::Map(UniqueFd(fcntl(host->fd(), F_DUPFD_CLOEXEC, 0)), wire::kPage);
@@ -76,7 +76,7 @@ TEST(RegionTest, MapMayTakeLessThanThereIs) {
   EXPECT_EQ(agent->size(), wire::kPage);
 }
 
-TEST(RegionTest, MapRefusesWhatIsNotSealed) {
+TEST(RegionTest, Map_NotFullySealed_IsRefused) {
   for (int seals : {0, F_SEAL_GROW, F_SEAL_SHRINK, F_SEAL_SEAL, F_SEAL_SHRINK | F_SEAL_SEAL,
                     F_SEAL_SHRINK | F_SEAL_GROW}) {
     auto r = Region::Map(Memfd(wire::kPage, seals), wire::kPage);
@@ -86,7 +86,7 @@ TEST(RegionTest, MapRefusesWhatIsNotSealed) {
   }
 }
 
-TEST(RegionTest, MapRefusesWhatIsNoMemfd) {
+TEST(RegionTest, Map_NotAMemfd_IsRefused) {
   for (const char* path : {"/dev/null", "/proc/self/exe", "/"}) {
     auto r = Region::Map(UniqueFd(open(path, O_RDONLY | O_CLOEXEC)), wire::kPage);
     EXPECT_TRUE(absl::IsInvalidArgument(r.status())) << path << ": " << r.status();
@@ -94,14 +94,14 @@ TEST(RegionTest, MapRefusesWhatIsNoMemfd) {
   EXPECT_FALSE(Region::Map(UniqueFd(), wire::kPage).ok());
 }
 
-TEST(RegionTest, MapRefusesWhatIsTooSmall) {
+TEST(RegionTest, Map_TooSmall_IsRefusedWithBothSizes) {
   auto r = Region::Map(Memfd(wire::kPage, kSeals), 2 * wire::kPage);
   ASSERT_TRUE(absl::IsInvalidArgument(r.status())) << r.status();
   EXPECT_THAT(Text(r.status()), HasSubstr("4096"));
   EXPECT_THAT(Text(r.status()), HasSubstr("8192"));
 }
 
-TEST(RegionTest, MapRefusesWhatCannotBeWritten) {
+TEST(RegionTest, Map_SealedAgainstWriting_IsRefused) {
   auto r = Region::Map(Memfd(wire::kPage, kSeals | F_SEAL_WRITE), wire::kPage);
   EXPECT_FALSE(r.ok());
 }
@@ -109,7 +109,7 @@ TEST(RegionTest, MapRefusesWhatCannotBeWritten) {
 // The peer can take reserved pages away again, and whoever then touches the hole gets SIGBUS. The
 // memory need not be there for the refusal: without reserved pages mapping would fail as well, with
 // another reason.
-TEST(RegionTest, MapRefusesReservedHugePages) {
+TEST(RegionTest, Map_ReservedHugePages_IsRefused) {
   constexpr size_t kHuge = size_t{2} << 20;
   UniqueFd fd(memfd_create("region-test", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB));
   if (!fd.valid()) GTEST_SKIP() << "no hugetlbfs in this kernel";
@@ -121,7 +121,7 @@ TEST(RegionTest, MapRefusesReservedHugePages) {
 }
 
 // munmap of a part of a huge page fails, and would leave the rest of the mapping behind.
-TEST(RegionTest, SharedMemoryIsUnmappedWhateverItsSize) {
+TEST(RegionTest, SharedRegion_AnySize_IsUnmappedWhole) {
   const size_t maps = testing_util::MappingsNamed("pulse-region");
   for (size_t bytes : {size_t{1}, wire::kPage, (size_t{2} << 20) - 1, (size_t{3} << 20) + 1}) {
     auto host = Region::CreateShared(bytes);
@@ -136,7 +136,7 @@ TEST(RegionTest, SharedMemoryIsUnmappedWhateverItsSize) {
   EXPECT_EQ(testing_util::MappingsNamed("pulse-region"), maps);
 }
 
-TEST(RegionTest, AHoleThatThePeerPunchesReadsAsZeros) {
+TEST(RegionTest, Map_PeerPunchesHole_ReadsAsZeros) {
   auto host = Region::CreateShared(16 * wire::kPage);
   ASSERT_TRUE(host.ok());
   auto agent = Region::Map(UniqueFd(fcntl(host->fd(), F_DUPFD_CLOEXEC, 0)), 16 * wire::kPage);
@@ -149,18 +149,18 @@ TEST(RegionTest, AHoleThatThePeerPunchesReadsAsZeros) {
   agent->data()[0] = 1;
 }
 
-TEST(RegionTest, MapRefusesNothingAtAll) {
+TEST(RegionTest, Map_ZeroBytes_IsRefused) {
   EXPECT_TRUE(absl::IsInvalidArgument(Region::Map(Memfd(wire::kPage, kSeals), 0).status()));
 }
 
-TEST(RegionTest, ARefusedDescriptorIsClosed) {
+TEST(RegionTest, Map_Refused_ClosesTheDescriptor) {
   const size_t before = testing_util::OpenDescriptors();
   EXPECT_FALSE(Region::Map(Memfd(wire::kPage, 0), wire::kPage).ok());
   EXPECT_FALSE(Region::Map(Memfd(wire::kPage, kSeals), 1 << 20).ok());
   EXPECT_EQ(testing_util::OpenDescriptors(), before);
 }
 
-TEST(RegionTest, PrivateStartsOnAHugePage) {
+TEST(RegionTest, CreatePrivate_AnySize_StartsOnAHugePageBoundary) {
   for (size_t bytes : {size_t{1}, size_t{64} << 10, (size_t{2} << 20) + 1, size_t{33} << 20}) {
     auto r = Region::CreatePrivate(bytes);
     ASSERT_TRUE(r.ok()) << r.status();
@@ -171,7 +171,7 @@ TEST(RegionTest, PrivateStartsOnAHugePage) {
   }
 }
 
-TEST(RegionTest, CreationFailsWithAMessageWhenThereIsNoSuchMemory) {
+TEST(RegionTest, Create_MoreThanThereIs_FailsAndNamesTheSize) {
   const size_t absurd = size_t{1} << 60;
   for (const absl::Status& st :
        {Region::CreateShared(absurd).status(), Region::CreatePrivate(absurd).status()}) {
@@ -180,7 +180,7 @@ TEST(RegionTest, CreationFailsWithAMessageWhenThereIsNoSuchMemory) {
   }
 }
 
-TEST(RegionTest, MovesOwnTheMappingOnce) {
+TEST(RegionTest, Move_ConstructOrAssign_OwnsTheMappingOnce) {
   const size_t fds = testing_util::OpenDescriptors();
   const size_t maps = testing_util::MappingsNamed("pulse-region");
   {
@@ -206,7 +206,7 @@ TEST(RegionTest, MovesOwnTheMappingOnce) {
   Region().Populate();
 }
 
-TEST(Region, PopulatesAllOfIt) {
+TEST(Region, Populate_SharedRegion_MakesEveryPageResident) {
   // Not a multiple of anything but pages.
   constexpr size_t kPages = 3 * 256 + 5;
   const auto region = Region::CreateShared(kPages * wire::kPage);

@@ -144,12 +144,12 @@ void ExpectAllRight(Case run) {
          static_cast<unsigned long long>(m.executions()));
 }
 
-TEST(ResponseModelTest, EveryExecutionOfASmallBuffer) {
+TEST(ResponseModelTest, EveryExecution_SmallBuffer_DeliversEachOnce) {
   ExpectAllRight<SharedModel<>>({.responses = 2, .options = {.stale_loads = 1}});
   ExpectAllRight<CopyModel<>>({.responses = 2, .options = {.stale_loads = 1}});
 }
 
-TEST(ResponseModelTest, FewPreemptionsOfABufferThatFills) {
+TEST(ResponseModelTest, FewPreemptions_BufferFills_DeliverEachOnce) {
   for (bool backwards : {false, true}) {
     for (bool hold : {false, true}) {
       const Case run{.responses = 5,
@@ -162,7 +162,7 @@ TEST(ResponseModelTest, FewPreemptionsOfABufferThatFills) {
   }
 }
 
-TEST(ResponseModelTest, RandomExecutionsOfLargerBuffers) {
+TEST(ResponseModelTest, RandomExecutions_LargerBuffers_DeliverEachOnce) {
   const uint64_t seed = TestSeed();
   for (uint64_t capacity : {16u, 64u, 512u}) {
     for (uint32_t slots : {2u, 8u}) {
@@ -181,7 +181,7 @@ TEST(ResponseModelTest, RandomExecutionsOfLargerBuffers) {
   }
 }
 
-TEST(ResponseModelTest, FindsMissingBarriers) {
+TEST(ResponseModelTest, Model_MissingBarrier_FindsDataRace) {
   const Case run{.responses = 4, .options = {.stale_loads = 1, .preemptions = 3}};
   SharedModel<Weak::kAcquireLoads> acquire(run);
   acquire.Explore();
@@ -191,7 +191,7 @@ TEST(ResponseModelTest, FindsMissingBarriers) {
   EXPECT_NE(release.failure().find("data race"), std::string::npos) << release.failure();
 }
 
-TEST(ResponseModelTest, FindsATailThatIsMovedBeforeItsResponses) {
+TEST(ResponseModelTest, Model_TailMovedBeforeResponses_FindsFailure) {
   CopyModel<true> m({.responses = 3, .options = {.stale_loads = 0, .preemptions = 3}});
   m.Explore();
   EXPECT_NE(m.failure(), "");
@@ -229,7 +229,7 @@ INSTANTIATE_TEST_SUITE_P(Movers, ResponseBufferTest,
                          ::testing::Values(MoverKind::kShared, MoverKind::kVmRead),
                          [](const auto& i) { return std::string(MoverName(i.param)); });
 
-TEST_P(ResponseBufferTest, DeliversInTheOrderOfFinishing) {
+TEST_P(ResponseBufferTest, Deliver_FinishedInAnotherOrder_KeepsOrderOfFinishing) {
   Pair p(GetParam());
   Reservation r[4];
   for (uint64_t i = 0; i < 4; ++i) {
@@ -260,7 +260,7 @@ TEST_P(ResponseBufferTest, DeliversInTheOrderOfFinishing) {
   EXPECT_EQ(p.agent->in_flight(), 1u);
 }
 
-TEST_P(ResponseBufferTest, ABatchIsDeliveredByOneCallWithoutBeingToldTo) {
+TEST_P(ResponseBufferTest, Deliver_FullBatch_IsSentUnaskedInOneCall) {
   Pair p(GetParam());
   const uint64_t before = p.agent->calls();
   uint64_t n = 0;
@@ -276,7 +276,7 @@ TEST_P(ResponseBufferTest, ABatchIsDeliveredByOneCallWithoutBeingToldTo) {
 }
 
 // What has finished lies in more places than a call of the mover takes.
-TEST_P(ResponseBufferTest, ScatteredDataArriveBeforeTheirAnnouncement) {
+TEST_P(ResponseBufferTest, Deliver_ScatteredData_IsThereWhenAnnounced) {
   Pair p(GetParam());
   Reservation r[256];
   for (uint64_t i = 0; i < 256; ++i) {
@@ -297,7 +297,7 @@ TEST_P(ResponseBufferTest, ScatteredDataArriveBeforeTheirAnnouncement) {
   }
 }
 
-TEST_P(ResponseBufferTest, FullUntilTheHostIsDone) {
+TEST_P(ResponseBufferTest, Allocate_BufferFull_FailsUntilOldestIsDone) {
   Pair p(GetParam());
   const std::string data(64, 'x');
   uint64_t n = 0;
@@ -319,7 +319,7 @@ TEST_P(ResponseBufferTest, FullUntilTheHostIsDone) {
   EXPECT_FALSE(p.Answer(n + 2, data));
 }
 
-TEST_P(ResponseBufferTest, NoMoreRequestsThanItHasTicketsFor) {
+TEST_P(ResponseBufferTest, Allocate_AllTicketsTaken_FailsUntilOldestIsDone) {
   Pair p(GetParam(), {.capacity = 64 << 10, .batch = 64 << 10, .slots = 8});
   Reservation r[9];
   for (uint64_t i = 0; i < 8; ++i) ASSERT_TRUE(p.agent->Allocate(i, 1, 0, &r[i]));
@@ -338,7 +338,7 @@ TEST_P(ResponseBufferTest, NoMoreRequestsThanItHasTicketsFor) {
   EXPECT_TRUE(p.agent->Allocate(8, 1, 0, &r[8]));
 }
 
-TEST_P(ResponseBufferTest, TheLargestFitsAnywhereInAnEmptyBuffer) {
+TEST_P(ResponseBufferTest, LargestResponse_EmptyBuffer_FitsAndLargerFails) {
   for (uint64_t align : {8u, 64u, 512u}) {
     Pair p(GetParam());
     const uint64_t most = p.agent->MaxData(align);
@@ -367,7 +367,7 @@ TEST_P(ResponseBufferTest, TheLargestFitsAnywhereInAnEmptyBuffer) {
 }
 
 // Any order of finishing and of giving back, any sizes, against a queue that says what must come.
-TEST_P(ResponseBufferTest, RandomRequests) {
+TEST_P(ResponseBufferTest, RandomRequests_FinishedInAnyOrder_ArriveAsFinished) {
   const uint64_t seed = TestSeed();
   std::mt19937_64 random(seed);
   Pair p(GetParam());
@@ -419,7 +419,7 @@ TEST_P(ResponseBufferTest, RandomRequests) {
   EXPECT_FALSE(p.agent->corrupt());
 }
 
-TEST_P(ResponseBufferTest, ManyThreadsTakeEachResponseOnce) {
+TEST_P(ResponseBufferTest, Take_ManyThreads_GetsEachResponseOnce) {
   constexpr uint64_t kResponses = 50'000;
   Pair p(GetParam());
   std::atomic<uint64_t> taken{0}, sum{0}, wrong{0};
@@ -463,7 +463,7 @@ TEST_P(ResponseBufferTest, ManyThreadsTakeEachResponseOnce) {
 
 // --- Peers that lie.
 
-TEST_P(ResponseBufferTest, AHeadThatCannotBeStopsTheAgent) {
+TEST_P(ResponseBufferTest, Allocate_ImpossibleHead_IsCorruptForGood) {
   const std::string data(64, 'x');
   for (uint64_t head : {uint64_t{65}, uint64_t{1} << 60, ~uint64_t{0}}) {
     Pair p(GetParam());
@@ -479,7 +479,7 @@ TEST_P(ResponseBufferTest, AHeadThatCannotBeStopsTheAgent) {
 }
 
 // I/O may still write there.
-TEST_P(ResponseBufferTest, WhatWasNotDeliveredCannotBeGivenBack) {
+TEST_P(ResponseBufferTest, Allocate_HostGivesBackUndelivered_IsCorrupt) {
   for (bool finished : {false, true}) {
     Pair p(GetParam());
     Reservation r;
@@ -493,7 +493,7 @@ TEST_P(ResponseBufferTest, WhatWasNotDeliveredCannotBeGivenBack) {
   }
 }
 
-TEST(ResponseReaderTest, AnEntryThatCannotBeIsCorrupt) {
+TEST(ResponseReaderTest, Take_ImpossibleTailOrEntry_IsCorrupt) {
   TakenResponse t;
   for (uint64_t tail : {uint64_t{kShape.slots} + 1, uint64_t{1} << 60, ~uint64_t{0}}) {
     Pair p(MoverKind::kShared);
@@ -523,7 +523,7 @@ TEST(ResponseReaderTest, AnEntryThatCannotBeIsCorrupt) {
   lie([](ResponseEntry* e) { e->ticket = 0; });  // the first's, which is not given back
 }
 
-TEST(ResponseBufferShapeTest, RefusesShapesThatCannotBe) {
+TEST(ResponseBufferShapeTest, Make_ImpossibleShape_IsRefused) {
   RealRing ring(MoverKind::kShared, 4096 + 64 * sizeof(ResponseEntry));
   EXPECT_TRUE(MakeResponseBuffer(ring.mover.get(), {4096, 1024, 64}).ok());
   for (const ResponseShape& s :

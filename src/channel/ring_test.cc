@@ -193,27 +193,27 @@ void ExpectAllRight(const Run& run) {
          static_cast<unsigned long long>(m.executions()));
 }
 
-TEST(RingModelTest, EveryExecutionOfASmallRing) {
+TEST(RingModelTest, EveryExecution_SmallRing_DeliversAllInOrder) {
   ExpectAllRight<RealModel>({.capacity = 2, .items = 3, .options = {.stale_loads = 3}});
 }
 
-TEST(RingModelTest, EveryExecutionOfARingOfOneSlot) {
+TEST(RingModelTest, EveryExecution_RingOfOneSlot_DeliversAllInOrder) {
   ExpectAllRight<RealModel>({.capacity = 1, .items = 3, .options = {.stale_loads = 3}});
 }
 
-TEST(RingModelTest, EveryInterleavingOfTheCopiesThemselves) {
+TEST(RingModelTest, EveryInterleaving_OfTheCopies_DeliversAllInOrder) {
   ExpectAllRight<RealModel>(
       {.capacity = 1, .items = 2, .options = {.clocks = false, .stale_loads = 0}});
   ExpectAllRight<RealModel>(
       {.capacity = 2, .items = 3, .options = {.clocks = false, .stale_loads = 0}});
 }
 
-TEST(RingModelTest, EmptyNeverHidesAnEntryNorPromisesOne) {
+TEST(RingModelTest, Empty_EveryExecution_NeverHidesNorPromisesAnEntry) {
   ExpectAllRight<RealModel>(
       {.capacity = 2, .items = 3, .look_first = true, .options = {.stale_loads = 2}});
 }
 
-TEST(RingModelTest, RandomExecutionsOfLargerRings) {
+TEST(RingModelTest, RandomExecutions_LargerRings_DeliverAllInOrder) {
   const uint64_t seed = TestSeed();
   for (uint32_t capacity : {1u, 2u, 4u, 8u, 64u}) {
     RealModel m({.capacity = capacity, .items = 200, .options = {.stale_loads = 1'000'000}});
@@ -232,14 +232,14 @@ std::string FailureOf(bool clocks) {
   return m.failure();
 }
 
-TEST(RingModelTest, FindsWhatIsWrongByTheValuesAlone) {
+TEST(RingModelTest, Model_FaultyRingWithoutClocks_FindsItByValues) {
   EXPECT_NE(FailureOf<Fault::kTailBeforeSlot>(false), "");
   EXPECT_NE(FailureOf<Fault::kHeadBeforeSlot>(false), "");
   EXPECT_NE(FailureOf<Fault::kOneTooMany>(false), "");
   EXPECT_NE(FailureOf<Fault::kForgetsToAnnounce>(false), "");
 }
 
-TEST(RingModelTest, FindsMissingBarriers) {
+TEST(RingModelTest, Model_MissingBarrier_FindsDataRace) {
   for (const std::string& failure :
        {FailureOf<Fault::kTailBeforeSlot>(true), FailureOf<Fault::kHeadBeforeSlot>(true),
         FailureOf<Fault::kRelaxedTailStore>(true), FailureOf<Fault::kRelaxedTailLoad>(true),
@@ -248,7 +248,7 @@ TEST(RingModelTest, FindsMissingBarriers) {
   }
 }
 
-TEST(RingModelTest, FindsFaultsByChanceToo) {
+TEST(RingModelTest, Model_FaultyRingSampled_FindsTheFault) {
   const uint64_t seed = TestSeed();
   FaultyModel<Fault::kTailBeforeSlot> early({.capacity = 8, .items = 100});
   early.Sample(50, seed);
@@ -258,7 +258,7 @@ TEST(RingModelTest, FindsFaultsByChanceToo) {
   EXPECT_NE(relaxed.failure(), "") << "seed " << seed;
 }
 
-TEST(RingModelTest, FindsNothingWhereNothingIsWrong) {
+TEST(RingModelTest, Model_CorrectRing_FindsNothing) {
   ExpectAllRight<FaultyModel<Fault::kNone>>({.capacity = 2, .items = 3});
 }
 
@@ -315,7 +315,7 @@ class RingTest : public ::testing::Test {
   Consumer consumer_{memory_.data() + kCapacity, kCapacity, &head_, &tail_};
 };
 
-TEST_F(RingTest, EmptyThenFullThenEmpty) {
+TEST_F(RingTest, Ring_FilledAndEmptied_TakesItsCapacityInOrder) {
   uint64_t v = 0;
   EXPECT_TRUE(consumer_.Empty());
   EXPECT_FALSE(consumer_.TryPop(&v));
@@ -332,7 +332,7 @@ TEST_F(RingTest, EmptyThenFullThenEmpty) {
   EXPECT_FALSE(consumer_.corrupt());
 }
 
-TEST_F(RingTest, KeepsOrderOverManyLaps) {
+TEST_F(RingTest, Ring_ManyLaps_KeepsTheOrder) {
   uint64_t next_in = 0, next_out = 0, v = 0;
   for (int lap = 0; lap < 1000; ++lap) {
     for (int i = 0; i < lap % 9; ++i) next_in += producer_.TryPush(next_in);
@@ -344,7 +344,7 @@ TEST_F(RingTest, KeepsOrderOverManyLaps) {
   EXPECT_GT(next_out, 1000u);
 }
 
-TEST_F(RingTest, CursorsMayWrapAround) {
+TEST_F(RingTest, Ring_CursorsWrapAround_KeepsTheOrder) {
   StartAt(~uint64_t{0} - 11);
   uint64_t v = 0;
   for (uint64_t i = 0; i < 100; ++i) {
@@ -360,7 +360,7 @@ TEST_F(RingTest, CursorsMayWrapAround) {
   EXPECT_LT(producer_.pushed(), 1000u) << "the cursor did not wrap";
 }
 
-TEST_F(RingTest, ProducerStaysFullWhenTheHeadIsNotHonest) {
+TEST_F(RingTest, Push_DishonestHead_StaysFull) {
   Fill();
   const uint64_t full = producer_.pushed();
   // In the future; behind where it was; far away.
@@ -375,7 +375,7 @@ TEST_F(RingTest, ProducerStaysFullWhenTheHeadIsNotHonest) {
   EXPECT_FALSE(producer_.TryPush(1)) << "a head that went back";
 }
 
-TEST_F(RingTest, ConsumerSaysCorruptWhenTheTailIsNotHonest) {
+TEST_F(RingTest, Pop_ImpossibleTail_IsCorrupt) {
   for (uint64_t tail : {uint64_t{kCapacity} + 1, uint64_t{1} << 40, ~uint64_t{0}}) {
     Consumer c(memory_.data() + kCapacity, kCapacity, &head_, &tail_);
     tail_ = tail;
@@ -391,7 +391,7 @@ TEST_F(RingTest, ConsumerSaysCorruptWhenTheTailIsNotHonest) {
   EXPECT_FALSE(consumer_.corrupt());
 }
 
-TEST_F(RingTest, ConsumerSaysCorruptWhenTheTailGoesBack) {
+TEST_F(RingTest, Pop_TailGoesBack_IsCorrupt) {
   uint64_t v;
   ASSERT_TRUE(producer_.TryPush(1));
   ASSERT_TRUE(consumer_.TryPop(&v));
@@ -400,7 +400,7 @@ TEST_F(RingTest, ConsumerSaysCorruptWhenTheTailGoesBack) {
   EXPECT_TRUE(consumer_.corrupt());
 }
 
-TEST_F(RingTest, ARandomPeerNeverLeadsOutOfBounds) {
+TEST_F(RingTest, PushAndPop_RandomPeer_StayInBounds) {
   std::mt19937_64 random(TestSeed());
   for (int i = 0; i < 100'000; ++i) {
     const uint64_t near = producer_.pushed() + random() % 32 - 16;
@@ -414,7 +414,7 @@ TEST_F(RingTest, ARandomPeerNeverLeadsOutOfBounds) {
   }
 }
 
-TEST(RingThreadsTest, AMillionEntriesBetweenTwoThreads) {
+TEST(RingThreadsTest, TwoThreads_AMillionEntries_ArriveInOrder) {
   struct Entry {
     uint64_t a, b, c;
   };

@@ -8,7 +8,7 @@ namespace {
 constexpr int64_t kDeadlineMs = 4000;
 constexpr int64_t kLook = kDeadlineMs * 1'000'000 / AgentHeartbeat::kMissedLooks;
 
-TEST(AgentHeartbeat_BusyAndSilent, HangsAfterMissedLooks) {
+TEST(AgentHeartbeat, BusyAndSilent_HangsAfterMissedLooks) {
   AgentHeartbeat beat(kDeadlineMs);
   int64_t now = kLook;
   EXPECT_TRUE(beat.Look(now, 7, true)) << "the first look knows no earlier sign";
@@ -19,7 +19,7 @@ TEST(AgentHeartbeat_BusyAndSilent, HangsAfterMissedLooks) {
   EXPECT_FALSE(beat.Look(now + kLook, 7, true));
 }
 
-TEST(AgentHeartbeat_SignOfLife, ResetsTheCount) {
+TEST(AgentHeartbeat, SignOfLife_ResetsTheCount) {
   AgentHeartbeat beat(kDeadlineMs);
   int64_t now = 0;
   for (uint64_t progress = 1; progress < 100; ++progress) {
@@ -29,12 +29,12 @@ TEST(AgentHeartbeat_SignOfLife, ResetsTheCount) {
   }
 }
 
-TEST(AgentHeartbeat_Idle, MaySleepForGood) {
+TEST(AgentHeartbeat, Idle_MaySleepForGood) {
   AgentHeartbeat beat(kDeadlineMs);
   for (int i = 1; i < 100; ++i) EXPECT_TRUE(beat.Look(i * kLook, 7, false));
 }
 
-TEST(AgentHeartbeat_Due, OnceAnInterval) {
+TEST(AgentHeartbeat, Due_OnceAnInterval) {
   AgentHeartbeat beat(kDeadlineMs);
   EXPECT_TRUE(beat.Due(kLook));
   beat.Look(kLook, 1, true);
@@ -42,7 +42,7 @@ TEST(AgentHeartbeat_Due, OnceAnInterval) {
   EXPECT_TRUE(beat.Due(2 * kLook));
 }
 
-TEST(AgentHeartbeat_AfterSuspension, OneLookCountsOnce) {
+TEST(AgentHeartbeat, AfterSuspension_OneLookCountsOnce) {
   AgentHeartbeat beat(kDeadlineMs);
   beat.Look(kLook, 7, true);
   // The machine slept for an hour: that is one look without a sign, not many.

@@ -8,14 +8,14 @@ namespace {
 constexpr int64_t kYoung = RetryPolicy::kYoungNanos - 1;
 constexpr int64_t kOld = RetryPolicy::kYoungNanos;
 
-TEST(RetryPolicyTest, TheFirstLossIsTriedAgainAtOnce) {
+TEST(RetryPolicyTest, Delay_AfterFirstLoss_IsAtMostTheFirst) {
   RetryPolicy retry;
   retry.OnLost(kYoung);
   EXPECT_LE(retry.delay_ms(), RetryPolicy::kFirstMs);
   EXPECT_GT(retry.delay_ms(), 0);
 }
 
-TEST(RetryPolicyTest, FailedAttemptsComeLessAndLessOften) {
+TEST(RetryPolicyTest, Delay_FailedAttempts_GrowsToTheLongest) {
   RetryPolicy retry;
   retry.OnLost(kOld);
   for (int last = 0; retry.delay_ms() < RetryPolicy::kLastMs; retry.OnFailedAttempt()) {
@@ -26,7 +26,7 @@ TEST(RetryPolicyTest, FailedAttemptsComeLessAndLessOften) {
   EXPECT_EQ(retry.delay_ms(), RetryPolicy::kLastMs);
 }
 
-TEST(RetryPolicyTest, AnAgentThatKeepsDyingYoungIsTriedLessOften) {
+TEST(RetryPolicyTest, Delay_AgentKeepsDyingYoung_GrowsToTheLongest) {
   RetryPolicy retry;
   retry.OnLost(kYoung);
   for (int last = 0; retry.delay_ms() < RetryPolicy::kLastMs; retry.OnLost(kYoung)) {
@@ -37,7 +37,7 @@ TEST(RetryPolicyTest, AnAgentThatKeepsDyingYoungIsTriedLessOften) {
   EXPECT_EQ(retry.delay_ms(), RetryPolicy::kLastMs);
 }
 
-TEST(RetryPolicyTest, AnAgentThatLivedIsForgivenTheDeathsBefore) {
+TEST(RetryPolicyTest, Delay_AgentLivedLong_IsTheFirstAgain) {
   RetryPolicy retry;
   for (int i = 0; i < 10; ++i) retry.OnLost(kYoung);
   retry.OnLost(kOld);

@@ -25,7 +25,7 @@ using testing_util::Text;
 
 uint64_t AddressOf(const Region& r) { return reinterpret_cast<uintptr_t>(r.data()); }
 
-TEST(MoverTest, NamesAreParsedAndOthersRefused) {
+TEST(MoverTest, ParseMoverKind_NamesOrOthers_ParsesOrRefuses) {
   for (MoverKind kind : {MoverKind::kShared, MoverKind::kVmRead}) {
     EXPECT_EQ(*ParseMoverKind(MoverName(kind)), kind);
   }
@@ -35,7 +35,7 @@ TEST(MoverTest, NamesAreParsedAndOthersRefused) {
   EXPECT_THAT(Text(st), HasSubstr("shared, vmread"));
 }
 
-TEST(MoverTest, SharedMovesNothing) {
+TEST(MoverTest, Shared_PullAndPush_MovesNothing) {
   auto arena = Region::CreatePrivate(kArena);
   ASSERT_TRUE(arena.ok());
   auto m = Mover::CreateShared(arena->data(), kArena);
@@ -51,7 +51,7 @@ TEST(MoverTest, SharedMovesNothing) {
   EXPECT_EQ(m->local()[kArena - 1], 7);
 }
 
-TEST(MoverTest, VmReadMirrorsAnArenaOfItsOwnProcess) {
+TEST(MoverTest, VmRead_ArenaOfItsOwnProcess_MovesExactlyTheRange) {
   auto arena = Region::CreatePrivate(kArena);
   ASSERT_TRUE(arena.ok());
   for (size_t i = 0; i < kArena; ++i) arena->data()[i] = static_cast<char>(i % 251);
@@ -78,7 +78,7 @@ TEST(MoverTest, VmReadMirrorsAnArenaOfItsOwnProcess) {
   EXPECT_TRUE(m.Push(0, kArena).ok());
 }
 
-TEST(MoverTest, VmReadMovesSeveralSpansInOneCall) {
+TEST(MoverTest, VmRead_SeveralSpans_MovesExactlyThose) {
   auto arena = Region::CreatePrivate(kArena);
   ASSERT_TRUE(arena.ok());
   for (size_t i = 0; i < kArena; ++i) arena->data()[i] = static_cast<char>(i % 251);
@@ -108,7 +108,7 @@ TEST(MoverTest, VmReadMovesSeveralSpansInOneCall) {
   EXPECT_TRUE(absl::IsInvalidArgument(m.PullSpans(many, Mover::kMaxSpans + 1)));
 }
 
-TEST(MoverTest, VmReadOfSpansFailsWhereOneOfThemIsNoMemory) {
+TEST(MoverTest, VmRead_OneSpanIsNoMemory_Fails) {
   auto arena = Region::CreateShared(2 * wire::kPage);
   ASSERT_TRUE(arena.ok());
   auto made = Mover::CreateVmRead(getpid(), AddressOf(*arena), size_t{1} << 30);
@@ -156,7 +156,7 @@ class Peer {
   pid_t pid_ = 0;
 };
 
-TEST(MoverTest, VmReadReachesIntoAnotherProcess) {
+TEST(MoverTest, VmRead_AnotherProcess_ReadsAndWritesItsMemory) {
   Peer peer;
   auto made = Mover::CreateVmRead(peer.pid(), peer.address(), kArena);
   if (absl::IsPermissionDenied(made.status())) GTEST_SKIP() << made.status();
@@ -173,7 +173,7 @@ TEST(MoverTest, VmReadReachesIntoAnotherProcess) {
   } while (m.local()[0] != 'A');
 }
 
-TEST(MoverTest, VmReadSaysWhatToDoWhenThePeerIsGone) {
+TEST(MoverTest, VmRead_PeerGone_SaysWhatToDo) {
   Peer peer;
   auto made = Mover::CreateVmRead(peer.pid(), peer.address(), kArena);
   if (absl::IsPermissionDenied(made.status())) GTEST_SKIP() << made.status();
@@ -188,13 +188,13 @@ TEST(MoverTest, VmReadSaysWhatToDoWhenThePeerIsGone) {
   EXPECT_THAT(Text(push), HasSubstr("use mover=shared"));
 }
 
-TEST(MoverTest, VmReadFindsAWrongAddressAtOnce) {
+TEST(MoverTest, VmRead_WrongAddress_FailsAtOnceWithTheRemedy) {
   const absl::Status st = Mover::CreateVmRead(getpid(), 4096, kArena).status();
   EXPECT_FALSE(st.ok());
   EXPECT_THAT(Text(st), HasSubstr("use mover=shared"));
 }
 
-TEST(MoverTest, VmReadReportsARangeThatEndsInNoMemory) {
+TEST(MoverTest, VmRead_RangeEndsInNoMemory_Fails) {
   auto arena = Region::CreateShared(2 * wire::kPage);
   ASSERT_TRUE(arena.ok());
   // The peer announced more than it maps.

@@ -14,7 +14,7 @@
 namespace pulse::net {
 namespace {
 
-TEST(BufferTest, DataBeginAlignedWithRoomForAHeader) {
+TEST(BufferTest, Take_WithHeadroom_IsAlignedWithRoomForAHeader) {
   BufferPool pool({.block_bytes = 8192, .blocks = 2});
   auto buffer = pool.Take(8192, 100);
   ASSERT_TRUE(buffer.has_value());
@@ -34,7 +34,7 @@ TEST(BufferTest, DataBeginAlignedWithRoomForAHeader) {
   EXPECT_FALSE(pool.Take(1, BufferPool::kAlignment + 1).has_value());
 }
 
-TEST(BufferTest, MemoryOutlivesThePoolAndComesBackFromAnyThread) {
+TEST(BufferTest, Buffers_FreedOnAnyThread_ComeBackAndOutliveThePool) {
   Buffer kept;
   {
     BufferPool pool({.block_bytes = 4096, .blocks = 64});
@@ -64,7 +64,7 @@ TEST(BufferTest, MemoryOutlivesThePoolAndComesBackFromAnyThread) {
   EXPECT_EQ(kept.view(), "still here");
 }
 
-TEST(OutQueueTest, GivesWhatWasAppendedInAnyPortions) {
+TEST(OutQueueTest, OutQueue_ConsumedInPortions_GivesWhatWasAppended) {
   std::mt19937_64 random(testing_util::TestSeed());
   ChunkCache cache;
   BufferPool pool({.block_bytes = 4096, .blocks = 16});
@@ -106,7 +106,7 @@ TEST(OutQueueTest, GivesWhatWasAppendedInAnyPortions) {
   EXPECT_EQ(pool.in_use(), 0u);
 }
 
-TEST(RingTest, IsAQueueThatHoldsNothingWhenReleased) {
+TEST(RingTest, Ring_UsedAndReleased_KeepsOrderAndNoMemory) {
   Ring<std::string> ring;
   EXPECT_EQ(ring.memory(), 0u);
   int in = 0;

@@ -43,7 +43,7 @@ std::pair<std::string, std::vector<std::string>> Mixture(std::mt19937_64* random
   return {bytes, answers};
 }
 
-TEST_P(DirectorTest, AServerAnswersWithoutAHost) {
+TEST_P(DirectorTest, Server_WithoutHost_AnswersItsOwnAndSaysLost) {
   Open();
   TestClient client(director_->port());
   EXPECT_EQ(client.Ask("a1"), "agenta1");
@@ -88,7 +88,7 @@ TEST_P(DirectorTest, PortPerLoop_WithFirstPort_TakesThoseThatFollow) {
   for (const uint16_t port : ports) EXPECT_EQ(TestClient(port).Ask("a1"), "agenta1");
 }
 
-TEST_P(DirectorTest, RepliesKeepTheOrderOfRandomPipelines) {
+TEST_P(DirectorTest, Replies_RandomPipelines_KeepTheOrder) {
   options_.threads = 2;
   OpenWithHost();
   std::mt19937_64 random(TestSeed());
@@ -106,7 +106,7 @@ TEST_P(DirectorTest, RepliesKeepTheOrderOfRandomPipelines) {
   EXPECT_TRUE(Eventually([&] { return director_->stats().requests == requests; }));
 }
 
-TEST_P(DirectorTest, MessagesMayBeCutAtAnyByte) {
+TEST_P(DirectorTest, Messages_CutAtAnyByte_AreAnsweredAsWhole) {
   OpenWithHost();
   const std::string bytes = "a1\nh22\nb333\nn:2x\nl5\n";
   TestClient client(director_->port());
@@ -122,7 +122,7 @@ TEST_P(DirectorTest, MessagesMayBeCutAtAnyByte) {
   }
 }
 
-TEST_P(DirectorTest, AnyOrderSendsRepliesAsTheyCome) {
+TEST_P(DirectorTest, Replies_AnyOrderAllowed_ComeAsTheyAreReady) {
   app_.order = Ordering::kAny;
   options_.limits.drain_ms = 50;  // one answer never comes
   OpenWithHost();
@@ -133,7 +133,7 @@ TEST_P(DirectorTest, AnyOrderSendsRepliesAsTheyCome) {
   EXPECT_EQ(client.Ask("a3"), "agenta3");
 }
 
-TEST_P(DirectorTest, AHalfClosedClientGetsWhatIsOutstanding) {
+TEST_P(DirectorTest, HalfClosedClient_RepliesOutstanding_GetsThem) {
   OpenWithHost();
   TestClient client(director_->port());
   ASSERT_TRUE(client.Send("l1\nh2\na3\no4\nincomplete"));
@@ -147,7 +147,7 @@ TEST_P(DirectorTest, AHalfClosedClientGetsWhatIsOutstanding) {
   EXPECT_TRUE(Eventually([&] { return host_->lines == 2; }));
 }
 
-TEST_P(DirectorTest, AnUnfinishedMessageEndsWithItsClient) {
+TEST_P(DirectorTest, Client_EndsInMidMessage_GetsEofOnly) {
   Open();
   std::vector<std::unique_ptr<TestClient>> clients;
   for (int i = 0; i < 20; ++i) {
@@ -160,7 +160,7 @@ TEST_P(DirectorTest, AnUnfinishedMessageEndsWithItsClient) {
   }
 }
 
-TEST_P(DirectorTest, LastWordsComeAfterWhatWasAskedBefore) {
+TEST_P(DirectorTest, LastWords_RequestsAskedBefore_ComeAfterTheirReplies) {
   OpenWithHost();
   TestClient client(director_->port());
   ASSERT_TRUE(client.Send("l1\nh2\nquit\na3\n"));
@@ -172,7 +172,7 @@ TEST_P(DirectorTest, LastWordsComeAfterWhatWasAskedBefore) {
   EXPECT_TRUE(Empty());
 }
 
-TEST_P(DirectorTest, AMalformedRequestIsTheEndOfThatClientAlone) {
+TEST_P(DirectorTest, MalformedRequest_TwoClients_EndsItsOwnAlone) {
   OpenWithHost();
   TestClient other(director_->port());
   EXPECT_EQ(other.Ask("a1"), "agenta1");
@@ -185,7 +185,7 @@ TEST_P(DirectorTest, AMalformedRequestIsTheEndOfThatClientAlone) {
   EXPECT_EQ(director_->stats().cut, 1u);
 }
 
-TEST_P(DirectorTest, AHostThatDiesIsToldOfAndFoundAgain) {
+TEST_P(DirectorTest, Host_DiesWithRequests_IsToldOfAndFoundAgain) {
   options_.limits.back_off_max_ms = 20;
   OpenWithHost();
   TestClient client(director_->port());
@@ -208,7 +208,7 @@ TEST_P(DirectorTest, AHostThatDiesIsToldOfAndFoundAgain) {
   EXPECT_EQ(director_->stats().host_connections, 2u);
 }
 
-TEST_P(DirectorTest, AnIdleHostConnectionThatEndsIsReplacedUnnoticed) {
+TEST_P(DirectorTest, IdleHostConnection_Ends_IsReplacedUnnoticed) {
   OpenWithHost();
   TestClient client(director_->port());
   EXPECT_EQ(client.Ask("h1"), "hosth1");
@@ -219,7 +219,7 @@ TEST_P(DirectorTest, AnIdleHostConnectionThatEndsIsReplacedUnnoticed) {
 }
 
 // The host's end and the next request come in one turn.
-TEST_P(DirectorTest, WhatIsForwardedAsTheHostEndsGoesToTheNextConnection) {
+TEST_P(DirectorTest, Request_AsTheHostEnds_GoesToTheNextConnection) {
   OpenWithHost();
   TestClient client(director_->port());
   ASSERT_NO_FATAL_FAILURE(InOneTurn(&client, "w\n", [&] {
@@ -231,7 +231,7 @@ TEST_P(DirectorTest, WhatIsForwardedAsTheHostEndsGoesToTheNextConnection) {
   EXPECT_EQ(app_.host_closed, 1);
 }
 
-TEST_P(DirectorTest, WhatIsForwardedAsTheHostEndsIsNotSentWhereTheFlowCloses) {
+TEST_P(DirectorTest, Request_AsTheHostEndsAndFlowCloses_IsNotSent) {
   app_.close_with_host = true;
   OpenWithHost();
   TestClient client(director_->port());
@@ -249,7 +249,7 @@ TEST_P(DirectorTest, WhatIsForwardedAsTheHostEndsIsNotSentWhereTheFlowCloses) {
   EXPECT_EQ(host_->lines, 2u);
 }
 
-TEST_P(DirectorTest, ThePrefaceGoesFirstOnEachHostConnection) {
+TEST_P(DirectorTest, Preface_HostConnection_GoesFirstAndOnce) {
   app_.preface = "hello\n";
   OpenWithHost();
   TestClient client(director_->port());
@@ -259,7 +259,7 @@ TEST_P(DirectorTest, ThePrefaceGoesFirstOnEachHostConnection) {
   EXPECT_EQ(host_->lines, 3u);
 }
 
-TEST_P(DirectorTest, AHostThatRefusesThePrefaceIsLost) {
+TEST_P(DirectorTest, Preface_HostRefusesIt_LosesTheHost) {
   app_.preface = "hx\n";
   OpenWithHost();
   TestClient client(director_->port());
@@ -269,7 +269,7 @@ TEST_P(DirectorTest, AHostThatRefusesThePrefaceIsLost) {
   EXPECT_EQ(director_->stats().host_failures, 1u);
 }
 
-TEST_P(DirectorTest, UnixSocketsServeAndHost) {
+TEST_P(DirectorTest, UnixSockets_ListenerAndHost_ServeAndRefuseASecond) {
   const testing_util::ScratchPath front("front");
   const testing_util::ScratchPath back("back");
   options_.listen = {absl::StrCat("unix:", back.get())};
@@ -295,7 +295,7 @@ TEST_P(DirectorTest, UnixSocketsServeAndHost) {
   EXPECT_THAT(std::string(again.status().message()), ::testing::HasSubstr("stop the server"));
 }
 
-TEST_P(DirectorTest, ReadsADeviceOnTheLoop) {
+TEST_P(DirectorTest, LoopRead_FullShortOrPastTheEnd_GivesWhatIsThere) {
   const testing_util::ScratchPath file("data");
   std::ofstream(file.get()) << std::string(8192, 'a') << std::string(4096, 'b');
   const UniqueFd fd(open(file.c_str(), O_RDONLY | O_CLOEXEC));
@@ -359,7 +359,7 @@ TEST_P(DirectorTest, ReadsADeviceOnTheLoop) {
   }
 }
 
-TEST_P(DirectorTest, StopAnswersWhatWasTaken) {
+TEST_P(DirectorTest, Stop_RequestsTaken_AnswersThemFirst) {
   OpenWithHost();
   TestClient idle(director_->port());
   EXPECT_EQ(idle.Ask("a1"), "agenta1");
@@ -380,7 +380,7 @@ TEST_P(DirectorTest, StopAnswersWhatWasTaken) {
   EXPECT_FALSE(TestClient(director_->port()).ok());
 }
 
-TEST(DirectorOptionsTest, SaysWhatIsWrong) {
+TEST(DirectorOptionsTest, Open_BadOptionOrTakenPort_IsRefused) {
   LineApplication app;
   DirectorOptions options;
   options.application = &app;

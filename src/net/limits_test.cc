@@ -37,7 +37,7 @@ void SmallBuffers(int fd) {
   setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
 }
 
-TEST_P(LimitsTest, AClientThatDoesNotReadIsNotRead) {
+TEST_P(LimitsTest, Client_DoesNotRead_IsNotReadFrom) {
   options_.limits.connection_bytes = 64 << 10;
   options_.limits.slow_ms = 0;
   app_.reply_suffix = std::string(10'000, 'r');
@@ -56,7 +56,7 @@ TEST_P(LimitsTest, AClientThatDoesNotReadIsNotRead) {
   sender.join();
 }
 
-TEST_P(LimitsTest, AHostThatDoesNotReadStopsItsClient) {
+TEST_P(LimitsTest, Host_DoesNotRead_StopsItsClient) {
   options_.limits.connection_bytes = 64 << 10;
   OpenWithHost();
   host_->frozen = true;
@@ -76,7 +76,7 @@ TEST_P(LimitsTest, AHostThatDoesNotReadStopsItsClient) {
   sender.join();
 }
 
-TEST_P(LimitsTest, AClientThatDoesNotReadStopsItsHost) {
+TEST_P(LimitsTest, Client_DoesNotRead_StopsItsHost) {
   options_.limits.connection_bytes = 64 << 10;
   OpenWithHost();
   TestClient client(director_->port());
@@ -94,7 +94,7 @@ TEST_P(LimitsTest, AClientThatDoesNotReadStopsItsHost) {
   sender.join();
 }
 
-TEST_P(LimitsTest, TooManyConnectionsAreToldSo) {
+TEST_P(LimitsTest, Connections_AboveTheLimit_AreToldSo) {
   options_.limits.connections = 2;
   Open();
   TestClient one(director_->port());
@@ -113,7 +113,7 @@ TEST_P(LimitsTest, TooManyConnectionsAreToldSo) {
   EXPECT_EQ(TestClient(director_->port()).Ask("a4"), "agenta4");
 }
 
-TEST_P(LimitsTest, AnOversizedMessageIsRefusedAndTheRefusalArrives) {
+TEST_P(LimitsTest, Request_TooLong_IsRefusedAndTheRefusalArrives) {
   options_.limits.max_message = 1000;
   Open();
   TestClient client(director_->port());
@@ -124,7 +124,7 @@ TEST_P(LimitsTest, AnOversizedMessageIsRefusedAndTheRefusalArrives) {
   EXPECT_EQ(client.Line(), "EOF");
 }
 
-TEST_P(LimitsTest, AHostsOversizedMessageIsTheHostsEnd) {
+TEST_P(LimitsTest, HostMessage_AboveMaxMessage_IsLost) {
   options_.limits.max_message = 1000;
   OpenWithHost();
   TestClient client(director_->port());
@@ -133,7 +133,7 @@ TEST_P(LimitsTest, AHostsOversizedMessageIsTheHostsEnd) {
   EXPECT_EQ(client.Ask(absl::StrCat("h", std::string(997, 'x'))), "-lost sent");
 }
 
-TEST_P(LimitsTest, AHostsMessageMayBeLongerThanARequest) {
+TEST_P(LimitsTest, HostMessage_LimitOfItsOwn_MayBeLongerThanARequest) {
   options_.limits.max_message = 1000;
   options_.limits.max_host_message = 2000;
   OpenWithHost();
@@ -143,7 +143,7 @@ TEST_P(LimitsTest, AHostsMessageMayBeLongerThanARequest) {
 }
 
 // Nobody else waits for that, nor does the next request.
-TEST_P(LimitsTest, AHostsOversizedMessageConcernsItsClientAlone) {
+TEST_P(LimitsTest, HostMessage_TooLong_ConcernsItsClientAlone) {
   options_.limits.max_host_message = 1000;
   options_.limits.back_off_ms = options_.limits.back_off_max_ms = 3'600'000;
   OpenWithHost();
@@ -157,7 +157,7 @@ TEST_P(LimitsTest, AHostsOversizedMessageConcernsItsClientAlone) {
   EXPECT_EQ(director_->stats().host_failures, 0u);
 }
 
-TEST_P(LimitsTest, AllConnectionsTogetherHoldNoMoreThanTheirShare) {
+TEST_P(LimitsTest, AllConnections_AboveTheirShare_HoldNoMore) {
   options_.limits.all_bytes = 1 << 20;
   options_.limits.max_message = 1 << 20;
   Open();
@@ -178,7 +178,7 @@ TEST_P(LimitsTest, AllConnectionsTogetherHoldNoMoreThanTheirShare) {
   EXPECT_TRUE(Empty());
 }
 
-TEST_P(LimitsTest, IdleAndSlowAndUnfinishedClientsAreCutOff) {
+TEST_P(LimitsTest, Clients_IdleSlowOrUnfinished_AreCutOff) {
   options_.limits.idle_ms = 50;
   options_.limits.slow_ms = 100;
   app_.reply_suffix = std::string(100'000, 'r');
@@ -196,7 +196,7 @@ TEST_P(LimitsTest, IdleAndSlowAndUnfinishedClientsAreCutOff) {
 }
 
 // However little it takes at a time: the kernel makes room for more only in large portions.
-TEST_P(LimitsTest, AClientThatReadsSlowlyIsNotCutOff) {
+TEST_P(LimitsTest, Client_ReadsSlowly_IsNotCutOff) {
   if (spins()) GTEST_SKIP() << "as with a loop that sleeps";
   constexpr auto kSlow = std::chrono::milliseconds(1'500);
   options_.limits.slow_ms = kSlow.count();
@@ -245,7 +245,7 @@ class EndlessHandshake : public Transport {
   void Finish(std::string*) override {}
 };
 
-TEST_P(LimitsTest, AHandshakeEndsOrItsClientIsCutOff) {
+TEST_P(LimitsTest, Handshake_NeverEnds_ClientIsCutOff) {
   options_.limits.slow_ms = 200;
   options_.transport = [] { return std::make_unique<EndlessHandshake>(); };
   Open();
@@ -257,7 +257,7 @@ TEST_P(LimitsTest, AHandshakeEndsOrItsClientIsCutOff) {
   EXPECT_EQ(director_->stats().held_bytes, 0u);
 }
 
-TEST_P(LimitsTest, WhatATransportKeepsCounts) {
+TEST_P(LimitsTest, HeldBytes_TransportKeepsMemory_CountIt) {
   options_.limits.slow_ms = 0;
   options_.transport = [] { return std::make_unique<EndlessHandshake>(); };
   Open();
@@ -269,7 +269,7 @@ TEST_P(LimitsTest, WhatATransportKeepsCounts) {
   EXPECT_EQ(director_->stats().held_bytes, 0u);
 }
 
-TEST_P(LimitsTest, AClientThatWaitsForItsAnswerIsNotIdle) {
+TEST_P(LimitsTest, Client_WaitsForItsAnswer_IsNotIdle) {
   options_.limits.idle_ms = 20;
   OpenWithHost();
   host_->frozen = true;
@@ -292,7 +292,7 @@ TEST_P(LimitsTest, AClientThatWaitsForItsAnswerIsNotIdle) {
   EXPECT_EQ(client->Line(), "EOF");
 }
 
-TEST_P(LimitsTest, ManyConnectionsMayBeResetAtAnyTime) {
+TEST_P(LimitsTest, Connections_ResetAtAnyTime_LeaveNothingBehind) {
   options_.threads = 2;
   options_.limits.back_off_max_ms = 20;
   OpenWithHost();
@@ -319,7 +319,7 @@ TEST_P(LimitsTest, ManyConnectionsMayBeResetAtAnyTime) {
   EXPECT_EQ(TestClient(director_->port()).Ask("h1"), "hosth1");
 }
 
-TEST_P(LimitsTest, AnIdleConnectionHoldsNoBytes) {
+TEST_P(LimitsTest, IdleConnection_AfterReplies_HoldsNoBytes) {
   options_.limits.idle_ms = 0;
   options_.limits.slow_ms = 1'000;  // sweeps more often
   OpenWithHost();

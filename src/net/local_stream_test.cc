@@ -109,7 +109,7 @@ class LocalStreamTest : public DirectorTest {
   std::unique_ptr<Director> behind_director_;
 };
 
-TEST_P(LocalStreamTest, RequestsAndRepliesPassInOrder) {
+TEST_P(LocalStreamTest, RequestsAndReplies_SeveralClients_PassInOrder) {
   options_.threads = 2;
   if (TestSeed() % 2 == 0) preface_.clear();
   OpenBoth();
@@ -144,7 +144,7 @@ TEST_P(LocalStreamTest, RequestsAndRepliesPassInOrder) {
 }
 
 // More than there is room for on the way, and in the front's limit.
-TEST_P(LocalStreamTest, LargeRequestsAndRepliesWaitForRoom) {
+TEST_P(LocalStreamTest, RequestsAndReplies_LargerThanTheRoom_WaitForIt) {
   options_.limits.connection_bytes = 100'000;
   OpenBoth();
   local_.long_line = 150'000;
@@ -164,7 +164,7 @@ TEST_P(LocalStreamTest, LargeRequestsAndRepliesWaitForRoom) {
   sender.join();
 }
 
-TEST_P(LocalStreamTest, AClientThatLeavesEndsItsConnectionToTheHost) {
+TEST_P(LocalStreamTest, Client_Leaves_EndsItsConnectionToTheHost) {
   OpenBoth();
   local_.long_line = 200'000;
   for (int i = 0; i < 30; ++i) {
@@ -179,7 +179,7 @@ TEST_P(LocalStreamTest, AClientThatLeavesEndsItsConnectionToTheHost) {
   EXPECT_TRUE(Eventually([&] { return local_.flows == 0; }));
 }
 
-TEST_P(LocalStreamTest, AHostThatHangsUpIsConnectedToAgain) {
+TEST_P(LocalStreamTest, Host_HangsUp_IsConnectedToAgain) {
   OpenBoth();
   TestClient client(director_->port());
   EXPECT_EQ(client.Ask("h1"), "hosth1");
@@ -190,7 +190,7 @@ TEST_P(LocalStreamTest, AHostThatHangsUpIsConnectedToAgain) {
 }
 
 // The host's end and the next request come in one turn.
-TEST_P(LocalStreamTest, WhatIsForwardedAsTheHostEndsGoesToTheNextConnection) {
+TEST_P(LocalStreamTest, Request_AsTheHostEnds_GoesToTheNextConnection) {
   OpenBoth();
   TestClient client(director_->port());
   ASSERT_NO_FATAL_FAILURE(InOneTurn(&client, "w\np2\n", [&] {
@@ -202,7 +202,7 @@ TEST_P(LocalStreamTest, WhatIsForwardedAsTheHostEndsGoesToTheNextConnection) {
   EXPECT_EQ(app_.host_calls, "PCP");
 }
 
-TEST_P(LocalStreamTest, WhatIsForwardedAsTheHostEndsIsNotSentWhereTheFlowCloses) {
+TEST_P(LocalStreamTest, Request_HostEndsAndFlowCloses_IsNotSent) {
   app_.close_with_host = true;
   OpenBoth();
   TestClient client(director_->port());
@@ -218,7 +218,7 @@ TEST_P(LocalStreamTest, WhatIsForwardedAsTheHostEndsIsNotSentWhereTheFlowCloses)
   EXPECT_EQ(local_.lines, 2u);
 }
 
-TEST_P(LocalStreamTest, AHalfClosedClientGetsWhatIsOutstanding) {
+TEST_P(LocalStreamTest, Client_HalfClosed_GetsOutstandingReplies) {
   OpenBoth();
   local_.long_line = 100'000;
   TestClient client(director_->port());
@@ -231,7 +231,7 @@ TEST_P(LocalStreamTest, AHalfClosedClientGetsWhatIsOutstanding) {
 }
 
 // As from a listener that is closed: nothing is sent, and it is not tried again and again.
-TEST_P(LocalStreamTest, AHostThatDrainsTakesNoConnection) {
+TEST_P(LocalStreamTest, Host_Draining_TakesNoConnection) {
   behind_.limits.drain_ms = 1'000;
   preface_.clear();
   OpenBoth();
@@ -254,7 +254,7 @@ TEST_P(LocalStreamTest, AHostThatDrainsTakesNoConnection) {
   EXPECT_EQ(client.Line(), "-lost sent");
 }
 
-TEST_P(LocalStreamTest, AHostThatStopsIsToldOf) {
+TEST_P(LocalStreamTest, Host_Stopped_ItsRequestsAreReportedLost) {
   behind_.limits.drain_ms = 20;
   OpenBoth();
   TestClient client(director_->port());
@@ -273,7 +273,7 @@ TEST_P(LocalStreamTest, AHostThatStopsIsToldOf) {
   EXPECT_EQ(another.Ask("h7"), "-lost unsent");
 }
 
-TEST_P(LocalStreamTest, AHostWithoutRoomForAnotherSaysSo) {
+TEST_P(LocalStreamTest, Host_AtItsConnectionLimit_RefusesUntilOneLeaves) {
   behind_.limits.connections = 2;
   OpenBoth();
   TestClient first(director_->port());
@@ -288,7 +288,7 @@ TEST_P(LocalStreamTest, AHostWithoutRoomForAnotherSaysSo) {
   EXPECT_TRUE(Eventually([&] { return third.Ask("h3") == "hosth3"; }));
 }
 
-TEST_P(LocalStreamTest, ConnectionsComeAndGoWhileTheHostStops) {
+TEST_P(LocalStreamTest, Requests_HostStopsMeanwhile_AreAnsweredOrReportedLost) {
   std::mt19937_64 random(TestSeed());
   for (int round = 0; round < 10; ++round) {
     std::atomic<int> answered{0};

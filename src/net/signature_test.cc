@@ -83,7 +83,7 @@ TEST(SignatureTest, Parse_MalformedRule_SaysWhatIsWrongAndWhatIsExpected) {
   }
 }
 
-TEST(AddressTest, ReadsWhatItWritesAndSaysWhatIsWrong) {
+TEST(AddressTest, Parse_GoodOrMalformedText_RoundTripsOrSaysWhatToWrite) {
   for (const char* text : {"127.0.0.1:80", "[::1]:6379", "unix:/tmp/x"}) {
     EXPECT_EQ(ParseAddress(text)->ToString(), text);
   }

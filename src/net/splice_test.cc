@@ -38,7 +38,7 @@ std::string ReadToEnd(int fd) {
   return all;
 }
 
-TEST_P(SpliceTest, PassesRandomBytesBothWaysAndEachSidesEnd) {
+TEST_P(SpliceTest, Splice_RandomBytesBothWays_PassWithEachSidesEnd) {
   // A host that sends while it receives.
   const UniqueFd listener = *Listen(*ParseAddress("127.0.0.1:0"), 16);
   fcntl(listener.get(), F_SETFL, 0);
@@ -76,7 +76,7 @@ TEST_P(SpliceTest, PassesRandomBytesBothWaysAndEachSidesEnd) {
   EXPECT_EQ(stats.requests, 0u);
 }
 
-TEST_P(SpliceTest, ASideThatDoesNotReadStopsTheOtherAndPipesAreHeldForBytesOnly) {
+TEST_P(SpliceTest, Splice_IdleOrStalled_HoldsNothingOrBoundedBytes) {
   OpenWithHost();
   std::vector<std::unique_ptr<TestClient>> idle;
   for (int i = 0; i < 50; ++i) {
@@ -103,7 +103,7 @@ TEST_P(SpliceTest, ASideThatDoesNotReadStopsTheOtherAndPipesAreHeldForBytesOnly)
   sender.join();
 }
 
-TEST_P(SpliceTest, AResetIsPassedOn) {
+TEST_P(SpliceTest, Splice_HostStopped_EndsTheClientsConnection) {
   OpenWithHost();
   TestClient client(director_->port());
   EXPECT_EQ(client.Ask("x"), "hostx");
@@ -118,7 +118,7 @@ TEST_P(SpliceTest, AResetIsPassedOn) {
   EXPECT_NE(lost.Ask("x"), "hostx");
 }
 
-TEST_P(SpliceTest, MatchingConnectionsAreLookedAt) {
+TEST_P(SpliceTest, Connection_MatchingTheRule_GoesToTheAgent) {
   options_.match = {"client=127.0.0.1,server=127.0.0.1"};
   OpenWithHost();
   EXPECT_EQ(TestClient(director_->port()).Ask("a1"), "agenta1");

@@ -62,7 +62,7 @@ class CheckTest : public testing::Test {
   Superblock superblock_;
 };
 
-TEST_F(CheckTest, SoundStore) {
+TEST_F(CheckTest, Repair_SoundStore_FindsAndWritesNothing) {
   const uint64_t writes = device_->writes;
   const CheckReport r = Look(/*repair=*/true);
   EXPECT_TRUE(r.problems.empty());
@@ -75,7 +75,7 @@ TEST_F(CheckTest, SoundStore) {
   EXPECT_EQ(device_->writes, writes);
 }
 
-TEST_F(CheckTest, SuperblockFromItsCopy) {
+TEST_F(CheckTest, Repair_DamagedSuperblock_RestoresItFromTheCopy) {
   Flip(100);
   EXPECT_FALSE(Store::Open("sim", {.read_only = false, .device = device_}).ok());
   EXPECT_EQ(Look().problems.size(), 1u);
@@ -85,14 +85,14 @@ TEST_F(CheckTest, SuperblockFromItsCopy) {
   EXPECT_EQ(FilesAfterOpening(), 10u);
 }
 
-TEST_F(CheckTest, CopyFromTheSuperblock) {
+TEST_F(CheckTest, Repair_DamagedCopy_RestoresItFromTheSuperblock) {
   Flip(superblock_.copy_offset() + 5);
   EXPECT_EQ(FilesAfterOpening(), 10u);
   EXPECT_EQ(Look(/*repair=*/true).problems.size(), 1u);
   EXPECT_TRUE(Look().problems.empty());
 }
 
-TEST_F(CheckTest, NothingToSave) {
+TEST_F(CheckTest, Repair_NoSuperblockLeft_IsRefused) {
   Flip(100);
   Flip(superblock_.copy_offset() + 5);
   EXPECT_TRUE(absl::IsDataLoss(Check(*device_, {.repair = true, .tick = {}}).status()));
@@ -101,7 +101,7 @@ TEST_F(CheckTest, NothingToSave) {
   EXPECT_EQ(zeros.writes, 0u);
 }
 
-TEST_F(CheckTest, BatchInTheMiddle) {
+TEST_F(CheckTest, Repair_BatchDamagedInTheMiddle_KeepsThoseBefore) {
   Flip(superblock_.journal_offset[1] + 3 * kBlock + 70);  // the fourth batch
   EXPECT_FALSE(Store::Open("sim", {.read_only = false, .device = device_}).ok());
   EXPECT_EQ(Look().problems.size(), 1u);
@@ -116,7 +116,7 @@ TEST_F(CheckTest, BatchInTheMiddle) {
   EXPECT_TRUE(Look().problems.empty());
 }
 
-TEST_F(CheckTest, OneSegmentInTwoFiles) {
+TEST_F(CheckTest, Repair_SegmentInTwoFiles_KeepsOneFile) {
   const store::Run run{200, 2};
   Record directory;
   directory.type = RecordType::kDirectory;
@@ -144,7 +144,7 @@ TEST_F(CheckTest, OneSegmentInTwoFiles) {
   EXPECT_EQ(FilesAfterOpening(), 1u);
 }
 
-TEST_F(CheckTest, FilesWithoutNamesOrSegments) {
+TEST_F(CheckTest, Repair_FilesWithoutNamesOrSegments_StoreOpensAgain) {
   Record directory;
   directory.type = RecordType::kDirectory;
   directory.directory = 1;
@@ -168,7 +168,7 @@ TEST_F(CheckTest, FilesWithoutNamesOrSegments) {
   EXPECT_EQ(FilesAfterOpening(), 1u);
 }
 
-TEST_F(CheckTest, TornCheckpointIsANote) {
+TEST_F(CheckTest, Check_TornUnusedCheckpoint_IsOnlyANote) {
   {
     // Until the journal has gone round, and both slots are in use.
     auto store = *Store::Open("sim", {.read_only = false, .device = device_});
@@ -188,7 +188,7 @@ TEST_F(CheckTest, TornCheckpointIsANote) {
 }
 
 // Whatever was damaged: repair either says that it cannot, or leaves a store that opens and works.
-TEST_F(CheckTest, RepairAfterAnyDamage) {
+TEST_F(CheckTest, Repair_AnyDamage_RefusesOrLeavesAStoreThatWorks) {
   std::mt19937_64 random(testing_util::TestSeed());
   const auto original = device_->Written();
   const uint64_t area = superblock_.metadata_bytes();

@@ -10,7 +10,7 @@
 namespace pulse::store {
 namespace {
 
-TEST(SegmentMapTest, AgreesWithASet) {
+TEST(SegmentMapTest, Map_RandomOperations_AgreesWithASet) {
   std::mt19937_64 random(testing_util::TestSeed());
   for (const uint64_t segments : {2u, 64u, 65u, 4096u, 4097u, 300'000u}) {
     const uint64_t reserved = 1 + random() % (segments / 2);
@@ -46,7 +46,7 @@ TEST(SegmentMapTest, AgreesWithASet) {
   }
 }
 
-TEST(SegmentMapTest, TakeIsAllOrNothing) {
+TEST(SegmentMapTest, Take_PartNotFree_TakesNothing) {
   SegmentMap map(100, 10);
   EXPECT_FALSE(map.Take({5, 10}));
   EXPECT_FALSE(map.Take({95, 10}));
@@ -57,7 +57,7 @@ TEST(SegmentMapTest, TakeIsAllOrNothing) {
   EXPECT_FALSE(map.IsFree(100));
 }
 
-TEST(SegmentMapTest, PrefersOneRun) {
+TEST(SegmentMapTest, Allocate_OneRunLongEnough_PrefersItToPieces) {
   SegmentMap map(1000, 0);
   EXPECT_TRUE(map.Take({0, 1000}));
   map.Release({10, 2});

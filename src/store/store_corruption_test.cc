@@ -127,7 +127,7 @@ class CorruptionTest : public testing::Test {
   int shortened_ = 0;
 };
 
-TEST_F(CorruptionTest, AnyByteOfAStoreThatWasClosed) {
+TEST_F(CorruptionTest, ClosedStore_AnyByteDamaged_IsRefusedOrUnchanged) {
   std::mt19937_64 random(testing_util::TestSeed());
   for (size_t at = testing_util::TestSample() % Stride(); at < metadata_bytes_; at += Stride()) {
     auto image = clean_;
@@ -138,7 +138,7 @@ TEST_F(CorruptionTest, AnyByteOfAStoreThatWasClosed) {
   EXPECT_GT(refused_, 0);
 }
 
-TEST_F(CorruptionTest, AnyByteOfAStoreThatWasNot) {
+TEST_F(CorruptionTest, UnclosedStore_AnyByteDamaged_LosesLastBatchAtMost) {
   std::mt19937_64 random(testing_util::TestSeed());
   for (size_t at = testing_util::TestSample() % Stride(); at < metadata_bytes_; at += Stride()) {
     auto image = unclean_;
@@ -151,7 +151,7 @@ TEST_F(CorruptionTest, AnyByteOfAStoreThatWasNot) {
   }
 }
 
-TEST_F(CorruptionTest, SectorsLostMovedOrScrambled) {
+TEST_F(CorruptionTest, Sector_LostMovedOrScrambled_IsRefusedOrHarmless) {
   constexpr size_t kSector = 512;
   std::mt19937_64 random(testing_util::TestSeed());
   for (size_t at = 0; at < metadata_bytes_; at += kSector) {
@@ -173,7 +173,7 @@ TEST_F(CorruptionTest, SectorsLostMovedOrScrambled) {
   EXPECT_GT(refused_, 0);
 }
 
-TEST_F(CorruptionTest, LostBatchInTheMiddleNamesItsOffset) {
+TEST_F(CorruptionTest, BatchInTheMiddle_Damaged_IsNamedByItsOffset) {
   SimDevice device(unclean_);
   const auto before = Recover(device);
   ASSERT_TRUE(before.ok());
@@ -190,7 +190,7 @@ TEST_F(CorruptionTest, LostBatchInTheMiddleNamesItsOffset) {
       << after.status();
 }
 
-TEST_F(CorruptionTest, ForeignAndTruncated) {
+TEST_F(CorruptionTest, Recover_ForeignTruncatedOrNewer_IsRefused) {
   SimDevice zeros(512 << 10);
   EXPECT_TRUE(absl::IsFailedPrecondition(Recover(zeros).status()));
   SimDevice tiny(100);
@@ -210,7 +210,7 @@ TEST_F(CorruptionTest, ForeignAndTruncated) {
 }
 
 // What an earlier store has left on the device is not taken for this one's.
-TEST_F(CorruptionTest, FormatOverAnOldStore) {
+TEST_F(CorruptionTest, Format_OverAnOldStore_LeavesNothingOfIt) {
   auto device = std::make_shared<SimDevice>(clean_);
   CreateOptions options;
   options.segment_bytes = 4096;

@@ -27,7 +27,7 @@ CreateOptions Small() {
   return options;
 }
 
-TEST(StoreFileTest, CreateOpenShareReopen) {
+TEST(StoreFileTest, Store_OpenedTwiceThenReopened_IsSharedAndKeepsItsData) {
   ScratchPath path("store");
   ASSERT_TRUE(Create(path.get(), Small()).ok());
   struct stat st {};
@@ -71,7 +71,7 @@ TEST(StoreFileTest, CreateOpenShareReopen) {
   EXPECT_TRUE(Store::Open(path.get()).ok());
 }
 
-TEST(StoreFileTest, AnotherProcessIsNamed) {
+TEST(StoreFileTest, Open_UsedByAnotherProcess_IsRefusedNamingIt) {
   ScratchPath path("store");
   ASSERT_TRUE(Create(path.get(), Small()).ok());
   int ready[2];
@@ -104,7 +104,7 @@ TEST(StoreFileTest, AnotherProcessIsNamed) {
   for (const int fd : {ready[0], ready[1], quit[0]}) close(fd);
 }
 
-TEST(StoreFileTest, CreateRefuses) {
+TEST(StoreFileTest, Create_OptionsThatCannotBe_IsRefusedLeavingNoFile) {
   ScratchPath path("store");
   const auto refused = [&](const CreateOptions& options, absl::StatusCode code,
                            const std::string& text) {
@@ -138,7 +138,7 @@ TEST(StoreFileTest, CreateRefuses) {
   EXPECT_TRUE(absl::IsFailedPrecondition(Store::Open(".").status()));
 }
 
-TEST(StoreFileTest, NothingIsReplacedWithoutForce) {
+TEST(StoreFileTest, Create_OverAFile_ReplacesItOnlyWithForce) {
   ScratchPath path("store");
   std::ofstream(path.get()) << "something that somebody wants to keep";
   EXPECT_TRUE(absl::IsAlreadyExists(Create(path.get(), Small())));
@@ -160,7 +160,7 @@ TEST(StoreFileTest, NothingIsReplacedWithoutForce) {
   EXPECT_FALSE((*store)->HasDirectory("old"));
 }
 
-TEST(StoreFileTest, FileCutShort) {
+TEST(StoreFileTest, Open_FileCutShort_SaysWhereItEnds) {
   ScratchPath path("store");
   ASSERT_TRUE(Create(path.get(), Small()).ok());
   ASSERT_EQ(truncate(path.c_str(), 3 << 20), 0);
@@ -169,7 +169,7 @@ TEST(StoreFileTest, FileCutShort) {
   EXPECT_THAT(Text(status), HasSubstr("offset 3145728"));
 }
 
-TEST(StoreFileTest, ProgressOfThePrefill) {
+TEST(StoreFileTest, Prefill_LargeFile_ReportsProgressToTheEnd) {
   ScratchPath path("store");
   CreateOptions options = Small();
   options.size = 64 << 20;
@@ -184,7 +184,7 @@ TEST(StoreFileTest, ProgressOfThePrefill) {
 }
 
 // Many threads that each want durability share writes; each finds its changes durable.
-TEST(StoreThreadsTest, GroupCommit) {
+TEST(StoreThreadsTest, Commit_ManyThreads_SharesBatchesAndIsDurable) {
   constexpr int kThreads = 8;
   constexpr int kCommits = 60;
   auto device = std::make_shared<SimDevice>(8 << 20);
@@ -217,7 +217,7 @@ TEST(StoreThreadsTest, GroupCommit) {
 }
 
 // All calls from several threads at once, while the journal goes round.
-TEST(StoreThreadsTest, EverythingAtOnce) {
+TEST(StoreThreadsTest, AllCalls_ManyThreadsAtOnce_LeakNothing) {
   constexpr int kThreads = 4;
   constexpr int kRounds = 300;
   auto device = std::make_shared<SimDevice>(2 << 20);
@@ -267,7 +267,7 @@ TEST(StoreThreadsTest, EverythingAtOnce) {
 }
 
 // Commits go on while a checkpoint is being written; the journal's other half waits for it.
-TEST(StoreThreadsTest, FailedCheckpointRefusesChanges) {
+TEST(StoreThreadsTest, Checkpoint_WritesFail_RefusesChanges) {
   auto device = std::make_shared<SimDevice>(2 << 20);
   CreateOptions options;
   options.segment_bytes = 4096;
@@ -283,7 +283,7 @@ TEST(StoreThreadsTest, FailedCheckpointRefusesChanges) {
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
 }
 
-TEST(StoreScaleTest, ManyFiles) {
+TEST(StoreScaleTest, FiftyThousandFiles_Reopened_AreListedAndRemoved) {
   constexpr int kFiles = 50'000;
   auto device = std::make_shared<SimDevice>(512 << 20);
   CreateOptions options;

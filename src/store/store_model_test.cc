@@ -442,7 +442,7 @@ class ModelRun {
   int states_between_ = 0;
 };
 
-TEST(StoreModelTest, EveryCutShowsAPrefix) {
+TEST(StoreModelTest, EveryCut_ShowsAPrefixOfTheOperations) {
   const uint64_t seed = testing_util::TestSeed();
   int cuts = 0;
   int between = 0;
@@ -461,7 +461,7 @@ TEST(StoreModelTest, EveryCutShowsAPrefix) {
 }
 
 // A small journal goes round often: cuts fall into checkpoints and switches, too.
-TEST(StoreModelTest, LongLives) {
+TEST(StoreModelTest, LongLives_SmallJournal_EveryCutShowsAPrefix) {
   ModelRun run(testing_util::TestSeed() + 77);
   run.Run(/*lives=*/4, /*operations=*/1500);
 }

@@ -60,7 +60,7 @@ class StoreTest : public testing::Test {
   std::shared_ptr<Store> store_;
 };
 
-TEST_F(StoreTest, FilesSurviveReopening) {
+TEST_F(StoreTest, File_StoreReopened_IsUnchanged) {
   const FileId a = Make("/db", "000007.sst", 3 * kTestSegment + 5);
   const auto before = Read(a, 0, 1 << 20);
   ASSERT_TRUE(store_->Commit().ok());
@@ -78,13 +78,13 @@ TEST_F(StoreTest, FilesSurviveReopening) {
   }
 }
 
-TEST_F(StoreTest, DestructorCommits) {
+TEST_F(StoreTest, Destructor_UncommittedChanges_CommitsThem) {
   Make("d", "x");
   Reopen();
   EXPECT_TRUE(store_->Lookup("d", "x").ok());
 }
 
-TEST_F(StoreTest, Directories) {
+TEST_F(StoreTest, Directories_NotEmpty_AreNotRemovedOrReplaced) {
   ASSERT_TRUE(store_->CreateDirectory("a").ok());
   EXPECT_TRUE(absl::IsAlreadyExists(store_->CreateDirectory("a")));
   ASSERT_TRUE(store_->CreateDirectory("b/with/slashes").ok());
@@ -107,7 +107,7 @@ TEST_F(StoreTest, Directories) {
   EXPECT_EQ(store_->usage().free, store_->usage().segments);
 }
 
-TEST_F(StoreTest, Names) {
+TEST_F(StoreTest, Names_EmptyReservedOrTooLong_AreRefused) {
   ASSERT_TRUE(store_->CreateDirectory("d").ok());
   for (const std::string& name :
        {std::string(), std::string("."), std::string(".."), std::string("a/b"),
@@ -131,7 +131,7 @@ TEST_F(StoreTest, Names) {
   EXPECT_THAT(Names("d"), UnorderedElementsAre(std::string(255, 'x')));
 }
 
-TEST_F(StoreTest, LinksAndRenames) {
+TEST_F(StoreTest, File_LinkedAndRenamed_LivesUntilItsLastNameGoes) {
   const FileId a = Make("d", "a", kTestSegment);
   const FileId b = Make("d", "b", kTestSegment);
   ASSERT_TRUE(store_->CreateDirectory("e").ok());
@@ -154,14 +154,14 @@ TEST_F(StoreTest, LinksAndRenames) {
   EXPECT_EQ(store_->usage().free, store_->usage().segments);
 }
 
-TEST_F(StoreTest, IdsAreNotUsedAgain) {
+TEST_F(StoreTest, FileId_OfADeletedFile_IsNotUsedAgain) {
   const FileId a = Make("d", "a");
   ASSERT_TRUE(store_->Unlink("d", "a").ok());
   Reopen();
   EXPECT_GT(Make("d", "a"), a);
 }
 
-TEST_F(StoreTest, LengthsHolesAndGaps) {
+TEST_F(StoreTest, File_HolesAndGaps_ReadsHolesAndRefusesGaps) {
   const FileId f = Make("d", "f");
   EXPECT_TRUE(Read(f, 0, 100).empty());
   ASSERT_TRUE(store_->SetSize(f, 10'000).ok());
@@ -191,7 +191,7 @@ TEST_F(StoreTest, LengthsHolesAndGaps) {
   EXPECT_TRUE(absl::IsInvalidArgument(store_->Reserve(f, ~uint64_t{0})));
 }
 
-TEST_F(StoreTest, ReserveIsContiguousAndTrimGivesBack) {
+TEST_F(StoreTest, Reserve_ThenTrim_IsContiguousAndGivesTheRestBack) {
   const FileId f = Make("d", "f");
   ASSERT_TRUE(store_->Reserve(f, 20 * kTestSegment).ok());
   std::vector<Extent> extents;
@@ -205,7 +205,7 @@ TEST_F(StoreTest, ReserveIsContiguousAndTrimGivesBack) {
   EXPECT_EQ(store_->usage().pending, 0u);
 }
 
-TEST_F(StoreTest, FullStoreSaysSoAndLosesNothing) {
+TEST_F(StoreTest, FullStore_MoreReserved_SaysSoAndLosesNothing) {
   const uint64_t all = store_->usage().segments * kTestSegment;
   const FileId a = Make("d", "a", all / 2);
   const FileId b = Make("d", "b");
@@ -223,7 +223,7 @@ TEST_F(StoreTest, FullStoreSaysSoAndLosesNothing) {
   EXPECT_EQ(store_->Stat(b)->allocated, all);
 }
 
-TEST_F(StoreTest, FreedSegmentsWaitForTheCommit) {
+TEST_F(StoreTest, FreedSegments_Uncommitted_WaitForTheCommit) {
   const uint64_t all = store_->usage().segments * kTestSegment;
   Make("d", "a", all);
   ASSERT_TRUE(store_->Commit().ok());
@@ -237,7 +237,7 @@ TEST_F(StoreTest, FreedSegmentsWaitForTheCommit) {
   EXPECT_EQ(store_->usage().free, all / kTestSegment - 1);
 }
 
-TEST_F(StoreTest, MetadataFullNamesTheOption) {
+TEST_F(StoreTest, MetadataFull_NewFile_IsRefusedNamingTheOption) {
   ASSERT_TRUE(store_->CreateDirectory("d").ok());
   absl::Status status;
   int files = 0;
@@ -254,7 +254,7 @@ TEST_F(StoreTest, MetadataFullNamesTheOption) {
   EXPECT_TRUE(store_->CreateFile("d", "b").ok());
 }
 
-TEST_F(StoreTest, PinsKeepUnlinkedFiles) {
+TEST_F(StoreTest, Pin_FileUnlinked_KeepsItUntilTheLastReset) {
   const FileId f = Make("d", "f", 2 * kTestSegment);
   const auto before = Read(f, 0, 2 * kTestSegment);
   auto pin = store_->Pin(f);
@@ -282,7 +282,7 @@ TEST_F(StoreTest, PinsKeepUnlinkedFiles) {
   EXPECT_TRUE(absl::IsNotFound(store_->Pin(f).status()));
 }
 
-TEST_F(StoreTest, PinnedAndUnlinkedFilesAreGoneAfterReopening) {
+TEST_F(StoreTest, PinnedUnlinkedFile_Reopened_IsGone) {
   const FileId f = Make("d", "f", 2 * kTestSegment);
   auto pin = store_->Pin(f);
   ASSERT_TRUE(store_->Unlink("d", "f").ok());
@@ -293,7 +293,7 @@ TEST_F(StoreTest, PinnedAndUnlinkedFilesAreGoneAfterReopening) {
   EXPECT_EQ((*store)->usage().free, (*store)->usage().segments);
 }
 
-TEST_F(StoreTest, QuarantineHoldsSegmentsBack) {
+TEST_F(StoreTest, Quarantine_FileRelocated_HoldsItsOldSegmentsBack) {
   const uint64_t all = store_->usage().segments;
   const FileId f = Make("d", "f", 3 * kTestSegment);
   const auto old = Read(f, 0, 3 * kTestSegment);
@@ -327,7 +327,7 @@ TEST_F(StoreTest, QuarantineHoldsSegmentsBack) {
   EXPECT_EQ(Read(f, 0, 3 * kTestSegment), to);
 }
 
-TEST_F(StoreTest, QuarantineOfADeletedFileAndOfNothingFreed) {
+TEST_F(StoreTest, ReleaseQuarantine_DeletedOrUnchangedFile_LeaksNothing) {
   const uint64_t all = store_->usage().segments;
   const FileId f = Make("d", "f", 3 * kTestSegment);
   const auto token = store_->Quarantine(f);
@@ -344,7 +344,7 @@ TEST_F(StoreTest, QuarantineOfADeletedFileAndOfNothingFreed) {
   EXPECT_EQ(store_->usage().free, all - 1);
 }
 
-TEST_F(StoreTest, RelocationThatFailsChangesNothing) {
+TEST_F(StoreTest, Relocate_CopyFails_ChangesNothing) {
   const FileId f = Make("d", "f", 3 * kTestSegment);
   const auto old = Read(f, 0, 3 * kTestSegment);
   const uint64_t free = store_->usage().free;
@@ -360,7 +360,7 @@ TEST_F(StoreTest, RelocationThatFailsChangesNothing) {
   EXPECT_TRUE(store_->Reserve(f, 10 * kTestSegment).ok());
 }
 
-TEST_F(StoreTest, FileUnlinkedWhileItMoves) {
+TEST_F(StoreTest, Relocate_FileUnlinkedMeanwhile_FreesAllItsSegments) {
   const uint64_t all = store_->usage().segments;
   const FileId f = Make("d", "f", 3 * kTestSegment);
   ASSERT_TRUE(
@@ -370,7 +370,7 @@ TEST_F(StoreTest, FileUnlinkedWhileItMoves) {
   EXPECT_EQ(store_->usage().free, all);
 }
 
-TEST_F(StoreTest, FailingDeviceRefusesChangesFromThenOn) {
+TEST_F(StoreTest, Commit_SyncFails_RefusesChangesFromThenOn) {
   Make("d", "a");
   ASSERT_TRUE(store_->Commit().ok());
   Make("d", "b");
@@ -388,7 +388,7 @@ TEST_F(StoreTest, FailingDeviceRefusesChangesFromThenOn) {
   EXPECT_TRUE(store_->CreateFile("d", "c").ok());
 }
 
-TEST_F(StoreTest, ReadOnlyWritesNothing) {
+TEST_F(StoreTest, ReadOnlyStore_ChangesTried_WritesNothing) {
   Make("d", "a");
   ASSERT_TRUE(store_->Commit().ok());
   auto copy = std::make_shared<SimDevice>(device_->Written());  // as a killed process leaves it
@@ -405,7 +405,7 @@ TEST_F(StoreTest, ReadOnlyWritesNothing) {
   EXPECT_EQ(copy->writes, 0u);
 }
 
-TEST_F(StoreTest, CloseWithoutChangesWritesNothing) {
+TEST_F(StoreTest, Close_WithoutChanges_WritesNothing) {
   Make("d", "a");
   Reopen();
   const uint64_t writes = device_->writes;
@@ -414,7 +414,7 @@ TEST_F(StoreTest, CloseWithoutChangesWritesNothing) {
   EXPECT_EQ(device_->writes, writes);
 }
 
-TEST_F(StoreTest, CommitLaterCallsBack) {
+TEST_F(StoreTest, CommitLater_SeveralCalls_CallsEachBack) {
   Make("d", "a");
   std::atomic<int> done{0};
   for (int i = 0; i < 10; ++i) {
@@ -430,7 +430,7 @@ TEST_F(StoreTest, CommitLaterCallsBack) {
   EXPECT_TRUE((*store)->Lookup("d", "a").ok());
 }
 
-TEST_F(StoreTest, LengthsOfOneFileInARowAreOneRecord) {
+TEST_F(StoreTest, Wrote_ManyTimesOnOneFile_TakesOneBatch) {
   const FileId f = Make("d", "f");
   ASSERT_TRUE(store_->Reserve(f, 100 * kTestSegment).ok());
   ASSERT_TRUE(store_->Commit().ok());
@@ -443,7 +443,7 @@ TEST_F(StoreTest, LengthsOfOneFileInARowAreOneRecord) {
   EXPECT_EQ(store_->Stat(f)->valid, 100 * kTestSegment);
 }
 
-TEST_F(StoreTest, JournalGoesRoundManyTimes) {
+TEST_F(StoreTest, Journal_GoesRoundManyTimes_LosesNothing) {
   std::set<std::string> model;
   Make("d", "first", kTestSegment);
   for (int round = 0; round < 40; ++round) {

@@ -53,7 +53,7 @@ class EngineBoundsTest : public ::testing::Test, public FileEngine::Client {
 };
 
 // io_uring's lengths have 32 bits: 4 GiB would be nothing, and 5 GiB would be one.
-TEST_F(EngineBoundsTest, LongTransfersReachTheBackEndInPieces) {
+TEST_F(EngineBoundsTest, Transfer_OfGigabytes_ReachesTheBackEndInPieces) {
   engine_->Write(file_, nullptr, -1, 5 * kGiB + 7, kBlock, 1);
   engine_->Read(file_, nullptr, -1, 4 * kGiB, 0, 2);
   uint64_t moved[2] = {};
@@ -70,7 +70,7 @@ TEST_F(EngineBoundsTest, LongTransfersReachTheBackEndInPieces) {
   EXPECT_EQ(results_[2], static_cast<int64_t>(4 * kGiB));
 }
 
-TEST_F(EngineBoundsTest, LongRangeSyncsReachToTheEndOfTheFile) {
+TEST_F(EngineBoundsTest, RangeSync_LongerThanAGigabyte_ReachesToTheEndOfTheFile) {
   const uint64_t lengths[] = {kGiB + 1, 4 * kGiB, 4 * kGiB + kBlock, uint64_t{1} << 62};
   for (uint64_t length : lengths) {
     engine_->RangeSync(file_, kBlock, length, length);
@@ -86,7 +86,7 @@ TEST_F(EngineBoundsTest, LongRangeSyncsReachToTheEndOfTheFile) {
 }
 
 // sync_file_range takes a length of 0 for everything from the offset on.
-TEST_F(EngineBoundsTest, ARangeSyncOfLengthZeroWaitsForEveryWriteBehindItsOffset) {
+TEST_F(EngineBoundsTest, RangeSync_LengthZero_WaitsForEveryWriteBehindItsOffset) {
   engine_->Write(file_, nullptr, -1, kBlock, 0, 1);
   engine_->Write(file_, nullptr, -1, kBlock, 500 * kGiB, 2);
   engine_->RangeSync(file_, kBlock, 0, 3);
@@ -104,7 +104,7 @@ TEST_F(EngineBoundsTest, ARangeSyncOfLengthZeroWaitsForEveryWriteBehindItsOffset
 }
 
 // Each read that ends is followed by the next: without a bound the sync would never start.
-TEST_F(EngineBoundsTest, ReadsThatNeverStopDoNotKeepASyncFromStarting) {
+TEST_F(EngineBoundsTest, Sync_ReadsThatNeverStop_IsNotKeptFromStarting) {
   constexpr uint64_t kSync = 1'000'000;
   uint64_t next = 1;
   for (; next <= 2; ++next) engine_->Read(file_, nullptr, -1, kBlock, 0, next);
@@ -131,7 +131,7 @@ TEST_F(EngineBoundsTest, ReadsThatNeverStopDoNotKeepASyncFromStarting) {
 }
 
 // The kernel cancels requests of its own accord, too: that is no success.
-TEST(UringCancelTest, ACancelledRequestIsAnError) {
+TEST(UringCancelTest, Request_Cancelled_IsAnError) {
   IoBackendOptions options;
   auto made = CreateUringBackend(options);
   if (!made.ok()) GTEST_SKIP() << "not to be had here: " << made.status();

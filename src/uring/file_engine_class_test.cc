@@ -63,7 +63,7 @@ class EngineClassTest : public ::testing::Test, public FileEngine::Client {
   std::map<uint64_t, int64_t> results_;
 };
 
-TEST_F(EngineClassTest, AFlushStartsThoughACompactionWaits) {
+TEST_F(EngineClassTest, Flush_CompactionWaits_StartsAtOnce) {
   const size_t window = FillDeep();
   EXPECT_EQ(window, 15u);
   EXPECT_FALSE(engine_->needs_polling()) << "the worker would spin until the device is done";
@@ -77,7 +77,7 @@ TEST_F(EngineClassTest, AFlushStartsThoughACompactionWaits) {
   EXPECT_EQ(results_.count(100), 1u);
 }
 
-TEST_F(EngineClassTest, AFullBackEndGivesItsNextPlaceToAFlush) {
+TEST_F(EngineClassTest, Flush_BackEndFull_GetsTheNextPlace) {
   fake_->depth = 8;
   EXPECT_EQ(FillDeep(), 8u);
   EXPECT_TRUE(engine_->needs_polling()) << "there may be room any time";
@@ -89,7 +89,7 @@ TEST_F(EngineClassTest, AFullBackEndGivesItsNextPlaceToAFlush) {
 }
 
 // What waits for its share is in flight to the rules of its file.
-TEST_F(EngineClassTest, ASyncWaitsForWritesThatHaveNotStarted) {
+TEST_F(EngineClassTest, Sync_WritesNotStarted_WaitsForThem) {
   FillDeep();
   engine_->RangeSync(deep_, 20 * kMegabyte, kMegabyte, 1);
   engine_->Sync(deep_, 2);
@@ -115,7 +115,7 @@ TEST_F(EngineClassTest, ASyncWaitsForWritesThatHaveNotStarted) {
   EXPECT_EQ(fake_->open[0].op, IoOp::kSync);
 }
 
-TEST_F(EngineClassTest, AReadMayBeOfAnotherClassThanItsFile) {
+TEST_F(EngineClassTest, Read_OfAnotherClassThanItsFile_CountsInItsOwn) {
   FillDeep();
   engine_->Read(deep_, nullptr, -1, kMegabyte, 0, 1, IoClass::kElevated);
   EXPECT_EQ(Started(IoClass::kElevated), 1u);
@@ -123,7 +123,7 @@ TEST_F(EngineClassTest, AReadMayBeOfAnotherClassThanItsFile) {
 }
 
 // A transfer in parts takes its turn with each of them.
-TEST_F(EngineClassTest, ALargeWriteDoesNotTakeMoreThanAPartAtATime) {
+TEST_F(EngineClassTest, LargeWrite_TakesOnePartAtATime) {
   Write(deep_, 1, 0, 64 * kMegabyte);
   EXPECT_EQ(Started(IoClass::kBackground), 1u);
   EXPECT_EQ(fake_->open[0].length, FileEngine::kMaxTransfer);

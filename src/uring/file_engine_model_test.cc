@@ -445,7 +445,7 @@ class OneRun : public EngineModelTest {
   using EngineModelTest::RunSmall;
 };
 
-TEST(EngineModel, RandomOperationsFollowTheRules) {
+TEST(EngineModel, Engine_RandomOperations_FollowsTheRules) {
   const uint64_t seed = testing_util::TestSeed();
   for (uint64_t i = 0; i < 300; ++i) {
     SCOPED_TRACE("run " + std::to_string(i) + " of seed " + std::to_string(seed));
@@ -457,7 +457,7 @@ TEST(EngineModel, RandomOperationsFollowTheRules) {
 
 // All programs of two operations and a close, and of three for those that interact, in every order
 // in which things can happen.
-TEST(EngineModel, EveryExecutionOfSmallCases) {
+TEST(EngineModel, EveryExecution_OfSmallPrograms_FollowsTheRules) {
   const std::vector<SmallOp> all = {{IoOp::kWrite, 0, kModelBlock},
                                     {IoOp::kWrite, kModelBlock, kModelBlock},
                                     {IoOp::kRead, 0, kModelBlock},

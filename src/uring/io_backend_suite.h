@@ -141,7 +141,7 @@ class EngineTest : public ::testing::TestWithParam<Engine> {
   std::unique_ptr<Driver> driver_;
 };
 
-TEST_P(EngineTest, WritesAndReadsBack) {
+TEST_P(EngineTest, WriteThenRead_BufferedOrDirect_GivesTheBytesBack) {
   for (int flags : {0, O_DIRECT}) {
     UniqueFd fd(open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | flags, 0600));
     if (!fd.valid() && errno == EINVAL) continue;  // a file system without direct I/O
@@ -168,7 +168,7 @@ TEST_P(EngineTest, WritesAndReadsBack) {
   }
 }
 
-TEST_P(EngineTest, BufferedTransfersMayHaveAnyAlignment) {
+TEST_P(EngineTest, BufferedTransfer_AnyAlignment_MovesTheBytes) {
   UniqueFd fd = OpenScratch();
   Buffer b = AlignedBuffer(2 * kIoBlock, 'u');
   EXPECT_EQ(driver_->Execute(Request(IoOp::kWrite, fd.get(), 13, 4097, b.get() + 1)), 4097);
@@ -178,7 +178,7 @@ TEST_P(EngineTest, BufferedTransfersMayHaveAnyAlignment) {
   EXPECT_EQ(std::memcmp(in.get() + 4, b.get() + 1, 4097), 0);
 }
 
-TEST_P(EngineTest, SyncsRangesAndFiles) {
+TEST_P(EngineTest, Sync_OfRangesAndFiles_Succeeds) {
   UniqueFd fd = OpenScratch();
   Buffer b = AlignedBuffer(kIoBlock, 's');
   ASSERT_EQ(driver_->Execute(Request(IoOp::kWrite, fd.get(), 0, kIoBlock, b.get())),
@@ -188,7 +188,7 @@ TEST_P(EngineTest, SyncsRangesAndFiles) {
   EXPECT_EQ(driver_->Execute(Request(IoOp::kSync, fd.get())), 0);
 }
 
-TEST_P(EngineTest, FallocateExtendsTheFile) {
+TEST_P(EngineTest, Fallocate_EmptyFile_ExtendsIt) {
   UniqueFd fd = OpenScratch();
   const int64_t rc = driver_->Execute(Request(IoOp::kFallocate, fd.get(), 0, 10 * kIoBlock + 5));
   if (rc == -EOPNOTSUPP) GTEST_SKIP() << "the file system has no fallocate";
@@ -196,7 +196,7 @@ TEST_P(EngineTest, FallocateExtendsTheFile) {
   EXPECT_EQ(SizeOf(path_), static_cast<int64_t>(10 * kIoBlock + 5));
 }
 
-TEST_P(EngineTest, SyncCloseTruncatesAndCloses) {
+TEST_P(EngineTest, SyncClose_AnySize_TruncatesAndCloses) {
   for (uint64_t size : {uint64_t{0}, uint64_t{100}, uint64_t{5000}, uint64_t{3 * kIoBlock}}) {
     UniqueFd fd = OpenScratch(O_TRUNC);
     Buffer b = AlignedBuffer(2 * kIoBlock, 't');
@@ -209,7 +209,7 @@ TEST_P(EngineTest, SyncCloseTruncatesAndCloses) {
   }
 }
 
-TEST_P(EngineTest, SyncCloseWithoutTruncationKeepsTheSize) {
+TEST_P(EngineTest, SyncClose_WithoutTruncation_KeepsTheSize) {
   UniqueFd fd = OpenScratch();
   ASSERT_EQ(pwrite(fd.get(), "abc", 3, 0), 3);
   const int raw = fd.release();
@@ -218,7 +218,7 @@ TEST_P(EngineTest, SyncCloseWithoutTruncationKeepsTheSize) {
   EXPECT_EQ(SizeOf(path_), 3);
 }
 
-TEST_P(EngineTest, SyncCloseClosesEvenWhenTruncationFails) {
+TEST_P(EngineTest, SyncClose_TruncationFails_StillCloses) {
   OpenScratch();
   const int raw = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
   ASSERT_GE(raw, 0);
@@ -226,7 +226,7 @@ TEST_P(EngineTest, SyncCloseClosesEvenWhenTruncationFails) {
   EXPECT_FALSE(IsOpenFd(raw));
 }
 
-TEST_P(EngineTest, SyncCloseClosesEvenWhenTheSyncFails) {
+TEST_P(EngineTest, SyncClose_SyncFails_StillCloses) {
   int fds[2];
   ASSERT_EQ(pipe2(fds, O_CLOEXEC), 0);
   UniqueFd reader(fds[0]);
@@ -236,14 +236,14 @@ TEST_P(EngineTest, SyncCloseClosesEvenWhenTheSyncFails) {
   EXPECT_EQ(read(reader.get(), &c, 1), 0) << "the pipe's end is really gone";
 }
 
-TEST_P(EngineTest, CloseCloses) {
+TEST_P(EngineTest, Close_OpenDescriptor_ClosesIt) {
   const int raw = OpenScratch().release();
   EXPECT_EQ(driver_->Execute(Request(IoOp::kClose, raw)), 0);
   EXPECT_FALSE(IsOpenFd(raw));
   EXPECT_EQ(driver_->Execute(Request(IoOp::kClose, raw)), -EBADF);
 }
 
-TEST_P(EngineTest, ErrorsAreThoseOfThePlainSystemCalls) {
+TEST_P(EngineTest, BadRequest_OfEveryKind_GivesTheSystemCallsError) {
   UniqueFd file = OpenScratch();
   ASSERT_EQ(ftruncate(file.get(), 4 * kIoBlock), 0);
   UniqueFd read_only(open(path_.c_str(), O_RDONLY | O_CLOEXEC));
@@ -291,7 +291,7 @@ TEST_P(EngineTest, ErrorsAreThoseOfThePlainSystemCalls) {
   }
 }
 
-TEST_P(EngineTest, OneBadRequestLeavesTheOthersOfItsBatchAlone) {
+TEST_P(EngineTest, Batch_WithBadRequests_OthersSucceed) {
   UniqueFd fd = OpenScratch();
   Buffer b = AlignedBuffer(kIoBlock, 'g');
   for (uint64_t i = 0; i < 9; ++i) {
@@ -306,7 +306,7 @@ TEST_P(EngineTest, OneBadRequestLeavesTheOthersOfItsBatchAlone) {
   }
 }
 
-TEST_P(EngineTest, RefusesMoreThanItsDepthWhateverTheOperations) {
+TEST_P(EngineTest, Enqueue_DepthReached_IsRefusedForEveryOperation) {
   UniqueFd fd = OpenScratch();
   Buffer b = AlignedBuffer(kIoBlock, 'd');
   const IoRequest kinds[] = {Request(IoOp::kWrite, fd.get(), 0, kIoBlock, b.get()),
@@ -339,7 +339,7 @@ TEST_P(EngineTest, RefusesMoreThanItsDepthWhateverTheOperations) {
   }
 }
 
-TEST_P(EngineTest, NothingIsHarvestedWhereNothingWasSubmitted) {
+TEST_P(EngineTest, Harvest_NothingSubmitted_GivesNothing) {
   IoResult out[4];
   EXPECT_EQ(backend().Harvest(out, 4), 0u);
   backend().Submit();
@@ -350,7 +350,7 @@ TEST_P(EngineTest, NothingIsHarvestedWhereNothingWasSubmitted) {
 }
 
 // Files, sync_closes among reads and writes, many laps of the rings; results harvested in crumbs.
-TEST_P(EngineTest, ManyInFlightAndEachCompletesOnce) {
+TEST_P(EngineTest, ManyRequests_InFlight_EachCompletesOnce) {
   std::mt19937_64 random(TestSeed());
   constexpr uint64_t kTotal = 3000;
   constexpr size_t kFileBlocks = 64;
@@ -419,7 +419,7 @@ TEST_P(EngineTest, ManyInFlightAndEachCompletesOnce) {
   EXPECT_FALSE(backend().needs_polling());
 }
 
-TEST_P(EngineTest, LeavesNoDescriptorBehind) {
+TEST_P(EngineTest, Engine_Destroyed_LeavesNoDescriptorBehind) {
   const size_t open_before = testing_util::OpenDescriptors();
   {
     auto made = GetParam().Create(4);
@@ -431,7 +431,7 @@ TEST_P(EngineTest, LeavesNoDescriptorBehind) {
   EXPECT_EQ(testing_util::OpenDescriptors(), open_before);
 }
 
-TEST_P(EngineTest, RegisteredBuffersAndFilesBehaveAsPlainOnes) {
+TEST_P(EngineTest, RegisteredBuffersAndFiles_BehaveAsPlainOnes) {
   Buffer b = AlignedBuffer(16 * kIoBlock, 'r');
   for (int flags : {0, O_DIRECT}) {
     UniqueFd fd(open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | flags, 0600));
@@ -463,7 +463,7 @@ TEST_P(EngineTest, RegisteredBuffersAndFilesBehaveAsPlainOnes) {
   }
 }
 
-TEST_P(EngineTest, RegistrationIsBoundedAndPlacesAreReused) {
+TEST_P(EngineTest, Registration_UntilRefused_PlacesAreReused) {
   Buffer b = AlignedBuffer(kIoBlock);
   UniqueFd fd = OpenScratch();
   for (int lap = 0; lap < 3; ++lap) {

@@ -25,7 +25,7 @@ namespace {
 using ::testing::HasSubstr;
 using testing_util::Text;
 
-TEST(EngineNameTest, NamesAreParsedAndOthersRefused) {
+TEST(EngineNameTest, Name_KnownOrNot_IsParsedOrRefused) {
   for (EngineKind kind : {EngineKind::kUring, EngineKind::kThreads}) {
     EXPECT_EQ(*ParseEngineKind(EngineName(kind)), kind);
   }
@@ -65,12 +65,12 @@ int KindWhereDenied(EngineKind kind) {
   });
 }
 
-TEST(FallbackTest, ThreadsServeWhereUringIsDenied) {
+TEST(FallbackTest, Create_UringDenied_ServesWithThreads) {
   EXPECT_EQ(KindWhereDenied(EngineKind::kUring), static_cast<int>(EngineKind::kThreads));
   EXPECT_EQ(KindWhereDenied(EngineKind::kThreads), static_cast<int>(EngineKind::kThreads));
 }
 
-TEST(FallbackTest, AFactoryReplacesTheEngine) {
+TEST(FallbackTest, Create_WithAFactory_TakesItsEngineOrError) {
   IoBackendOptions options;
   options.kind = EngineKind::kUring;
   options.factory = [](const IoBackendOptions& o) {

@@ -115,7 +115,7 @@ class SchedulerTest : public ::testing::Test {
   std::function<void(const Request&)> on_start_;
 };
 
-TEST_F(SchedulerTest, ClassesShareByTheirQuantaWhateverTheSizesOfTheirRequests) {
+TEST_F(SchedulerTest, Classes_AnyRequestSizes_ShareByTheirQuanta) {
   const size_t who = AddOrigin();
   const std::array<uint64_t, kIoClasses> sizes = {64 * kKiB, 4 * kKiB, 4 * kMiB, 1 * kMiB,
                                                   256 * kKiB};
@@ -134,7 +134,7 @@ TEST_F(SchedulerTest, ClassesShareByTheirQuantaWhateverTheSizesOfTheirRequests) 
   }
 }
 
-TEST_F(SchedulerTest, OriginsOfAClassShareEquallyWhateverTheSizesOfTheirRequests) {
+TEST_F(SchedulerTest, OriginsOfAClass_AnyRequestSizes_ShareEqually) {
   const uint64_t sizes[] = {4 * kKiB, 256 * kKiB, 8 * kMiB};
   for (uint64_t size : sizes) {
     const size_t who = AddOrigin();
@@ -149,7 +149,7 @@ TEST_F(SchedulerTest, OriginsOfAClassShareEquallyWhateverTheSizesOfTheirRequests
   }
 }
 
-TEST_F(SchedulerTest, AClassAloneGetsEverythingAndHasItsWindowInFlight) {
+TEST_F(SchedulerTest, Class_Alone_FillsItsWindowAndGetsEverything) {
   for (IoClass c : kAll) {
     const size_t who = AddOrigin();
     for (int i = 0; i < 256; ++i) Push(who, c, kMiB);
@@ -165,7 +165,7 @@ TEST_F(SchedulerTest, AClassAloneGetsEverythingAndHasItsWindowInFlight) {
   }
 }
 
-TEST_F(SchedulerTest, SmallRequestsFillTheDepthOfAnEngine) {
+TEST_F(SchedulerTest, SmallRequests_OfOneClass_FillTheDepthOfAnEngine) {
   const size_t who = AddOrigin();
   for (int i = 0; i < 256; ++i) Push(who, IoClass::kInteractive, 64 * kKiB);
   Fill();
@@ -173,7 +173,7 @@ TEST_F(SchedulerTest, SmallRequestsFillTheDepthOfAnEngine) {
 }
 
 // The reason for all of this.
-TEST_F(SchedulerTest, AFlushPassesWhatWaitsAndHasAWindowInFrontOfItAtMost) {
+TEST_F(SchedulerTest, Flush_OthersWait_HasAWindowInFrontOfItAtMost) {
   const size_t deep = AddOrigin();
   const size_t flushing = AddOrigin();
   for (int i = 0; i < 1000; ++i) Push(deep, IoClass::kBackground, kMiB);
@@ -199,7 +199,7 @@ TEST_F(SchedulerTest, AFlushPassesWhatWaitsAndHasAWindowInFrontOfItAtMost) {
   EXPECT_LE(now_ - again, IoScheduler::kTotalWindow + 10 * kMiB);
 }
 
-TEST_F(SchedulerTest, UrgentOriginsGoFirstAndGetNoMore) {
+TEST_F(SchedulerTest, UrgentOrigin_BesideAPatientOne_GoesFirstAndGetsNoMore) {
   const size_t patient = AddOrigin();
   const size_t urgent = AddOrigin();
   origin(urgent).set_urgent(true);
@@ -217,7 +217,7 @@ TEST_F(SchedulerTest, UrgentOriginsGoFirstAndGetNoMore) {
 }
 
 // A host that always says "stopped" gains a factor, and no more than that.
-TEST_F(SchedulerTest, PressureHelpsWithinBounds) {
+TEST_F(SchedulerTest, Pressure_Permanent_HelpsWithinBounds) {
   for (int i = 0; i < 4; ++i) AddOrigin();
   origin(0).set_pressure(2);
   origin(1).set_pressure(1);
@@ -247,7 +247,7 @@ TEST_F(SchedulerTest, PressureHelpsWithinBounds) {
   EXPECT_NEAR(static_cast<double>(Served(IoClass::kBackground)) / kAmount, 1.0 / 9, 0.02);
 }
 
-TEST_F(SchedulerTest, UnknownPressureIsNone) {
+TEST_F(SchedulerTest, Pressure_UnknownLevel_IsNone) {
   const size_t who = AddOrigin();
   for (uint32_t level : {3u, 4u, 0x7fffffffu, ~0u}) {
     origin(who).set_pressure(2);
@@ -256,7 +256,7 @@ TEST_F(SchedulerTest, UnknownPressureIsNone) {
   }
 }
 
-TEST_F(SchedulerTest, AStuckDeviceDoesNotStopTheOthers) {
+TEST_F(SchedulerTest, StuckRequests_FillingTheirWindows_DoNotStopOthers) {
   const size_t stuck = AddOrigin();
   for (IoClass c : {IoClass::kBackground, IoClass::kUnknown}) {
     for (int i = 0; i < 64; ++i) Push(stuck, c, kMiB);
@@ -272,7 +272,7 @@ TEST_F(SchedulerTest, AStuckDeviceDoesNotStopTheOthers) {
   EXPECT_EQ(served, 50u);
 }
 
-TEST_F(SchedulerTest, CountsWhatItDoes) {
+TEST_F(SchedulerTest, Counters_RequestsWaitingAndServed_AreExact) {
   const size_t who = AddOrigin();
   const auto& flush = origin(who).counters()[Index(IoClass::kCritical)];
   const auto& deep = origin(who).counters()[Index(IoClass::kBackground)];
@@ -301,7 +301,7 @@ TEST_F(SchedulerTest, CountsWhatItDoes) {
   EXPECT_EQ(deep.waiting, 0u);
 }
 
-TEST_F(SchedulerTest, SaysWhenAnOriginHasEnoughWaiting) {
+TEST_F(SchedulerTest, Origin_MoreThanAWindowWaits_SaysItIsFull) {
   const size_t who = AddOrigin();
   for (int i = 0; i < 15 + 15; ++i) Push(who, IoClass::kBackground, kMiB);
   Fill();  // 15 are in flight
@@ -314,7 +314,7 @@ TEST_F(SchedulerTest, SaysWhenAnOriginHasEnoughWaiting) {
   EXPECT_FALSE(origin(who).Full(IoClass::kBackground));
 }
 
-TEST_F(SchedulerTest, ForgetsAnOriginThatGoesWithRequestsWaiting) {
+TEST_F(SchedulerTest, Origin_GoneWithRequestsWaiting_IsForgotten) {
   const size_t stays = AddOrigin();
   Push(stays, IoClass::kBackground, kMiB);
   {
@@ -330,7 +330,7 @@ TEST_F(SchedulerTest, ForgetsAnOriginThatGoesWithRequestsWaiting) {
 
 // Any mix of classes, origins, sizes, urgency and pressure, arriving at any time: something starts
 // whenever the windows allow it, they are kept, and nobody waits for longer than the rounds say.
-TEST_F(SchedulerTest, NobodyStarvesInAnyMix) {
+TEST_F(SchedulerTest, Origins_AnyMixOfRequests_NobodyStarves) {
   const uint64_t seed = testing_util::TestSeed();
   std::mt19937_64 rng(seed);
   const auto below = [&](uint64_t n) { return rng() % n; };

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kMs = 1'000'000;
 
-TEST(SleepOwedTest, IsWhatASlowCoreTakesLonger) {
+TEST(SleepOwedTest, SleepOwed_SlowCore_IsTheTimeItTakesLonger) {
   EXPECT_EQ(SleepOwed(10 * kMs, 0, 1.0), 0);
   EXPECT_EQ(SleepOwed(10 * kMs, 0, 0.5), 10 * kMs);
   EXPECT_EQ(SleepOwed(10 * kMs, 0, 0.25), 30 * kMs);
@@ -47,7 +47,7 @@ double Simulate(int threads, int cores, double speed, int64_t step, int64_t over
   return static_cast<double>(consumed) / kEnd;
 }
 
-TEST(CoreBudgetTest, ThreadsOnCoresOfTheirOwnHaveTheirSpeed) {
+TEST(CoreBudgetTest, Threads_CoresOfTheirOwn_HaveTheirSpeed) {
   for (const int64_t oversleep : {int64_t{0}, kMs / 10}) {
     EXPECT_NEAR(Simulate(1, 1, 0.455, 4 * kMs, oversleep), 0.455, 0.005);
     EXPECT_NEAR(Simulate(8, 8, 0.455, 4 * kMs, oversleep), 8 * 0.455, 0.04);
@@ -55,19 +55,19 @@ TEST(CoreBudgetTest, ThreadsOnCoresOfTheirOwnHaveTheirSpeed) {
   }
 }
 
-TEST(CoreBudgetTest, MoreThreadsThanCoresShareThem) {
+TEST(CoreBudgetTest, Threads_MoreThanCores_ShareThem) {
   EXPECT_NEAR(Simulate(2, 1, 0.455, 4 * kMs, 0), 0.455, 0.01);
   EXPECT_NEAR(Simulate(5, 2, 0.5, 4 * kMs, 0), 1.0, 0.02);
   EXPECT_NEAR(Simulate(4, 1, 1.0, 4 * kMs, 0), 1.0, 0.02);
 }
 
-TEST(CoreBudgetTest, NoCoresGivenIsNoBound) {
+TEST(CoreBudgetTest, Charge_NoCoresGiven_SetsNoBound) {
   EXPECT_NEAR(Simulate(16, 0, 0.5, 4 * kMs, 0), 8.0, 0.1);
   CoreBudget budget(0, 0.5);
   EXPECT_EQ(budget.Charge(1000 * kMs, 5), 5);
 }
 
-TEST(CoreBudgetTest, AQuietTimeIsNotSavedUpBeyondTheSlack) {
+TEST(CoreBudgetTest, Charge_AfterAQuietTime_SavesNoMoreThanTheSlack) {
   CoreBudget budget(1, 0.5);
   const int64_t late = 100'000 * kMs;
   // 100 ms of a host core take 200 ms of this one, of which 100 have passed.

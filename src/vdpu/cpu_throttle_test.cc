@@ -48,7 +48,7 @@ std::unique_ptr<CpuThrottle> MustStart(double speed, int cores = 0, bool every_t
   return t.ok() ? *std::move(t) : nullptr;
 }
 
-TEST(CpuThrottleTest, AnEnrolledThreadSleepsForWhatItConsumes) {
+TEST(CpuThrottleTest, EnrolledThread_ConsumesTime_SleepsForIt) {
   for (const double speed : {0.8, 0.455, 0.2}) {
     auto throttle = MustStart(speed);
     ASSERT_NE(throttle, nullptr);
@@ -69,7 +69,7 @@ TEST(CpuThrottleTest, AnEnrolledThreadSleepsForWhatItConsumes) {
 }
 
 // Not only when it leaves: a thread that is never asked pays as it goes.
-TEST(CpuThrottleTest, PaysWhileItRuns) {
+TEST(CpuThrottleTest, EnrolledThread_NeverLeaves_PaysWhileItRuns) {
   auto throttle = MustStart(0.5);
   ASSERT_NE(throttle, nullptr);
   std::thread([&] {
@@ -80,7 +80,7 @@ TEST(CpuThrottleTest, PaysWhileItRuns) {
   }).join();
 }
 
-TEST(CpuThrottleTest, OthersAreLeftAlone) {
+TEST(CpuThrottleTest, OtherThreads_NotEnrolled_AreLeftAlone) {
   auto throttle = MustStart(0.1);
   ASSERT_NE(throttle, nullptr);
   std::thread([] { Burn(30 * kMillisecond); }).join();
@@ -90,7 +90,7 @@ TEST(CpuThrottleTest, OthersAreLeftAlone) {
   EXPECT_EQ(throttle->usage().slept, 0);
 }
 
-TEST(CpuThrottleTest, WhatIsExemptCostsNothing) {
+TEST(CpuThrottleTest, ExemptTime_Nested_CostsNothing) {
   auto throttle = MustStart(0.5);
   ASSERT_NE(throttle, nullptr);
   std::thread([&] {
@@ -139,7 +139,7 @@ TEST(CpuThrottleTest, LooksInVain_CostNothing_AndWorkAfterThemIsPaidFor) {
   }).join();
 }
 
-TEST(CpuThrottleTest, EveryThreadPaysAlsoThoseToCome) {
+TEST(CpuThrottleTest, EveryThread_StartedLater_PaysToo) {
   auto throttle = MustStart(0.5, 0, /*every_thread=*/true);
   ASSERT_NE(throttle, nullptr);
   std::thread([&] {
@@ -152,7 +152,7 @@ TEST(CpuThrottleTest, EveryThreadPaysAlsoThoseToCome) {
   EXPECT_GE(after.slept, 20 * kMillisecond) << "what a thread paid is forgotten when it ends";
 }
 
-TEST(CpuThrottleTest, ManyThreadsComeAndGo) {
+TEST(CpuThrottleTest, EveryThread_ManyHaveComeAndGone_StillPays) {
   auto throttle = MustStart(0.5, 4, /*every_thread=*/true);
   ASSERT_NE(throttle, nullptr);
   for (int round = 0; round < 30; ++round) {
@@ -172,7 +172,7 @@ TEST(CpuThrottleTest, ManyThreadsComeAndGo) {
   }));
 }
 
-TEST(CpuThrottleTest, CoresAreShared) {
+TEST(CpuThrottleTest, Threads_MoreThanCores_ShareThem) {
   auto throttle = MustStart(1, 1);
   ASSERT_NE(throttle, nullptr);
   const int64_t begin = NowNanos();
@@ -191,7 +191,7 @@ TEST(CpuThrottleTest, CoresAreShared) {
       << "three threads took more than one core";
 }
 
-TEST(CpuThrottleTest, EnrollingTwiceIsEnrollingOnce) {
+TEST(CpuThrottleTest, Enroll_Twice_IsAsOnce) {
   auto throttle = MustStart(0.5);
   ASSERT_NE(throttle, nullptr);
   std::thread([&] {
@@ -207,7 +207,7 @@ TEST(CpuThrottleTest, EnrollingTwiceIsEnrollingOnce) {
   }).join();
 }
 
-TEST(CpuThrottleTest, OneAtATime) {
+TEST(CpuThrottleTest, Start_WhileOneRuns_IsRefused) {
   auto throttle = MustStart(0.5);
   ASSERT_NE(throttle, nullptr);
   EXPECT_TRUE(absl::IsFailedPrecondition(CpuThrottle::Start({}).status()));
@@ -215,7 +215,7 @@ TEST(CpuThrottleTest, OneAtATime) {
   EXPECT_TRUE(CpuThrottle::Start({}).ok());
 }
 
-TEST(CpuThrottleTest, RefusesSpeedsThatCannotBe) {
+TEST(CpuThrottleTest, Start_SpeedThatCannotBe_IsRefused) {
   for (const double speed : {0.0, -1.0, 1.5}) {
     CpuThrottle::Options options;
     options.speed = speed;
@@ -224,7 +224,7 @@ TEST(CpuThrottleTest, RefusesSpeedsThatCannotBe) {
   EXPECT_TRUE(CpuThrottle::Start({}).ok()) << "a refusal leaves something behind";
 }
 
-TEST(CpuThrottleTest, ThreadsOutliveIt) {
+TEST(CpuThrottleTest, Destroy_ThreadStillEnrolled_LetsItRunOn) {
   std::atomic<bool> stop{false};
   std::thread busy;
   {
@@ -244,7 +244,7 @@ TEST(CpuThrottleTest, ThreadsOutliveIt) {
   busy.join();
 }
 
-TEST(CpuThrottleTest, ASignalInUseIsNotTaken) {
+TEST(CpuThrottleTest, Start_SignalInUse_IsRefused) {
   struct sigaction mine {};
   mine.sa_handler = [](int) {};
   struct sigaction before;

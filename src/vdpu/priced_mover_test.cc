@@ -27,13 +27,13 @@ Profile TestProfile(double latency_us, double gb_s, double operation_us) {
   return p;
 }
 
-TEST(DmaLinkTest, ATransferTakesLatencyAndItsBytes) {
+TEST(DmaLinkTest, Transfer_AloneOnTheLink_TakesLatencyAndItsBytes) {
   DmaLink link(TestProfile(10, 2, 1));
   EXPECT_EQ(link.Alone(4000), 10'000 + 1000 + 2000);
   EXPECT_EQ(link.Book(1'000'000, 4000), 1'000'000 + 13'000);
 }
 
-TEST(DmaLinkTest, TransfersShareTheBandwidthAndNotTheLatency) {
+TEST(DmaLinkTest, Transfers_AtTheSameTime_ShareBandwidthNotLatency) {
   DmaLink link(TestProfile(10, 1, 0));
   EXPECT_EQ(link.Book(0, 1000), 11'000);
   EXPECT_EQ(link.Book(0, 1000), 12'000) << "behind the first, but not behind its latency";
@@ -41,14 +41,14 @@ TEST(DmaLinkTest, TransfersShareTheBandwidthAndNotTheLatency) {
   EXPECT_EQ(link.Book(50'000, 1000), 61'000) << "the link had been free";
 }
 
-TEST(DmaLinkTest, ShortTransfersTakeTheEngineForTheirOperation) {
+TEST(DmaLinkTest, ShortTransfers_ManyAtOnce_EachTakesItsOperationTime) {
   DmaLink link(TestProfile(0, 1, 5));
   int64_t last = 0;
   for (int i = 0; i < 100; ++i) last = link.Book(0, 8);
   EXPECT_EQ(last, 100 * (5000 + 8));
 }
 
-TEST(DmaLinkTest, ThreadsGetNoMoreThanThereIs) {
+TEST(DmaLinkTest, Book_FromManyThreads_GivesNoMoreThanThereIs) {
   DmaLink link(TestProfile(0, 1, 0));
   std::vector<std::thread> threads;
   std::atomic<int64_t> last{0};
@@ -86,7 +86,7 @@ class PricedMoverTest : public ::testing::TestWithParam<MoverKind> {
   Region host_;
 };
 
-TEST_P(PricedMoverTest, MovesAndWaitsForThePrice) {
+TEST_P(PricedMoverTest, Move_EitherWay_WaitsForThePrice) {
   DmaLink link(TestProfile(300, 1, 0));
   auto inner = Inner();
   if (inner == nullptr) GTEST_SKIP() << "no vmread here";
@@ -110,7 +110,7 @@ TEST_P(PricedMoverTest, MovesAndWaitsForThePrice) {
   EXPECT_GE(NowNanos() - begin, 2 * link.Alone(2000));
 }
 
-TEST_P(PricedMoverTest, StartsWithoutWaitingAndSaysWhen) {
+TEST_P(PricedMoverTest, Start_SlowLink_DoesNotWaitAndSaysWhen) {
   // So slow that who waited would hang.
   DmaLink link(TestProfile(0, 0.0000001, 0));
   auto inner = Inner();
@@ -134,7 +134,7 @@ TEST_P(PricedMoverTest, StartsWithoutWaitingAndSaysWhen) {
   EXPECT_EQ(none, 0);
 }
 
-TEST_P(PricedMoverTest, SetUpDelaysItsOwnTransfersOnly) {
+TEST_P(PricedMoverTest, SetUp_OfOneMover_DelaysItsOwnTransfersOnly) {
   DmaLink link(TestProfile(1, 1, 0));
   auto inner = Inner();
   if (inner == nullptr) GTEST_SKIP() << "no vmread here";
@@ -153,7 +153,7 @@ INSTANTIATE_TEST_SUITE_P(Movers, PricedMoverTest,
                          ::testing::Values(MoverKind::kShared, MoverKind::kVmRead),
                          [](const auto& p) { return std::string(MoverName(p.param)); });
 
-TEST(PricedMoverErrorTest, AnErrorOfTheCopyIsReported) {
+TEST(PricedMoverErrorTest, Copy_MemoryUnmapped_ErrorIsReported) {
   auto gone = Region::CreatePrivate(kBytes);
   ASSERT_TRUE(gone.ok());
   auto inner = Mover::CreateVmRead(getpid(), reinterpret_cast<uintptr_t>(gone->data()), kBytes);

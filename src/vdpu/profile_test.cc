@@ -41,7 +41,7 @@ std::string With(const std::string& line, const std::string& by) {
   return text.replace(at, line.size(), by);
 }
 
-TEST(ProfileTest, EveryKeyIsRead) {
+TEST(ProfileTest, Parse_EveryKey_IsRead) {
   const auto p = ParseProfile(kGood, "mine.toml");
   ASSERT_TRUE(p.ok()) << p.status();
   EXPECT_EQ(p->name, "mine");
@@ -56,7 +56,7 @@ TEST(ProfileTest, EveryKeyIsRead) {
   EXPECT_EQ(Describe(*p), "mine (2 cores at 0.5 of a host core, DMA 3 us and 4.5 GB/s)");
 }
 
-TEST(ProfileTest, BuiltInOnesHaveThePapersFigures) {
+TEST(ProfileTest, BuiltIn_Bf2AndBf3_HaveThePapersFigures) {
   const auto bf2 = LoadProfile("bf2");
   ASSERT_TRUE(bf2.ok()) << bf2.status();
   EXPECT_EQ(bf2->name, "bf2");
@@ -70,7 +70,7 @@ TEST(ProfileTest, BuiltInOnesHaveThePapersFigures) {
   EXPECT_GE(bf3->dma_bandwidth_gb_s, bf2->dma_bandwidth_gb_s);
 }
 
-TEST(ProfileTest, ABuiltInOneCanBeAFile) {
+TEST(ProfileTest, BuiltIn_WrittenToAFile_LoadsTheSame) {
   const auto text = ProfileText("bf2");
   ASSERT_TRUE(text.ok());
   ScratchPath path("copy.toml");
@@ -80,7 +80,7 @@ TEST(ProfileTest, ABuiltInOneCanBeAFile) {
   EXPECT_EQ(Describe(*p), Describe(*LoadProfile("bf2")));
 }
 
-TEST(ProfileTest, NoneIsATextThatSlowsNothingDown) {
+TEST(ProfileTest, None_WrittenToAFile_SlowsNothingDown) {
   const auto text = ProfileText("none");
   ASSERT_TRUE(text.ok()) << text.status();
   ScratchPath path("none.toml");
@@ -96,7 +96,7 @@ TEST(ProfileTest, NoneIsATextThatSlowsNothingDown) {
   EXPECT_TRUE(absl::IsNotFound(LoadProfile("none").status())) << "no profile to load";
 }
 
-TEST(ProfileTest, AnUnknownNameGetsTheListOfThoseKnown) {
+TEST(ProfileTest, Load_UnknownName_ListsThoseKnown) {
   for (const absl::Status& st :
        {LoadProfile("bf4").status(), ProfileText("bf4").status(), LoadProfile("").status()}) {
     EXPECT_TRUE(absl::IsNotFound(st)) << st;
@@ -104,20 +104,20 @@ TEST(ProfileTest, AnUnknownNameGetsTheListOfThoseKnown) {
   }
 }
 
-TEST(ProfileTest, AFileThatIsNotThereIsNamed) {
+TEST(ProfileTest, Load_FileThatIsNotThere_ErrorNamesIt) {
   const absl::Status st = LoadProfile("/nowhere/dpu.toml").status();
   EXPECT_TRUE(absl::IsNotFound(st)) << st;
   EXPECT_THAT(Text(st), HasSubstr("/nowhere/dpu.toml"));
   EXPECT_FALSE(LoadProfile("/tmp/").ok());
 }
 
-TEST(ProfileTest, AHugeFileIsRefused) {
+TEST(ProfileTest, Load_HugeFile_IsRefused) {
   ScratchPath path("huge.toml");
   std::ofstream(path.get()) << kGood << "#" << std::string(100'000, 'x');
   EXPECT_THAT(Text(LoadProfile(path.get()).status()), HasSubstr("bytes"));
 }
 
-TEST(ProfileTest, RefusalsNameFileLineAndWhatIsExpected) {
+TEST(ProfileTest, Parse_WrongText_NamesFileLineAndWhatIsExpected) {
   struct Case {
     std::string text;
     std::string where;
@@ -216,7 +216,7 @@ TEST(ProfileTest, Engine_RefusalsNameLineAndKey) {
   }
 }
 
-TEST(ProfileTest, AShortfallIsSaidAndOnlyThen) {
+TEST(ProfileTest, Shortfall_TooFewHostCpus_IsSaidOnlyThen) {
   Profile p = *ParseProfile(kGood, "mine.toml");
   EXPECT_EQ(Shortfall(p, 1), "") << "two cores of half the speed fit on one CPU";
   p.cores = 8;

@@ -42,7 +42,7 @@ class VirtualDpuTest : public ::testing::Test {
   std::unique_ptr<SocketServer> server_;
 };
 
-TEST_F(VirtualDpuTest, ServesWhileItsThreadsAreInterrupted) {
+TEST_F(VirtualDpuTest, Server_ThreadsInterrupted_GoesOnServing) {
   Profile p;
   p.core_speed = 0.2;
   p.cores = 2;
@@ -64,7 +64,7 @@ TEST_F(VirtualDpuTest, ServesWhileItsThreadsAreInterrupted) {
   EXPECT_GT(dpu_->throttle().usage().slept, 0);
 }
 
-TEST_F(VirtualDpuTest, TheFirstMoverPaysForTheSetUpAndFurtherOnesForChangingIt) {
+TEST_F(VirtualDpuTest, Mover_FirstOrFurther_PaysForSetUpOrForChangingIt) {
   Profile p;
   p.dma_latency_us = 7;
   p.setup_ms = 9'000'000;  // hours, so that no slow machine comes near

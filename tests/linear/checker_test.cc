@@ -31,29 +31,29 @@ bool Linearizable(std::vector<Operation> operations) {
   return verdict.ok();
 }
 
-TEST(CheckerTest, AnEmptyHistoryAndOneReadOfNothing) {
+TEST(CheckerTest, History_EmptyOrOneReadOfNothing_IsAccepted) {
   EXPECT_TRUE(Linearizable({}));
   EXPECT_TRUE(Linearizable({Get(1, 2, std::nullopt)}));
   EXPECT_FALSE(Linearizable({Get(1, 2, "x")}));
 }
 
-TEST(CheckerTest, AStaleReadIsSeen) {
+TEST(CheckerTest, StaleRead_AfterAWrite_IsSeen) {
   EXPECT_TRUE(Linearizable({Set(1, 2, "a"), Get(3, 4, "a")}));
   EXPECT_FALSE(Linearizable({Set(1, 2, "a"), Get(3, 4, std::nullopt)}));
   EXPECT_FALSE(Linearizable({Set(1, 2, "a"), Set(3, 4, "b"), Get(5, 6, "a")}));
 }
 
-TEST(CheckerTest, AReadDuringAWriteMayReturnEither) {
+TEST(CheckerTest, Read_DuringAWrite_MayReturnEither) {
   EXPECT_TRUE(Linearizable({Set(1, 2, "a"), Set(3, 9, "b"), Get(4, 5, "a")}));
   EXPECT_TRUE(Linearizable({Set(1, 2, "a"), Set(3, 9, "b"), Get(4, 5, "b")}));
 }
 
-TEST(CheckerTest, NewThenOldIsSeenThoughTheWriteIsUnderWay) {
+TEST(CheckerTest, Reads_NewThenOldDuringAWrite_AreSeen) {
   EXPECT_TRUE(Linearizable({Set(1, 2, "a"), Set(3, 20, "b"), Get(4, 5, "a"), Get(6, 7, "b")}));
   EXPECT_FALSE(Linearizable({Set(1, 2, "a"), Set(3, 20, "b"), Get(4, 5, "b"), Get(6, 7, "a")}));
 }
 
-TEST(CheckerTest, TwoWritersAndReadersThatDisagree) {
+TEST(CheckerTest, Readers_DisagreeOnTwoWriters_AreSeen) {
   const std::vector<Operation> writes = {Set(1, 10, "a"), Set(1, 10, "b")};
   auto with = [&](std::vector<Operation> reads) {
     reads.insert(reads.end(), writes.begin(), writes.end());
@@ -64,7 +64,7 @@ TEST(CheckerTest, TwoWritersAndReadersThatDisagree) {
   EXPECT_FALSE(Linearizable(with({Get(11, 12, "a"), Get(13, 14, "b")})));
 }
 
-TEST(CheckerTest, AnUnknownOutcomeMayBeLateOrNever) {
+TEST(CheckerTest, Write_UnknownOutcome_MayBeLateOrNever) {
   EXPECT_TRUE(Linearizable({Set(1, kNever, "a"), Get(2, 3, std::nullopt), Get(4, 5, "a")}));
   EXPECT_TRUE(Linearizable({Set(1, kNever, "a"), Get(2, 3, std::nullopt)}));
   // But not undone, nor done twice, nor before it began.
@@ -73,13 +73,13 @@ TEST(CheckerTest, AnUnknownOutcomeMayBeLateOrNever) {
   EXPECT_FALSE(Linearizable({Set(6, kNever, "a"), Get(2, 3, "a")}));
 }
 
-TEST(CheckerTest, ALostIncrementIsSeen) {
+TEST(CheckerTest, Increment_Lost_IsSeen) {
   EXPECT_TRUE(Linearizable({Incr(1, 5, "1"), Incr(2, 4, "2")}));
   EXPECT_FALSE(Linearizable({Incr(1, 5, "1"), Incr(2, 4, "1")}));
   EXPECT_FALSE(Linearizable({Incr(1, 2, "2"), Incr(3, 4, "1")}));
 }
 
-TEST(CheckerTest, ValuesThatAreNoNumbersAndAppends) {
+TEST(CheckerTest, Results_OfIncrementAppendAndDelete_AreChecked) {
   const Operation append = {Kind::kAppend, "xy", 0, 3, 4, "3"};
   EXPECT_TRUE(Linearizable({Set(1, 2, "a"), append, Get(5, 6, "axy"), Incr(7, 8, std::nullopt)}));
   EXPECT_FALSE(Linearizable({Set(1, 2, "a"), append, Get(5, 6, "axy"), Incr(7, 8, "1")}));
@@ -89,7 +89,7 @@ TEST(CheckerTest, ValuesThatAreNoNumbersAndAppends) {
   EXPECT_FALSE(Linearizable({del}));
 }
 
-TEST(CheckerTest, ATimeOfExpiryThatIsGivenLater) {
+TEST(CheckerTest, ExpiryTime_GivenLater_IsFollowed) {
   const auto expire = [](int64_t at_ms, int64_t until_ms, const char* result) {
     return Operation{Kind::kExpire, "", until_ms, at_ms * kMs, (at_ms + 1) * kMs, result};
   };
@@ -103,7 +103,7 @@ TEST(CheckerTest, ATimeOfExpiryThatIsGivenLater) {
       Linearizable({Set(0, 1, "a"), expire(2, 10, "1"), Get(5 * kMs, 6 * kMs, std::nullopt)}));
 }
 
-TEST(CheckerTest, Expiry) {
+TEST(CheckerTest, ExpiryTime_GivenWithTheWrite_IsFollowed) {
   const Operation set = Set(1 * kMs, 2 * kMs, "a", 10);
   EXPECT_TRUE(
       Linearizable({set, Get(3 * kMs, 4 * kMs, "a"), Get(10 * kMs, 11 * kMs, std::nullopt)}));
@@ -122,7 +122,7 @@ TEST(CheckerTest, Expiry) {
                              Incr(20 * kMs, 21 * kMs, "3")}));
 }
 
-TEST(CheckerTest, APipelineKeepsItsOrder) {
+TEST(CheckerTest, Pipeline_OfOneClient_KeepsItsOrder) {
   std::vector<Operation> pipeline = {Set(1, 10, "a"), Get(2, 10, std::nullopt)};
   EXPECT_TRUE(Linearizable(pipeline));
   EXPECT_FALSE(CheckKey("k", pipeline).ok());
@@ -133,7 +133,7 @@ TEST(CheckerTest, APipelineKeepsItsOrder) {
   EXPECT_TRUE(CheckKey("k", pipeline).ok());
 }
 
-TEST(CheckerTest, ASearchThatIsTooLongIsNoSuccess) {
+TEST(CheckerTest, Search_TooManySteps_EndsAsTooLong) {
   std::vector<Operation> operations;
   for (int i = 0; i < 30; ++i) {
     operations.push_back(Set(1, 100, std::to_string(i)));
@@ -186,7 +186,7 @@ std::vector<Operation> MakeHistory(std::mt19937_64& random, size_t count, size_t
   return operations;
 }
 
-TEST(CheckerTest, RandomHistoriesOfARegisterThatWorks) {
+TEST(CheckerTest, RandomHistories_OfAWorkingRegister_AreAccepted) {
   std::mt19937_64 random(testing_util::TestSeed());
   for (int round = 0; round < 30; ++round) {
     const auto operations = MakeHistory(random, 400, 1 + random() % 8);
@@ -217,7 +217,7 @@ bool ByBruteForce(const std::vector<Operation>& operations) {
   return false;
 }
 
-TEST(CheckerTest, AgreesWithTryingEveryOrder) {
+TEST(CheckerTest, Verdict_RandomHistories_AgreesWithTryingEveryOrder) {
   std::mt19937_64 random(testing_util::TestSeed());
   int good = 0;
   constexpr int kRounds = 3000;

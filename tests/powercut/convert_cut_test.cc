@@ -307,43 +307,47 @@ void ConvertCutTest::CutRerun(Command run) {
   EXPECT_GT(reruns, 3);
 }
 
-TEST_F(ConvertCutTest, ARerunIntoAPool) { CutRerun(&convert::Import); }
+TEST_F(ConvertCutTest, Import_PowerCutInARerun_LosesNothing) { CutRerun(&convert::Import); }
 
-TEST_F(ConvertCutTest, ARerunOutOfAPool) {
+TEST_F(ConvertCutTest, Export_PowerCutInARerun_LosesNothing) {
   const auto in = convert::Import(MakeOptions());
   ASSERT_TRUE(in.ok()) << in.status();
   CutRerun(&convert::Export);
 }
 
-TEST_F(ConvertCutTest, IntoAPool) { CutPower(&convert::Import, true); }
+TEST_F(ConvertCutTest, Import_PowerCutAnywhere_LosesNothingAndGoesOn) {
+  CutPower(&convert::Import, true);
+}
 
-TEST_F(ConvertCutTest, OutOfAPool) {
+TEST_F(ConvertCutTest, Export_PowerCutAnywhere_LosesNothingAndGoesOn) {
   const auto in = convert::Import(MakeOptions());
   ASSERT_TRUE(in.ok()) << in.status();
   CutPower(&convert::Export, false);
 }
 
 // The tests of this test.
-TEST_F(ConvertCutTest, ALossOnTheWayInIsFound) {
+TEST_F(ConvertCutTest, Import_PoolSyncsThatLie_LossIsFound) {
   EXPECT_GT(LossesOnALyingDisk(&convert::Import, FileClass::kPool), 0);
 }
 
-TEST_F(ConvertCutTest, ALossOnTheWayOutIsFound) {
+TEST_F(ConvertCutTest, Export_TableSyncsThatLie_LossIsFound) {
   const auto in = convert::Import(MakeOptions());
   ASSERT_TRUE(in.ok()) << in.status();
   // Tables on their way are called as CURRENT on its way is.
   EXPECT_GT(LossesOnALyingDisk(&convert::Export, FileClass::kCurrent), 0);
 }
 
-TEST_F(ConvertCutTest, ALostNameOnTheWayOutIsFound) {
+TEST_F(ConvertCutTest, Export_DirectorySyncsThatLie_LossIsFound) {
   const auto in = convert::Import(MakeOptions());
   ASSERT_TRUE(in.ok()) << in.status();
   EXPECT_GT(LossesOnALyingDisk(&convert::Export, FileClass::kDirectory), 0);
 }
 
-TEST_F(ConvertCutTest, FaultsOnTheWayIn) { InjectFaults(&convert::Import, true); }
+TEST_F(ConvertCutTest, Import_FaultAtAnyCall_LosesNothingAndGoesOn) {
+  InjectFaults(&convert::Import, true);
+}
 
-TEST_F(ConvertCutTest, FaultsOnTheWayOut) {
+TEST_F(ConvertCutTest, Export_FaultAtAnyCall_LosesNothingAndGoesOn) {
   const auto in = convert::Import(MakeOptions());
   ASSERT_TRUE(in.ok()) << in.status();
   InjectFaults(&convert::Export, false);

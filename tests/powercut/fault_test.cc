@@ -242,7 +242,7 @@ int Share(Setup setup) {
   return setup == Setup::kPool ? 3 * share : share;
 }
 
-TEST_P(FaultTest, IsReportedOrHarmlessAndSurvived) {
+TEST_P(FaultTest, Fault_AtAnyCall_IsReportedOrHarmlessAndSurvived) {
   const Kind& kind = GetParam();
   const char* only = getenv("PULSE_FAULT");
   const int share = only != nullptr ? 1 : Share(kind.setup);

@@ -58,7 +58,7 @@ RecordedRun DoRun(const RunConfig& config) {
   return RunWorkload(c, root.path());
 }
 
-struct Tally {
+struct CutCounts {
   int runs = 0;
   int cuts = 0;
   int checkpoints = 0;
@@ -83,36 +83,36 @@ std::string Save(RecordedRun* run, uint64_t seed, const Cut& cut) {
 
 // Workloads and cuts until `cuts` are done or one finds a problem. `save` keeps the run that had
 // it.
-Tally CutPower(RunConfig config, int cuts, bool save) {
-  Tally tally;
-  for (uint64_t n = 0; tally.cuts < cuts && tally.problem.empty(); ++n) {
+CutCounts CutPower(RunConfig config, int cuts, bool save) {
+  CutCounts counts;
+  for (uint64_t n = 0; counts.cuts < cuts && counts.problem.empty(); ++n) {
     config.seed = TestSeed() + n;
     RecordedRun run = DoRun(config);
-    ++tally.runs;
-    tally.operations += run.log.size();
+    ++counts.runs;
+    counts.operations += run.log.size();
     if (!run.failure.empty()) {
-      tally.problem = config.ToString() + ": on a healthy disk: " + run.failure;
+      counts.problem = config.ToString() + ": on a healthy disk: " + run.failure;
       break;
     }
     Cutter cutter(&run, FastScratchDir("cut"));
-    for (const Cut& cut : cutter.Choose(std::min(kCutsPerRun, cuts - tally.cuts), config.seed)) {
-      ++tally.cuts;
+    for (const Cut& cut : cutter.Choose(std::min(kCutsPerRun, cuts - counts.cuts), config.seed)) {
+      ++counts.cuts;
       const std::string problem = cutter.Judge(cut);
       if (problem.empty()) continue;
-      tally.problem = config.ToString() + ", cut at " + std::to_string(cut.at) + " of " +
-                      std::to_string(run.log.size()) + ", image " + std::to_string(cut.image) +
-                      ": " + problem;
+      counts.problem = config.ToString() + ", cut at " + std::to_string(cut.at) + " of " +
+                       std::to_string(run.log.size()) + ", image " + std::to_string(cut.image) +
+                       ": " + problem;
       if (save) {
-        tally.problem += "\nrepeat: PULSE_POWERCUT_RUN=" + Save(&run, config.seed, cut) +
-                         " PULSE_POWERCUT_AT=" + std::to_string(cut.at) +
-                         " PULSE_POWERCUT_IMAGE=" + std::to_string(cut.image) +
-                         " powercut_test --gtest_also_run_disabled_tests --gtest_filter=*Repeat";
+        counts.problem += "\nrepeat: PULSE_POWERCUT_RUN=" + Save(&run, config.seed, cut) +
+                          " PULSE_POWERCUT_AT=" + std::to_string(cut.at) +
+                          " PULSE_POWERCUT_IMAGE=" + std::to_string(cut.image) +
+                          " powercut_test --gtest_also_run_disabled_tests --gtest_filter=*Repeat";
       }
       break;
     }
-    tally.checkpoints += cutter.checkpoints_judged();
+    counts.checkpoints += cutter.checkpoints_judged();
   }
-  return tally;
+  return counts;
 }
 
 void ExpectSurvival(Engine engine, const char* what, int cuts, const std::string& options = "",
@@ -121,44 +121,44 @@ void ExpectSurvival(Engine engine, const char* what, int cuts, const std::string
   config.pool = pool;
   config.engine = engine;
   config.uri_options = options;
-  const Tally tally = CutPower(config, cuts, /*save=*/true);
-  tally.Print(what);
-  EXPECT_EQ(tally.problem, "");
-  EXPECT_EQ(tally.cuts, cuts);
+  const CutCounts counts = CutPower(config, cuts, /*save=*/true);
+  counts.Print(what);
+  EXPECT_EQ(counts.problem, "");
+  EXPECT_EQ(counts.cuts, cuts);
 }
 
 // The control: where RocksDB alone loses something, the model asks too much.
-TEST(PowerCutTest, StockLosesNothing) {
+TEST(PowerCutTest, StockRocksDb_PowerCut_LosesNothing) {
   ExpectSurvival(Engine::kStock, "stock RocksDB", CutsInAll() / 8);
 }
 
-TEST(PowerCutTest, PluginLosesNothing) {
+TEST(PowerCutTest, Plugin_PowerCut_LosesNothing) {
   ExpectSurvival(Engine::kThreads, "pulse://?engine=threads", CutsInAll() * 5 / 8);
 }
 
-TEST(PowerCutTest, PluginOnIoUringLosesNothing) {
+TEST(PowerCutTest, PluginOnIoUring_PowerCut_LosesNothing) {
   ExpectSurvival(Engine::kUring, "pulse://?engine=io_uring", CutsInAll() / 4);
 }
 
-TEST(PowerCutTest, PluginWithStrictSyncLosesNothing) {
+TEST(PowerCutTest, PluginWithStrictSync_PowerCut_LosesNothing) {
   ExpectSurvival(Engine::kThreads, "pulse://?sync=strict", CutsInAll() / 8, "&sync=strict");
 }
 
-TEST(PowerCutTest, PoolLosesNothing) {
+TEST(PowerCutTest, Pool_PowerCut_LosesNothing) {
   ExpectSurvival(Engine::kThreads, "layout=pool", CutsInAll() / 4, "", /*pool=*/true);
 }
 
-TEST(PowerCutTest, PoolOnIoUringLosesNothing) {
+TEST(PowerCutTest, PoolOnIoUring_PowerCut_LosesNothing) {
   ExpectSurvival(Engine::kUring, "layout=pool&engine=io_uring", CutsInAll() / 8, "", true);
 }
 
-TEST(PowerCutTest, PoolWithStrictSyncLosesNothing) {
+TEST(PowerCutTest, PoolWithStrictSync_PowerCut_LosesNothing) {
   ExpectSurvival(Engine::kThreads, "layout=pool&sync=strict", CutsInAll() / 16, "&sync=strict",
                  true);
 }
 
 // What was on the disk when the workload started is durable: a pool, above all.
-TEST(PowerCutTest, NoCutIsBeforeTheStart) {
+TEST(PowerCutTest, ChosenCuts_OfAShortRun_AreNotBeforeItsStart) {
   RunConfig config;
   config.seed = TestSeed();
   config.steps = 5;  // short, so that the start is a good part of the log
@@ -201,7 +201,7 @@ int JudgeSavedRun(uint64_t seed) {
   return bad;
 }
 
-TEST(PowerCutTest, SavedRunsAreJudgedAlike) {
+TEST(PowerCutTest, SavedRun_LoadedAgain_IsJudgedAlike) {
   // Now and then a short run has no bad cut among those chosen.
   const uint64_t seed = TestSeed();
   int bad = 0;
@@ -237,18 +237,18 @@ void PrintTo(const Breach& breach, std::ostream* out) { *out << breach.name; }
 
 class SharpnessTest : public ::testing::TestWithParam<Breach> {};
 
-TEST_P(SharpnessTest, FindsTheLoss) {
+TEST_P(SharpnessTest, Harness_PromiseBroken_FindsTheLoss) {
   const Breach& breach = GetParam();
   lsm::DisableBarrierForTesting(breach.barrier_off);
   RunConfig config;
   config.engine = breach.engine;
   config.pool = breach.pool;
   if (breach.lie >= 0) config.disk.lie[breach.lie] = true;
-  const Tally tally = CutPower(config, 2000, /*save=*/false);
+  const CutCounts counts = CutPower(config, 2000, /*save=*/false);
   lsm::DisableBarrierForTesting(false);
-  tally.Print(breach.name);
-  printf("found: %s\n", tally.problem.c_str());
-  EXPECT_NE(tally.problem, "") << "not found in " << tally.cuts << " cuts";
+  counts.Print(breach.name);
+  printf("found: %s\n", counts.problem.c_str());
+  EXPECT_NE(counts.problem, "") << "not found in " << counts.cuts << " cuts";
 }
 
 std::string NameOfBreach(const ::testing::TestParamInfo<Breach>& info) { return info.param.name; }

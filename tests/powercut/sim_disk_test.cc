@@ -66,7 +66,7 @@ class SimDiskTest : public ::testing::Test {
   const std::string scratch_ = FastScratchDir("images");
 };
 
-TEST_F(SimDiskTest, SyncedDataAndNamesStay) {
+TEST_F(SimDiskTest, SyncedDataAndNames_AfterACut_Stay) {
   const int fd = Create("a");
   Put(fd, "hello");
   ASSERT_EQ(fdatasync(fd), 0);
@@ -75,7 +75,7 @@ TEST_F(SimDiskTest, SyncedDataAndNamesStay) {
   EXPECT_THAT(Outcomes("a"), ElementsAre("hello"));
 }
 
-TEST_F(SimDiskTest, ANameNeedsItsDirectorySynced) {
+TEST_F(SimDiskTest, Name_DirectoryNotSynced_MayBeLost) {
   const int fd = Create("a");
   Put(fd, "hello");
   ASSERT_EQ(fsync(fd), 0);
@@ -83,7 +83,7 @@ TEST_F(SimDiskTest, ANameNeedsItsDirectorySynced) {
   EXPECT_THAT(Outcomes("a"), ElementsAre("-", "hello"));
 }
 
-TEST_F(SimDiskTest, DataAfterASyncMayBeLostOrTorn) {
+TEST_F(SimDiskTest, Data_AfterASync_MayBeLostOrTorn) {
   const int fd = Create("a");
   SyncDir();
   Put(fd, std::string(1024, 'a'));
@@ -99,7 +99,7 @@ TEST_F(SimDiskTest, DataAfterASyncMayBeLostOrTorn) {
 }
 
 // RocksDB reads on behind zeros at the end of a log's block, as if nothing had been there.
-TEST_F(SimDiskTest, ALogHasNoGapThatPassesForPadding) {
+TEST_F(SimDiskTest, Log_AfterACut_HasNoGapThatPassesForPadding) {
   constexpr size_t kBlock = 32 << 10;
   const int fd = Create("000001.log");
   SyncDir();
@@ -116,7 +116,7 @@ TEST_F(SimDiskTest, ALogHasNoGapThatPassesForPadding) {
   EXPECT_TRUE(some_in_second);
 }
 
-TEST_F(SimDiskTest, WritesDuringASyncAreNotCoveredByIt) {
+TEST_F(SimDiskTest, Write_DuringASync_IsNotCoveredByIt) {
   const int fd = Create("a");
   SyncDir();
   const SimDisk::SyncTicket ticket = SimDisk::Get().BeginSync(fd);
@@ -126,7 +126,7 @@ TEST_F(SimDiskTest, WritesDuringASyncAreNotCoveredByIt) {
   EXPECT_THAT(Outcomes("a"), IsSupersetOf({"", "late"}));
 }
 
-TEST_F(SimDiskTest, ARenameReplacesAtomicallyAndNeedsTheDirectory) {
+TEST_F(SimDiskTest, Rename_DirectoryNotSynced_LeavesTheOldOrTheNew) {
   for (const char* name : {"CURRENT", "tmp"}) {
     const int fd = Create(name);
     Put(fd, name);
@@ -138,7 +138,7 @@ TEST_F(SimDiskTest, ARenameReplacesAtomicallyAndNeedsTheDirectory) {
   EXPECT_THAT(Outcomes("CURRENT"), ElementsAre("CURRENT", "tmp"));
 }
 
-TEST_F(SimDiskTest, NamesOfOneDirectorySurviveInOrder) {
+TEST_F(SimDiskTest, Names_OfOneDirectory_SurviveInOrder) {
   for (const char* name : {"a", "b", "c"}) close(Create(name));
   ASSERT_EQ(unlink((root_ + "/a").c_str()), 0);
   const OpLog log = SimDisk::Get().Stop();
@@ -157,7 +157,7 @@ TEST_F(SimDiskTest, NamesOfOneDirectorySurviveInOrder) {
   EXPECT_THAT(found, ElementsAre("", "a", "ab", "abc", "bc"));
 }
 
-TEST_F(SimDiskTest, SizesAreThoseTheFileHad) {
+TEST_F(SimDiskTest, Size_NotSynced_IsOneTheFileHad) {
   const int fd = Create("a");
   SyncDir();
   ASSERT_EQ(fallocate(fd, 0, 0, 4096), 0);
@@ -169,7 +169,7 @@ TEST_F(SimDiskTest, SizesAreThoseTheFileHad) {
   close(fd);
 }
 
-TEST_F(SimDiskTest, AManifestLosesOnlyItsEnd) {
+TEST_F(SimDiskTest, Manifest_NotSynced_LosesOnlyItsEnd) {
   const int fd = Create("MANIFEST-000001");
   SyncDir();
   std::string whole;
@@ -183,7 +183,7 @@ TEST_F(SimDiskTest, AManifestLosesOnlyItsEnd) {
   for (const std::string& f : found) EXPECT_EQ(f, whole.substr(0, f.size()));
 }
 
-TEST_F(SimDiskTest, DuplicatesAndStreamsAreTheSameFile) {
+TEST_F(SimDiskTest, Descriptor_DuplicatedOrStreamed_IsTheSameFile) {
   const int fd = Create("a");
   SyncDir();
   const int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
@@ -202,7 +202,7 @@ TEST_F(SimDiskTest, DuplicatesAndStreamsAreTheSameFile) {
   EXPECT_THAT(Outcomes("a"), ElementsAre("through a copy"));
 }
 
-TEST_F(SimDiskTest, ALyingSyncMakesNothingDurable) {
+TEST_F(SimDiskTest, LyingSync_OfATable_MakesNothingDurable) {
   SimDisk::Get().Stop();
   SimDiskOptions options;
   options.lie[static_cast<int>(FileClass::kTable)] = true;
@@ -215,7 +215,7 @@ TEST_F(SimDiskTest, ALyingSyncMakesNothingDurable) {
   EXPECT_THAT(Outcomes("1.sst"), Contains(""));
 }
 
-TEST_F(SimDiskTest, FaultsStrikeTheNthCallOfTheirKind) {
+TEST_F(SimDiskTest, Fault_AtTheNthCallOfAKind_StrikesThere) {
   const int table = Create("1.sst");
   const int other = Create("2");
   SimDisk::Get().SetFault({{Call::kWrite, FileClass::kTable, 2}, Effect::kError, ENOSPC, 1});

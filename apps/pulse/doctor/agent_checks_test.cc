@@ -60,7 +60,7 @@ class AgentChecksTest : public ::testing::Test {
   std::unique_ptr<SocketServer> server_;
 };
 
-TEST_F(AgentChecksTest, AnAgentThatIsWellIsFoundAndLeftAsItWas) {
+TEST_F(AgentChecksTest, CheckAgentSocket_HealthyAgent_IsOkAndFreesItsSession) {
   Open(1);
   for (int i = 0; i < 5; ++i) {
     // The one session that there may be is free again, soon after the last look.
@@ -74,7 +74,7 @@ TEST_F(AgentChecksTest, AnAgentThatIsWellIsFoundAndLeftAsItWas) {
   }
 }
 
-TEST_F(AgentChecksTest, AFullAgentIsReportedWithTheRemedy) {
+TEST_F(AgentChecksTest, CheckAgentSocket_FullAgent_NamesTheRemedy) {
   Open(0);
   const Check c = Look();
   EXPECT_EQ(c.verdict, Verdict::kFail);
@@ -82,7 +82,7 @@ TEST_F(AgentChecksTest, AFullAgentIsReportedWithTheRemedy) {
   EXPECT_THAT(c.remedy, HasSubstr("--max-sessions"));
 }
 
-TEST_F(AgentChecksTest, AnotherVersionIsReportedWithTheRemedy) {
+TEST_F(AgentChecksTest, CheckAgentSocket_OtherVersion_NamesTheRemedy) {
   wire::Message m = MakeMessage(wire::MessageType::kHelloAck);
   m.version = wire::kProtocolVersion + 7;
   const Check c = LookAtFake(&m);
@@ -91,18 +91,18 @@ TEST_F(AgentChecksTest, AnotherVersionIsReportedWithTheRemedy) {
   EXPECT_THAT(c.remedy, HasSubstr("same release"));
 }
 
-TEST_F(AgentChecksTest, WhoAnswersSomethingElseIsNoAgent) {
+TEST_F(AgentChecksTest, CheckAgentSocket_OtherAnswer_IsNoAgent) {
   const wire::Message m = MakeMessage(wire::MessageType::kFile);
   EXPECT_THAT(LookAtFake(&m).found, HasSubstr("no PulseDB agent"));
 }
 
-TEST_F(AgentChecksTest, WhoHangsUpIsReported) {
+TEST_F(AgentChecksTest, CheckAgentSocket_PeerHangsUp_SaysSo) {
   const Check c = LookAtFake(nullptr);
   EXPECT_EQ(c.verdict, Verdict::kFail);
   EXPECT_THAT(c.found, HasSubstr("hangs up"));
 }
 
-TEST_F(AgentChecksTest, NobodyThereIsReportedWithTheRemedy) {
+TEST_F(AgentChecksTest, CheckAgentSocket_NobodyThere_NamesTheRemedy) {
   const Check c = Look();
   EXPECT_EQ(c.verdict, Verdict::kFail);
   EXPECT_THAT(c.remedy, HasSubstr("pulse agent --socket"));

@@ -94,7 +94,7 @@ AgentRates RatesOf(int sessions = 1) {
   return Compare(&before, SampleOf(StatusAt(12, sessions)), nullptr);
 }
 
-TEST(TopTest, RatesAreOfTheInterval) {
+TEST(TopTest, Compare_TwoSamples_GivesRatesOfTheInterval) {
   const AgentRates r = RatesOf();
   EXPECT_DOUBLE_EQ(r.seconds, 2);
   EXPECT_DOUBLE_EQ(r.cpu_share, 0.25);
@@ -117,7 +117,7 @@ TEST(TopTest, RatesAreOfTheInterval) {
   EXPECT_FALSE(s.IsInline());
 }
 
-TEST(TopTest, AFrontHasALine) {
+TEST(TopTest, Render_AgentWithFront_AddsALine) {
   const auto with_front = [](uint64_t at) {
     AgentStatusCopy a = StatusAt(at);
     a.front.emplace();
@@ -149,7 +149,7 @@ TEST(TopTest, AFrontHasALine) {
               Each(Not(HasSubstr("merge-encode"))));
 }
 
-TEST(TopTest, OperatorsHaveALine) {
+TEST(TopTest, Render_AgentWithOperators_AddsALine) {
   const auto with_ops = [](uint64_t at, uint64_t chunks) {
     AgentStatusCopy a = StatusAt(at);
     ops::remote::OpsCounters counters;
@@ -177,7 +177,7 @@ TEST(TopTest, OperatorsHaveALine) {
               Each(Not(HasSubstr("merge-encode"))));
 }
 
-TEST(TopTest, WholeCompactionsHaveALine) {
+TEST(TopTest, Render_WholeCompactions_AddsALine) {
   const auto with_tasks = [](uint64_t at, uint64_t running, uint64_t done) {
     AgentStatusCopy a = StatusAt(at);
     lsm::TaskCounters counters;
@@ -203,7 +203,7 @@ TEST(TopTest, WholeCompactionsHaveALine) {
               Each(Not(HasSubstr("merge-encode"))));
 }
 
-TEST(TopTest, AHostThatWroteNoNewNumbersKeepsItsRates) {
+TEST(TopTest, Compare_HostWithoutNewNumbers_KeepsItsRates) {
   const AgentSample first = SampleOf(StatusAt(10));
   const AgentSample second = SampleOf(StatusAt(12));
   const AgentRates rates = Compare(&first, second, nullptr);
@@ -215,7 +215,7 @@ TEST(TopTest, AHostThatWroteNoNewNumbersKeepsItsRates) {
   EXPECT_DOUBLE_EQ(again.sessions[0].read, 0) << "of these the agent knows";
 }
 
-TEST(TopTest, AHostThatIsSilentHasNoRates) {
+TEST(TopTest, Compare_SilentHost_HasNoRates) {
   const AgentSample first = SampleOf(StatusAt(10));
   const AgentSample second = SampleOf(StatusAt(12));
   const AgentRates rates = Compare(&first, second, nullptr);
@@ -231,7 +231,7 @@ TEST(TopTest, AHostThatIsSilentHasNoRates) {
   EXPECT_THAT(all, HasSubstr("host silent for 7 s"));
 }
 
-TEST(TopTest, AnotherAgentAtTheSocketBeginsAnew) {
+TEST(TopTest, Compare_AnotherAgentAtTheSocket_BeginsAnew) {
   const AgentSample before = SampleOf(StatusAt(10));
   AgentStatusCopy next = StatusAt(11);
   next.pid = 4243;
@@ -240,7 +240,7 @@ TEST(TopTest, AnotherAgentAtTheSocketBeginsAnew) {
   EXPECT_EQ(Compare(&before, SampleOf(StatusAt(3)), nullptr).seconds, 0);
 }
 
-TEST(TopTest, CountersThatGoBackCountAsNothing) {
+TEST(TopTest, Compare_CountersThatGoBack_CountAsZero) {
   const AgentSample before = SampleOf(StatusAt(10));
   AgentStatusCopy now = StatusAt(12);
   now.sessions[0].bytes_read = 5;
@@ -250,7 +250,7 @@ TEST(TopTest, CountersThatGoBackCountAsNothing) {
   EXPECT_EQ(r.sessions[0].host.barrier, 0);
 }
 
-TEST(TopTest, NonsenseIsAnErrorThatSaysSo) {
+TEST(TopTest, ParseStatus_Nonsense_IsRefusedOrHarmless) {
   EXPECT_TRUE(absl::IsInvalidArgument(ParseStatus("no json").status()));
   EXPECT_TRUE(absl::IsInvalidArgument(ParseStatus("{}").status()));
   EXPECT_TRUE(absl::IsInvalidArgument(ParseStatus("[1,2]").status()));
@@ -278,7 +278,7 @@ TEST(TopTest, NonsenseIsAnErrorThatSaysSo) {
   }
 }
 
-TEST(TopTest, ThePictureHasWhatIsMeasured) {
+TEST(TopTest, Render_OneAgent_ShowsWhatIsMeasured) {
   Look look;
   std::string all;
   for (const std::string& line :
@@ -301,7 +301,7 @@ TEST(TopTest, ThePictureHasWhatIsMeasured) {
   EXPECT_THAT(all, Not(HasSubstr("\x1b"))) << "no colours unless asked for";
 }
 
-TEST(TopTest, ItFitsTheScreenWhateverItsSize) {
+TEST(TopTest, Render_AnyWidthAndHeight_FitsTheScreen) {
   std::vector<Watched> agents = {WatchedOf(RatesOf(1)), WatchedOf(RatesOf(9))};
   agents[0].rates.sessions[0].now.databases[0] = "/" + std::string(300, 'x') + "/größe/end";
   agents.emplace_back();
@@ -331,7 +331,7 @@ TEST(TopTest, ItFitsTheScreenWhateverItsSize) {
   EXPECT_THAT(all, HasSubstr("more sessions; make the window higher"));
 }
 
-TEST(TopTest, ColoursGoOnTopOfTheSameText) {
+TEST(TopTest, Render_WithColours_HasTheSameText) {
   Look plain, coloured;
   coloured.colours = true;
   const std::vector<Watched> agents = {WatchedOf(RatesOf(2))};
@@ -357,7 +357,7 @@ TEST(TopTest, ColoursGoOnTopOfTheSameText) {
   }
 }
 
-TEST(TopTest, AHostWithoutItsAgentIsShownAsInline) {
+TEST(TopTest, Render_HostWithoutItsAgent_IsShownAsInline) {
   const AgentSample before = SampleOf(StatusAt(10));
   AgentStatusCopy now = StatusAt(12);
   HostNumbersCopy& h = *now.sessions[0].host;
@@ -374,7 +374,7 @@ TEST(TopTest, AHostWithoutItsAgentIsShownAsInline) {
   EXPECT_THAT(all, HasSubstr("1 lost"));
 }
 
-TEST(TopTest, JsonHasTheSame) {
+TEST(TopTest, ToJson_MeasuredAndLostAgents_HasTheSame) {
   std::vector<Watched> agents = {WatchedOf(RatesOf())};
   agents.emplace_back();
   agents.back().socket = "/tmp/gone.sock";

@@ -5,7 +5,7 @@
 namespace pulse {
 namespace {
 
-TEST(ProgressTest, SecondsLeft) {
+TEST(ProgressTest, SecondsLeft_AfterSomeSteps_FollowsFromTheirTime) {
   EXPECT_LT(SecondsLeft(10, 0, 0, 30), 0);  // unknown
   EXPECT_DOUBLE_EQ(SecondsLeft(10, 2, 20, 0), 80);
   EXPECT_DOUBLE_EQ(SecondsLeft(10, 2, 20, 4), 76);
@@ -17,7 +17,7 @@ TEST(ProgressTest, SecondsLeft) {
   EXPECT_DOUBLE_EQ(SecondsLeft(100, 30, 60, 10, 20), 130);
 }
 
-TEST(ProgressTest, FormatDuration) {
+TEST(ProgressTest, FormatDuration_SecondsToHours_ChoosesTheUnit) {
   EXPECT_EQ(FormatDuration(48), "48 s");
   EXPECT_EQ(FormatDuration(720), "12 min");
   EXPECT_EQ(FormatDuration(4800), "1 h 20 min");

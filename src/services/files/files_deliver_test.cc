@@ -64,7 +64,7 @@ struct Group {
 };
 
 // A mover that copies waits for a batch: of one group, not for the others to have nothing to do.
-TEST(FilesDeliver, ABusyGroupKeepsNoAnswersOfAnother) {
+TEST(FilesDeliver, Deliver_OneGroupBusy_AnswersOfAnotherAreNotKeptBack) {
   const TestAgent place;  // its store
   auto files = FileStore::Open(place.store_path()).value();
   FileEngine engine(CreateThreadBackend({}).value());

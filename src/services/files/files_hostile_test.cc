@@ -119,7 +119,7 @@ class FilesHostileTest : public testing::Test {
   File file_ = File::kNone;
 };
 
-TEST_F(FilesHostileTest, HandlesOfOthersMeanNothing) {
+TEST_F(FilesHostileTest, Request_ForeignOrInventedHandle_GetsEbadf) {
   RawClient raw(agent_.socket());
   ASSERT_EQ(raw.attached, absl::OkStatus());
   for (const uint64_t handle : {static_cast<uint64_t>(file_), uint64_t{0}, ~uint64_t{0},
@@ -136,7 +136,7 @@ TEST_F(FilesHostileTest, HandlesOfOthersMeanNothing) {
   }
 }
 
-TEST_F(FilesHostileTest, LengthsAndOffsetsThatLie) {
+TEST_F(FilesHostileTest, Request_FalseLengthOffsetOrName_FailsAndWritesNothing) {
   RawClient raw(agent_.socket());
   ASSERT_EQ(raw.attached, absl::OkStatus());
   Request open = Req(1);
@@ -198,7 +198,7 @@ TEST_F(FilesHostileTest, LengthsAndOffsetsThatLie) {
   EXPECT_EQ(a.size, 4u);
 }
 
-TEST_F(FilesHostileTest, NonsenseInARingEndsTheSession) {
+TEST_F(FilesHostileTest, Ring_WithNonsense_EndsTheSession) {
   {
     RawClient raw(agent_.socket());
     raw.pointers()->tail.store(uint64_t{1} << 40);
@@ -240,7 +240,7 @@ TEST_F(FilesHostileTest, NonsenseInARingEndsTheSession) {
   }
 }
 
-TEST_F(FilesHostileTest, GroupsThatAreNone) {
+TEST_F(FilesHostileTest, AttachGroup_MalformedGroup_IsRefusedAndSessionGoesOn) {
   RawClient raw(agent_.socket());
   MessageChannel& c = *raw.connection();
   Region& region = raw.region();
@@ -269,7 +269,7 @@ TEST_F(FilesHostileTest, GroupsThatAreNone) {
   EXPECT_EQ(raw.Answer(), -EBADF);
 }
 
-TEST_F(FilesHostileTest, MessagesOfTheOtherService) {
+TEST_F(FilesHostileTest, Message_OfAnotherService_IsRefusedAndSessionGoesOn) {
   RawClient raw(agent_.socket());
   wire::Message m = MakeMessage(wire::MessageType::kAttachQueue);
   m.args[1] = wire::kMinArenaBytes;
@@ -280,7 +280,7 @@ TEST_F(FilesHostileTest, MessagesOfTheOtherService) {
 }
 
 // A client that ends with requests in flight leaves nothing behind.
-TEST_F(FilesHostileTest, ClientsThatLeave) {
+TEST_F(FilesHostileTest, Client_LeavesWithRequestsInFlight_LeavesNothingBehind) {
   for (int round = 0; round < 20; ++round) {
     auto library = agent_.Connect(round % 2 == 0 ? Transfer::kShared : Transfer::kVmRead);
     Client client(library.get());

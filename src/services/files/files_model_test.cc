@@ -207,7 +207,7 @@ class Actor {
 
 class FilesModel : public testing::TestWithParam<Transfer> {};
 
-TEST_P(FilesModel, RandomOperationsOfSeveralThreads) {
+TEST_P(FilesModel, Files_RandomOperationsAndRestarts_MatchTheModel) {
   constexpr int kThreads = 3;
   TestAgent agent(uint64_t{64} << 20);
   std::mt19937_64 random(TestSeed());
@@ -351,7 +351,7 @@ struct CutFile {
   std::map<uint64_t, uint64_t> written;          // completed, by word
 };
 
-TEST(FilesCut, WhatWasSyncedIsThereAndNothingForeign) {
+TEST(FilesCut, PowerCut_RandomWrites_KeepsSyncedDataAndNothingForeign) {
   std::mt19937_64 random(TestSeed());
   uint64_t checked = 0;
   for (int round = 0; round < 24; ++round) {
@@ -447,7 +447,7 @@ TEST(FilesCut, WhatWasSyncedIsThereAndNothingForeign) {
   EXPECT_GT(checked, 0u);
 }
 
-TEST(FilesDevice, AFailedWriteFailsWhatIsBehindItAndNothingElse) {
+TEST(FilesDevice, FailedWrite_AmongAppends_FailsOnlyWhatIsBehindIt) {
   auto device = std::make_shared<store::SimDevice>(size_t{4} << 20);
   store::CreateOptions create;
   create.size = device->size();

@@ -138,7 +138,7 @@ class OrderTest : public testing::TestWithParam<Transfer> {
   File file_ = File::kNone;
 };
 
-TEST_P(OrderTest, ASlowReadHoldsUpNobody) {
+TEST_P(OrderTest, Reads_OneIsSlow_OthersAreAnswered) {
   ASSERT_EQ(client_->Write(file_, 0, std::string(65536, 'x')).status, absl::OkStatus());
   gate_.Set([](const IoRequest& r) { return r.op == IoOp::kRead && r.length == 8192; });
   std::string slow(8192, '?'), quick(4096, '?');
@@ -164,7 +164,7 @@ TEST_P(OrderTest, ASlowReadHoldsUpNobody) {
 }
 
 // A response that is held for long takes nothing from the others but room.
-TEST_P(OrderTest, AHeldResponseHoldsUpNobodyWhileThereIsRoom) {
+TEST_P(OrderTest, HeldResponse_WithRoomLeft_DelaysNoOtherRead) {
   ASSERT_EQ(client_->Write(file_, 0, std::string(4096, 'x')).status, absl::OkStatus());
   Completion held = client_->Wait(library_->ReadInPlace(file_, 0, 4096, 1));
   ASSERT_EQ(held.bytes, 4096u);
@@ -173,7 +173,7 @@ TEST_P(OrderTest, AHeldResponseHoldsUpNobodyWhileThereIsRoom) {
   library_->Release(client_->poll(), &held);
 }
 
-TEST_P(OrderTest, ASizeIsSetBehindTheWritesTakenBeforeIt) {
+TEST_P(OrderTest, SetSize_BeforeOrBehindWrites_KeepsTheirOrder) {
   const std::string data(300'000, 'x');
   for (const bool cut_before : {false, true}) {
     {
@@ -203,7 +203,7 @@ TEST_P(OrderTest, ASizeIsSetBehindTheWritesTakenBeforeIt) {
 }
 
 // What sets segments aside looks at them when it is done: not while they are being cut.
-TEST_P(OrderTest, AReserveWaitsForTheChangeOfSizeBeforeIt) {
+TEST_P(OrderTest, Reserve_BeforeOrBehindSetSize_KeepsTheirOrder) {
   ASSERT_EQ(client_->Write(file_, 0, std::string(4096, 'x')).status, absl::OkStatus());
   gate_.Set([](const IoRequest& r) { return r.op == IoOp::kWrite; });
   const std::string block(4096, 'y');
@@ -233,7 +233,7 @@ TEST_P(OrderTest, AReserveWaitsForTheChangeOfSizeBeforeIt) {
   EXPECT_EQ(client_->Stat(file_).allocated, kSegment);
 }
 
-TEST_P(OrderTest, AWriteWithoutRoomLeavesTheSizeToTheNext) {
+TEST_P(OrderTest, Write_WithoutRoom_FailsAndLaterSetSizeHolds) {
   const uint64_t all = agent_.files()->store().usage().segments * kSegment;
   {
     const StoppedChanges stopped(agent_.files());
@@ -250,7 +250,7 @@ TEST_P(OrderTest, AWriteWithoutRoomLeavesTheSizeToTheNext) {
 }
 
 // One piece of the gap is let through at a time.
-TEST_P(OrderTest, ASessionEndsWithoutFillingItsGap) {
+TEST_P(OrderTest, SessionEnd_GapBeingFilled_DoesNotWaitForIt) {
   auto other = agent_.Connect(GetParam());
   auto second = std::make_unique<Client>(other.get());
   const File theirs = second->Open("d", "f").file;
@@ -287,7 +287,7 @@ TEST_P(OrderTest, ASessionEndsWithoutFillingItsGap) {
 }
 
 // One that fails behind it does not make the others wait until a long gap is filled.
-TEST_P(OrderTest, AGapIsLeftWhenAWriteFails) {
+TEST_P(OrderTest, Write_FailsBehindALongGap_IsReportedBeforeItIsFilled) {
   constexpr uint64_t kGap = 20 * kZeros;
   ASSERT_EQ(client_->Wait(library_->Reserve(file_, kGap + (1 << 20), 0)).status, absl::OkStatus());
   std::vector<uint64_t> pieces;  // offsets on the device
@@ -331,7 +331,7 @@ TEST_P(OrderTest, AGapIsLeftWhenAWriteFails) {
   EXPECT_TRUE(client_->Read(file_, kGap - 4096, 100'000) == std::string(4096, '\0') + block);
 }
 
-TEST_P(OrderTest, SessionsTakeTurnsWithTheirChanges) {
+TEST_P(OrderTest, Changes_OfSeveralSessions_TakeTurns) {
   std::string order;
   std::mutex mu;
   const char sessions[3] = {};
@@ -354,7 +354,7 @@ TEST_P(OrderTest, SessionsTakeTurnsWithTheirChanges) {
 
 // With `vmread` the agent writes wherever the library's memory was, so that the library waits until
 // it has stopped doing so.
-TEST_P(OrderTest, ALibraryEndsOnlyAfterTheAgentHasLetGo) {
+TEST_P(OrderTest, LibraryEnd_ReadUnderWay_WaitsForTheAgentNotTheIo) {
   ASSERT_EQ(client_->Write(file_, 0, std::string(4096, 'x')).status, absl::OkStatus());
   auto other = agent_.Connect(GetParam());
   auto second = std::make_unique<Client>(other.get());

@@ -50,7 +50,7 @@ class FilesTest : public testing::TestWithParam<std::tuple<Transfer, bool>> {
   std::unique_ptr<Client> client_;
 };
 
-TEST_P(FilesTest, WhatIsWrittenIsRead) {
+TEST_P(FilesTest, Read_AfterWritesAndOverGaps_GetsWhatWasWritten) {
   const File f = Create("f");
   EXPECT_EQ(client_->Read(f, 0, 10), "");
   EXPECT_EQ(client_->Write(f, 0, "hello").bytes, 5u);
@@ -77,7 +77,7 @@ TEST_P(FilesTest, WhatIsWrittenIsRead) {
   EXPECT_EQ(client_->Close(f), absl::OkStatus());
 }
 
-TEST_P(FilesTest, ManyPieces) {
+TEST_P(FilesTest, ScatterGather_ManyPieces_MovesThemInOrder) {
   const File f = Create("f");
   const ConstPiece out[] = {{"one,", 4}, {"", 0}, {"two,", 4}, {"three", 5}};
   EXPECT_EQ(client_->Wait(library_->WriteGather(f, 2, out, 4, 0)).bytes, 13u);
@@ -91,7 +91,7 @@ TEST_P(FilesTest, ManyPieces) {
   EXPECT_EQ(library_->ReadScatter(f, 0, in, Library::kMaxPieces + 1, 0).code(), kInvalid);
 }
 
-TEST_P(FilesTest, InPlaceReadsNeedNoBuffer) {
+TEST_P(FilesTest, ReadInPlace_WithoutABuffer_GivesTheBytes) {
   const File f = Create("f");
   const std::string block(16384, 'z');
   ASSERT_EQ(client_->Write(f, 0, block).status, absl::OkStatus());
@@ -105,7 +105,7 @@ TEST_P(FilesTest, InPlaceReadsNeedNoBuffer) {
   EXPECT_EQ(c.data, nullptr);
 }
 
-TEST_P(FilesTest, SizesChange) {
+TEST_P(FilesTest, SetSize_CutThenGrown_ReadsZeros) {
   const File f = Create("f");
   ASSERT_EQ(client_->Write(f, 0, std::string(10000, 'a')).status, absl::OkStatus());
   EXPECT_EQ(client_->SetSize(f, 5000), absl::OkStatus());
@@ -123,7 +123,7 @@ TEST_P(FilesTest, SizesChange) {
   EXPECT_EQ(client_->Stat(f).size, 0u);
 }
 
-TEST_P(FilesTest, Names) {
+TEST_P(FilesTest, Names_CreatedRenamedAndRemoved_TakeEffectOrFail) {
   Library& l = *library_;
   const Poll p = client_->poll();
   Create("a");
@@ -150,7 +150,7 @@ TEST_P(FilesTest, Names) {
   EXPECT_EQ(client_->Wait(l.RemoveDirectory(p, "g", 0)).status, absl::OkStatus());
 }
 
-TEST_P(FilesTest, NamesThatAreNone) {
+TEST_P(FilesTest, Name_MalformedOrTooLong_IsInvalid) {
   Library& l = *library_;
   const Poll p = client_->poll();
   const std::string long_file(256, 'x'), long_directory(1024, 'x');
@@ -165,7 +165,7 @@ TEST_P(FilesTest, NamesThatAreNone) {
   EXPECT_EQ(client_->Create("d", std::string(255, 'x')).status, absl::OkStatus());
 }
 
-TEST_P(FilesTest, ClosedHandles) {
+TEST_P(FilesTest, Handle_ClosedOrNone_IsRefused) {
   const File f = Create("f");
   ASSERT_EQ(client_->Close(f), absl::OkStatus());
   char c;
@@ -182,7 +182,7 @@ TEST_P(FilesTest, ClosedHandles) {
   EXPECT_EQ(library_->ReadFile(f, 0, &c, 1, 0).code(), kClosed);
 }
 
-TEST_P(FilesTest, RemovedFilesLiveUntilTheyAreClosed) {
+TEST_P(FilesTest, RemovedFile_StillOpen_LivesUntilClosed) {
   const File f = Create("f");
   ASSERT_EQ(client_->Write(f, 0, "data").status, absl::OkStatus());
   ASSERT_EQ(client_->Wait(library_->RemoveFile(client_->poll(), "d", "f", 0)).status,
@@ -199,7 +199,7 @@ TEST_P(FilesTest, RemovedFilesLiveUntilTheyAreClosed) {
   EXPECT_EQ(client_->Wait(library_->Reserve(g, all * kSegment, 0)).status, absl::OkStatus());
 }
 
-TEST_P(FilesTest, TwoHandlesAreOneFile) {
+TEST_P(FilesTest, Handles_OfTheSameFile_SeeItsWrites) {
   const File f = Create("f");
   const File g = client_->Open("d", "f").file;
   ASSERT_EQ(client_->Write(f, 0, "abc").status, absl::OkStatus());
@@ -213,7 +213,7 @@ TEST_P(FilesTest, TwoHandlesAreOneFile) {
   EXPECT_EQ(client_->Read(g, 0, 10), "abc");
 }
 
-TEST_P(FilesTest, AFileLargerThanTheFreeSpace) {
+TEST_P(FilesTest, Growth_BeyondFreeSpace_IsRefusedAndDataKept) {
   const File f = Create("f");
   ASSERT_EQ(client_->Write(f, 0, "kept").status, absl::OkStatus());
   const uint64_t all = agent_.files()->store().usage().segments * kSegment;
@@ -236,7 +236,7 @@ TEST_P(FilesTest, AFileLargerThanTheFreeSpace) {
   EXPECT_EQ(client_->Write(f, 0, mib).bytes, mib.size());
 }
 
-TEST_P(FilesTest, RangesThatAreNone) {
+TEST_P(FilesTest, Range_TooFarOrTooLong_IsInvalid) {
   const File f = Create("f");
   char c = 0;
   for (const uint64_t offset : {~uint64_t{0}, uint64_t{1} << 63, (uint64_t{1} << 63) - 1}) {
@@ -256,7 +256,7 @@ TEST_P(FilesTest, RangesThatAreNone) {
   EXPECT_EQ(client_->Read(f, 0, most).size(), std::min(most, write));
 }
 
-TEST_P(FilesTest, EverythingIsThereAfterAnOrderlyStop) {
+TEST_P(FilesTest, Restart_AfterOrderlyStop_KeepsUnsyncedWrites) {
   const File f = Create("f");
   ASSERT_EQ(client_->Write(f, 0, std::string(100'000, 'q')).status, absl::OkStatus());
   Restart();
@@ -266,7 +266,7 @@ TEST_P(FilesTest, EverythingIsThereAfterAnOrderlyStop) {
   EXPECT_EQ(client_->Read(c.file, 0, 200'000), std::string(100'000, 'q'));
 }
 
-TEST_P(FilesTest, ListingsOfAnyLength) {
+TEST_P(FilesTest, Listing_OfThousandsOfNames_IsWholeAndSorted) {
   constexpr int kFiles = 3000;
   int created = 0;
   std::vector<Completion> done(64);
@@ -294,7 +294,7 @@ INSTANTIATE_TEST_SUITE_P(Forms, FilesTest,
 
 // --- who may and who may not
 
-TEST(FilesSession, AnAgentWithoutAStoreSaysWhatToDo) {
+TEST(FilesSession, Open_AgentWithoutAStore_NamesTheOption) {
   testing_util::ScratchPath socket("no-store.sock");
   AgentOptions options;
   options.socket_path = socket.get();
@@ -341,7 +341,7 @@ TEST(FilesSession, Close_UntakenCompletions_AreReported) {
 }
 
 // The next part of a listing shows what was changed after the first: in its turn, too.
-TEST(FilesSession, AListingGoesOnWithTheNamesThereAre) {
+TEST(FilesSession, Listing_ChangedBetweenParts_GoesOnWithCurrentNames) {
   TestAgent agent;
   agent.Start();
   auto library = agent.Connect();
@@ -370,13 +370,13 @@ TEST(FilesSession, AListingGoesOnWithTheNamesThereAre) {
   }
 }
 
-TEST(FilesSession, NobodyListens) {
+TEST(FilesSession, Open_NobodyListens_IsNotFoundAndSaysWhatToStart) {
   const absl::Status st = Library::Open({"./nobody.sock", Transfer::kAgents}).status();
   EXPECT_EQ(st.code(), absl::StatusCode::kNotFound) << st;
   EXPECT_THAT(std::string(st.message()), HasSubstr("pulse agent --socket"));
 }
 
-TEST(FilesSession, LimitsAreErrors) {
+TEST(FilesSession, Limits_Exceeded_RefuseAndLeaveNothingBehind) {
   TestAgent agent;
   agent.agent_options.limits.max_queues = 2;
   agent.agent_options.limits.max_session_files = 3;

@@ -51,7 +51,7 @@ class WaitTest : public testing::TestWithParam<Transfer> {
   File file_ = File::kNone;
 };
 
-TEST_P(WaitTest, AFullGroupSaysRetryAndLosesNothing) {
+TEST_P(WaitTest, Group_Full_SaysRetryAndLosesNothing) {
   const Poll p = client_->poll();
   std::vector<std::string> buffers(4096, std::string(4096, '?'));
   size_t issued = 0, done = 0, retries = 0;
@@ -87,7 +87,7 @@ TEST_P(WaitTest, AFullGroupSaysRetryAndLosesNothing) {
 }
 
 // The host takes nothing: the agent stops at what fits, and goes on when there is room.
-TEST_P(WaitTest, AResponseBufferThatIsFullHoldsTheAgentUp) {
+TEST_P(WaitTest, ResponseBuffer_Full_HoldsTheAgentUpUntilReleased) {
   const Poll p = client_->poll();
   std::vector<Completion> held;
   uint64_t issued = 0;
@@ -116,7 +116,7 @@ TEST_P(WaitTest, AResponseBufferThatIsFullHoldsTheAgentUp) {
   }
 }
 
-TEST_P(WaitTest, FilesMoveBetweenGroups) {
+TEST_P(WaitTest, PollAdd_FileOfAnotherGroup_MovesItsLaterCompletions) {
   const Poll other = library_->CreatePoll(kSmall).value();
   char a, b;
   ASSERT_EQ(library_->ReadFile(file_, 0, &a, 1, 1), absl::OkStatus());
@@ -131,14 +131,14 @@ TEST_P(WaitTest, FilesMoveBetweenGroups) {
   EXPECT_FALSE(library_->PollWait(static_cast<Poll>(77), &c, 1, 0).ok());
 }
 
-TEST_P(WaitTest, AnAgentWithoutWorkAnswersAPing) {
+TEST_P(WaitTest, Ping_AgentIdle_IsAnswered) {
   for (int i = 0; i < 3; ++i) {
     const uint64_t last = library_->Ping();
     EXPECT_TRUE(Eventually([&] { return library_->Ping() != last; }));
   }
 }
 
-TEST_P(WaitTest, TimeoutsAndWakes) {
+TEST_P(WaitTest, PollWait_TimedOutOrWoken_ReturnsNothing) {
   Completion c;
   EXPECT_EQ(library_->PollWait(client_->poll(), &c, 1, 0).value(), 0u);
   EXPECT_EQ(library_->PollWait(client_->poll(), &c, 1, 1000).value(), 0u);
@@ -159,7 +159,7 @@ TEST_P(WaitTest, TimeoutsAndWakes) {
 }
 
 // Sleepers on one group take one completion each; none sleeps while there is one for it.
-TEST_P(WaitTest, ManySleepersOnOneGroup) {
+TEST_P(WaitTest, Sleepers_ManyOnOneGroup_TakeEachCompletionOnce) {
   constexpr int kThreads = 4;
   constexpr uint64_t kEach = 500;
   std::atomic<uint64_t> taken{0};
@@ -212,7 +212,7 @@ bool Returns(Library* library, Poll p, Wait wait) {
 
 // Nothing is outstanding any more, since somebody else took the completion: the next attempt will
 // find room, and nothing would ever wake whoever was told to RETRY.
-TEST_P(WaitTest, WhoWasToldToRetryDoesNotSleepForNothing) {
+TEST_P(WaitTest, PollWait_ToldToRetryNothingLeft_DoesNotSleep) {
   const Poll p = library_->CreatePoll({1 << 16, 1 << 16, 1}).value();
   ASSERT_EQ(library_->PollAdd(p, file_), absl::OkStatus());
   char byte, unused;
@@ -237,7 +237,7 @@ TEST_P(WaitTest, WhoWasToldToRetryDoesNotSleepForNothing) {
 }
 
 // Each waits for ever whenever it is told to RETRY, and takes what the other asked for.
-TEST_P(WaitTest, TwoThreadsShareOneRequest) {
+TEST_P(WaitTest, Threads_TwoOnOneRequest_BothFinish) {
   constexpr uint64_t kEach = 3000;
   const Poll p = library_->CreatePoll({1 << 16, 1 << 16, 1}).value();
   ASSERT_EQ(library_->PollAdd(p, file_), absl::OkStatus());
@@ -264,7 +264,7 @@ TEST_P(WaitTest, TwoThreadsShareOneRequest) {
   EXPECT_EQ(library_->outstanding(p), 0u);
 }
 
-TEST_P(WaitTest, ManyThreadsAndGroups) {
+TEST_P(WaitTest, Threads_EachWithItsGroup_ReadTheirWrites) {
   constexpr int kThreads = 3;
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t) {
@@ -292,7 +292,7 @@ INSTANTIATE_TEST_SUITE_P(Transfers, WaitTest,
 // --- an agent that answers late
 
 // It attaches a group after the library has given that up; its answer must not count for the next.
-TEST(LateAgentTest, TheAnswerToAnEarlierGroupIsPassedOver) {
+TEST(LateAgentTest, AttachAnswer_ToAnEarlierGroup_IsPassedOver) {
   const testing_util::ScratchPath path("late.sock");
   const UniqueFd listener = ListenUnix(path.get()).value();
   const Doorbell::Ends kick = Doorbell::CreatePair().value();
@@ -332,7 +332,7 @@ TEST(LateAgentTest, TheAnswerToAnEarlierGroupIsPassedOver) {
 
 // --- an agent process that is lost
 
-TEST(FilesAgentProcess, Serve) {
+TEST(FilesAgentProcess, Serve_SocketInEnvironment_RunsUntilSigterm) {
   const char* socket = std::getenv("PULSE_TEST_AGENT_SOCKET");
   if (socket == nullptr) GTEST_SKIP() << "serves the other tests of this program";
   sigset_t set;
@@ -367,7 +367,8 @@ class LostAgentTest : public testing::Test {
       if (getppid() != parent) _exit(1);
       setenv("PULSE_TEST_AGENT_SOCKET", agent_.socket().c_str(), 1);
       setenv("PULSE_TEST_STORE", agent_.store_path().c_str(), 1);
-      execl("/proc/self/exe", "files_test", "--gtest_filter=FilesAgentProcess.Serve",
+      execl("/proc/self/exe", "files_test",
+            "--gtest_filter=FilesAgentProcess.Serve_SocketInEnvironment_RunsUntilSigterm",
             "--gtest_brief=1", nullptr);
       _exit(1);
     }
@@ -389,7 +390,7 @@ class LostAgentTest : public testing::Test {
   std::unique_ptr<Library> library_;
 };
 
-TEST_F(LostAgentTest, EveryOutstandingOperationIsReportedOnce) {
+TEST_F(LostAgentTest, Operations_AgentKilled_AreEachReportedOnce) {
   Client client(library_.get(), kSmall);
   ASSERT_EQ(client.CreateDirectory("d"), absl::OkStatus());
   const File f = client.Create("d", "f").file;
@@ -439,7 +440,7 @@ TEST_F(LostAgentTest, EveryOutstandingOperationIsReportedOnce) {
   EXPECT_EQ(again.Read(again.Open("d", "f").file, 0, 5000), std::string(4096, 'x'));
 }
 
-TEST_F(LostAgentTest, WhatWasSyncedOutlivesAKilledAgent) {
+TEST_F(LostAgentTest, SyncedData_AgentKilled_Survives) {
   Client client(library_.get());
   ASSERT_EQ(client.CreateDirectory("d"), absl::OkStatus());
   const File f = client.Create("d", "f").file;
@@ -459,7 +460,7 @@ TEST_F(LostAgentTest, WhatWasSyncedOutlivesAKilledAgent) {
 }
 
 // Its memory is kept, since the agent may go on where it stopped.
-TEST_F(LostAgentTest, ALibraryEndsAlthoughItsAgentStandsStill) {
+TEST_F(LostAgentTest, LibraryEnd_AgentStandsStill_ReturnsAndKeepsItsMemory) {
   const Client client(library_.get(), kSmall);
   kill(pid_, SIGSTOP);
   ASSERT_EQ(waitpid(pid_, nullptr, WUNTRACED), pid_);
@@ -469,7 +470,7 @@ TEST_F(LostAgentTest, ALibraryEndsAlthoughItsAgentStandsStill) {
   kill(pid_, SIGCONT);
 }
 
-TEST_F(LostAgentTest, AnotherAgentIsToldWhoHasTheStore) {
+TEST_F(LostAgentTest, StoreOpen_HeldByAnotherAgent_NamesItsProcess) {
   const absl::Status st = FileStore::Open(agent_.store_path()).status();
   EXPECT_EQ(st.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_NE(std::string(st.message()).find(std::to_string(pid_)), std::string::npos) << st;

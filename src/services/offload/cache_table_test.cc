@@ -28,7 +28,7 @@ std::string KeyOf(uint64_t n, uint32_t size) {
   return key;
 }
 
-TEST(CacheTableTest, RefusesSizesThatItCannotHave) {
+TEST(CacheTableTest, Create_ImpossibleSizes_IsRefused) {
   EXPECT_FALSE(CacheTable::Create({0, 8, 10}).ok());
   EXPECT_FALSE(CacheTable::Create({kMaxKeyBytes + 1, 8, 10}).ok());
   EXPECT_FALSE(CacheTable::Create({8, kMaxItemBytes + 1, 10}).ok());
@@ -39,7 +39,7 @@ TEST(CacheTableTest, RefusesSizesThatItCannotHave) {
 }
 
 // Against a map: what is found is what was put last; and nothing is missing while there is room.
-TEST(CacheTableTest, DoesWhatAMapDoes) {
+TEST(CacheTableTest, Table_RandomOperations_MatchesAMap) {
   std::mt19937_64 random(testing_util::TestSeed());
   struct Shape {
     uint32_t key, item;
@@ -84,7 +84,7 @@ TEST(CacheTableTest, DoesWhatAMapDoes) {
 
 // Many times what there is room for: bounded, each found item is its key's last, and most of the
 // room is used.
-TEST(CacheTableTest, EvictsWhenFull) {
+TEST(CacheTableTest, Table_MoreThanItHolds_EvictsAndStaysBounded) {
   std::mt19937_64 random(testing_util::TestSeed());
   auto table = Make(8, 8, 1000);
   const uint64_t bytes = table->counts().bytes;
@@ -121,7 +121,7 @@ TEST(CacheTableTest, EvictsWhenFull) {
 
 // Readers beside a writer. An item says whose it is, in every word; those of the first keys are
 // never erased, only moved and written anew, and so must always be found.
-TEST(CacheTableTest, ReadersSeeWholeItemsAndMissNone) {
+TEST(CacheTableTest, Readers_BesideAWriter_SeeWholeItemsAndMissNone) {
   struct Item {
     uint64_t word[4];
   };

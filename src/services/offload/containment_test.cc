@@ -23,7 +23,7 @@ constexpr char kObject[] = PULSE_TEST_FAULTY_PROGRAM;
 
 const Program* Faulty() { return LoadProgram(kObject).value(); }
 
-TEST(ContainmentTest, FaultsAreLeftAndThreadsGoOn) {
+TEST(ContainmentTest, Run_FaultyCode_IsLeftAndTheThreadGoesOn) {
   if (kSanitized) GTEST_SKIP() << "sanitizers report faults that are made on purpose, and end";
   ASSERT_EQ(Containment::Install(), absl::OkStatus());
   volatile int* volatile nowhere = nullptr;
@@ -55,7 +55,7 @@ TEST(ContainmentTest, FaultsAreLeftAndThreadsGoOn) {
   once();
 }
 
-TEST(ContainmentTest, OwnCodeIsNotLeft) {
+TEST(ContainmentTest, OwnCode_BeyondTheBudget_IsFinished) {
   if (kThreadSanitizer) GTEST_SKIP() << "signals come late under ThreadSanitizer";
   ASSERT_EQ(Containment::Install(), absl::OkStatus());
   bool finished = false;
@@ -79,7 +79,7 @@ TEST(ContainmentTest, OwnCodeIsNotLeft) {
 }
 
 // Nor is it a place to stay for ever.
-TEST(ContainmentTest, ALoopOverOwnCodeIsLeft) {
+TEST(ContainmentTest, OwnCode_InAnEndlessLoop_IsLeft) {
   if (kThreadSanitizer) GTEST_SKIP() << "signals come late under ThreadSanitizer";
   ASSERT_EQ(Containment::Install(), absl::OkStatus());
   volatile uint64_t n = 0;
@@ -123,7 +123,7 @@ TEST(ProgramTest, Objects_OfWrongKinds_AreRefused) {
 }
 
 // What a function says that cannot be: the host answers, and the program goes on.
-TEST(FaultyProgramTest, NonsenseGoesToTheHost) {
+TEST(FaultyProgramTest, Program_SaysNonsense_HostAnswersAndItGoesOn) {
   Setting s({.program = Faulty()});
   TestClient client = s.NewClient();
   uint64_t id = 0;
@@ -139,7 +139,7 @@ TEST(FaultyProgramTest, NonsenseGoesToTheHost) {
 
 // A crash, an exception, an endless loop, in each of the functions: the request in hand and all
 // later ones go to the host.
-TEST(FaultyProgramTest, FaultsSwitchTheProgramOff) {
+TEST(FaultyProgramTest, Program_CrashesThrowsOrLoops_IsSwitchedOff) {
   if (kSanitized) GTEST_SKIP() << "sanitizers report faults that are made on purpose, and end";
   std::vector<uint64_t> faults = {1, 2, 3, 4, 5, 29, 45, 60, 61, 64};
 #if !defined(__SANITIZE_ADDRESS__)
@@ -162,7 +162,7 @@ TEST(FaultyProgramTest, FaultsSwitchTheProgramOff) {
   }
 }
 
-TEST(FaultyProgramTest, FaultsOfTheProtocolEndConnections) {
+TEST(FaultyProgramTest, Program_FaultInSplitRequest_EndsTheConnection) {
   if (kSanitized) GTEST_SKIP() << "sanitizers report faults that are made on purpose, and end";
   for (const uint64_t fault : {80, 81, 82}) {
     Setting s({.program = Faulty()});
@@ -177,7 +177,7 @@ TEST(FaultyProgramTest, FaultsOfTheProtocolEndConnections) {
   }
 }
 
-TEST(FaultyProgramTest, FaultsInCacheLeaveTheFileServiceUnharmed) {
+TEST(FaultyProgramTest, Program_FaultInItsCache_FileServiceIsUnharmed) {
   if (kSanitized) GTEST_SKIP() << "sanitizers report faults that are made on purpose, and end";
   for (const uint64_t block : {100, 101}) {
     Setting s({.program = Faulty()});

@@ -20,7 +20,7 @@ using testing_util::Eventually;
 const Program kAnyOrder = MakeProgram(Order::kAny);
 const Program kInOrder = MakeProgram(Order::kRequest);
 
-TEST(RangeGuardTest, ReadsCountOnlyWithoutChanges) {
+TEST(RangeGuardTest, Read_ChangeUnderWayOrMeanwhile_DoesNotCount) {
   RangeGuard guard(1 << 12);
   RangeGuard::Look look;
   constexpr uint64_t k64 = RangeGuard::kRange;
@@ -63,7 +63,7 @@ class EngineParamTest : public testing::TestWithParam<bool> {};
 INSTANTIATE_TEST_SUITE_P(Copying, EngineParamTest, testing::Bool());
 
 // Offsets and sizes of all kinds: each answered by the agent, with the bytes of the file.
-TEST_P(EngineParamTest, AnswersReadsFromTheStore) {
+TEST_P(EngineParamTest, Reads_AnyOffsetAndSize_AreAnsweredFromTheStore) {
   Setting s({.program = &kAnyOrder, .copying = GetParam()});
   TestClient client = s.NewClient();
   std::mt19937_64 random(testing_util::TestSeed());
@@ -99,7 +99,7 @@ TEST_P(EngineParamTest, AnswersReadsFromTheStore) {
   EXPECT_EQ(s.host->requests.load(), 0u);
 }
 
-TEST(EngineTest, AMessageIsSplitBetweenHostAndAgent) {
+TEST(EngineTest, MixedMessage_AnyOrderOrInOrder_IsSplitOrGoesToHost) {
   for (const Program* program : {&kAnyOrder, &kInOrder}) {
     Setting s({.program = program});
     TestClient client = s.NewClient();
@@ -131,7 +131,7 @@ TEST(EngineTest, AMessageIsSplitBetweenHostAndAgent) {
   }
 }
 
-TEST(EngineTest, InOrderOnlyWhatIsBehindTheHostsPartIsItsToo) {
+TEST(EngineTest, InOrder_RequestsBehindTheHosts_GoToTheHostToo) {
   Setting s({.program = &kInOrder});
   TestClient client = s.NewClient();
   ASSERT_TRUE(client.Ask({s.ReadOf(1, 0, 100),
@@ -156,7 +156,7 @@ TEST(EngineTest, InOrderOnlyWhatIsBehindTheHostsPartIsItsToo) {
 }
 
 // What the store does not have, or what is no range at all, the host answers.
-TEST(EngineTest, WhatIsNotThereGoesToTheHost) {
+TEST(EngineTest, Read_NotThereOrTooLong_GoesToTheHost) {
   Setting s({.program = &kAnyOrder});
   TestClient client = s.NewClient();
   const uint64_t end = uint64_t{1} << 20;
@@ -183,7 +183,7 @@ TEST(EngineTest, WhatIsNotThereGoesToTheHost) {
   EXPECT_EQ(s.Count(EngineStats::kFull), 1u);
 }
 
-TEST(EngineTest, WhatIsChangingGoesToTheHost) {
+TEST(EngineTest, Read_OfAChangingRange_GoesToTheHost) {
   Setting s({.program = &kAnyOrder});
   TestClient client = s.NewClient();
   EXPECT_EQ(client.Do(s.ReadOf(1, 0, 10)).header.by_agent, 1u);
@@ -195,7 +195,7 @@ TEST(EngineTest, WhatIsChangingGoesToTheHost) {
   EXPECT_EQ(s.Count(EngineStats::kChanged), 1u);
 }
 
-TEST(EngineTest, FilesThatAreCutOrRemoved) {
+TEST(EngineTest, Read_OfACutOrRemovedFile_GoesToTheHost) {
   Setting s({.program = &kAnyOrder});
   TestClient client = s.NewClient();
   ASSERT_EQ(s.files->SetSize(s.file, 4096), absl::OkStatus());
@@ -214,7 +214,7 @@ TEST(EngineTest, FilesThatAreCutOrRemoved) {
 }
 
 // With two contexts, or one buffer, most reads of a burst go to the host; all are answered.
-TEST(EngineTest, WithoutRoomTheHostAnswers) {
+TEST(EngineTest, Reads_MoreThanThereIsRoomFor_AreAllAnswered) {
   for (const bool contexts : {true, false}) {
     Setting s(
         {.program = &kAnyOrder, .contexts = contexts ? 2u : 64u, .buffers = contexts ? 64u : 1u});
@@ -233,7 +233,7 @@ TEST(EngineTest, WithoutRoomTheHostAnswers) {
 }
 
 // One connection's requests take effect in order, whoever carries them out.
-TEST(EngineTest, ReadsSeeTheWritesBeforeThemAndNoneBehind) {
+TEST(EngineTest, Reads_InOrderAmongWrites_SeeThoseBeforeAndNoneBehind) {
   Setting s({.program = &kInOrder});
   TestClient client = s.NewClient();
   std::mt19937_64 random(testing_util::TestSeed());
@@ -271,7 +271,7 @@ TEST(EngineTest, ReadsSeeTheWritesBeforeThemAndNoneBehind) {
   EXPECT_GT(s.Count(EngineStats::kOrder), 0u);
 }
 
-TEST(EngineTest, CacheOnWriteAndInvalidateOnRead) {
+TEST(EngineTest, Cache_OnWriteAndRead_GainsAndLosesKeys) {
   Setting s({.program = &kAnyOrder});
   TestClient client = s.NewClient();
   const auto lookup = [&](uint64_t key) { return client.Do({1, 0, key, 0, Op::kLookup}); };
@@ -295,7 +295,7 @@ TEST(EngineTest, CacheOnWriteAndInvalidateOnRead) {
   }
 }
 
-TEST(EngineTest, WithoutAHostReadsGoOnAndTheRestGetErrors) {
+TEST(EngineTest, Requests_WithoutAHost_ReadsGoOnAndTheRestFail) {
   Setting s({.program = &kAnyOrder, .host = false});
   TestClient client = s.NewClient();
   EXPECT_EQ(client.Do(s.ReadOf(1, 0, 10)).header.by_agent, 1u);
@@ -306,7 +306,7 @@ TEST(EngineTest, WithoutAHostReadsGoOnAndTheRestGetErrors) {
 }
 
 // The program can name all of its requests, however long a message is.
-TEST(EngineTest, AnErrorIsToldOfTheWholeMessage) {
+TEST(EngineTest, Error_MessageOfAnyLength_IsToldOfTheWhole) {
   static const Program program = [] {
     Program p = kAnyOrder;
     p.predicate = nullptr;
@@ -333,7 +333,7 @@ TEST(EngineTest, AnErrorIsToldOfTheWholeMessage) {
   }
 }
 
-TEST(EngineTest, MalformedMessagesEndTheirConnectionAlone) {
+TEST(EngineTest, Message_Malformed_EndsItsConnectionAlone) {
   Setting s({.program = &kAnyOrder});
   TestClient good = s.NewClient();
   {
@@ -346,7 +346,7 @@ TEST(EngineTest, MalformedMessagesEndTheirConnectionAlone) {
 }
 
 // Connections that end in the middle: their reads end by themselves, and their room is free again.
-TEST(EngineTest, ConnectionsMayEndUnderTheirReads) {
+TEST(EngineTest, Connections_EndUnderTheirReads_GiveTheirRoomBack) {
   Setting s({.program = &kAnyOrder, .contexts = 8, .buffers = 8});
   for (int i = 0; i < 200; ++i) {
     TestClient client = s.NewClient();

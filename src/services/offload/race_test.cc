@@ -14,7 +14,7 @@ namespace {
 
 const Program kProgram = MakeProgram(Order::kAny);
 
-TEST(RegisterCheckerTest, TellsHistoriesApart) {
+TEST(RegisterCheckerTest, Checker_GoodAndBadHistories_TellsThemApart) {
   using History = std::vector<Operation>;
   const Operation w1{true, 1, 0, 1};
   const auto write = [](uint64_t v, int64_t b, int64_t e) { return Operation{true, v, b, e}; };
@@ -166,7 +166,7 @@ Outcome RunRace(Setting* s, const Race& race) {
 
 // Blocks smaller than the device's (written by reading and writing the whole of it), as large, and
 // of several, also across the store's segments.
-TEST(RaceTest, OffloadedReadsAreLinearizable) {
+TEST(RaceTest, OffloadedReads_BesideHostWrites_AreLinearizable) {
   const uint64_t seed = testing_util::TestSeed();
   const char* more = getenv("PULSE_RACE_OPERATIONS");
   for (const uint64_t block : {512, 4096, 12288, 49152}) {
@@ -186,7 +186,7 @@ TEST(RaceTest, OffloadedReadsAreLinearizable) {
 }
 
 // That the race would show it: without the guard, reads are torn.
-TEST(RaceTest, WithoutTheGuardReadsAreTorn) {
+TEST(RaceTest, Reads_WithoutTheGuard_AreTornOrStale) {
   class Deaf : public files::FileHooks {
     void WriteBegins(store::FileId, uint64_t, uint64_t) override {}
     void WriteEnds(store::FileId, uint64_t, uint64_t) override {}
@@ -211,7 +211,7 @@ TEST(RaceTest, WithoutTheGuardReadsAreTorn) {
 }
 
 // Files are cut, grown, removed and made anew while they are read: bytes are the file's own.
-TEST(RaceTest, NoBytesOfAnotherFile) {
+TEST(RaceTest, Read_FileCutOrMadeAnew_GetsNoOtherFilesBytes) {
   Setting s({.program = &kProgram, .file_bytes = 64 << 10});
   std::atomic<bool> stop{false};
   std::atomic<uint64_t> id{0};

@@ -482,7 +482,7 @@ TEST(Placement, Parse_RefusesOthersByName) {
   }
 }
 
-TEST(Rate, NewSamplesPushOutOldOnes) {
+TEST(Rate, BytesPerSecond_NewerSamples_PushOutOldOnes) {
   Rate rate;
   EXPECT_EQ(rate.BytesPerSecond(0), 0);
   for (int i = 0; i < 20; ++i) rate.Add(1000, 1000, i);
@@ -511,7 +511,7 @@ TEST(SizedRates, UnknownSize_TakesTheNearestClass) {
   EXPECT_EQ(rates.BytesPerSecond(64 << 10, 0), small);
 }
 
-TEST(RateTable, KeepsRatesByOperationLevelAndEngine) {
+TEST(RateTable, Get_OtherOperationLevelOrEngine_HasNoRate) {
   RateTable table;
   SizedRates rates;
   rates.Add(kChunk, 1'000'000, 0);

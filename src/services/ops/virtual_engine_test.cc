@@ -194,7 +194,7 @@ INSTANTIATE_TEST_SUITE_P(Placements, RefusedChunks,
                            return name;
                          });
 
-TEST_P(RefusedChunks, AreDoneByTheHost) {
+TEST_P(RefusedChunks, Queue_CardRefusesChunks_HostDoesThem) {
   std::vector<size_t> sizes;
   for (size_t i = 0; i < 200; ++i) sizes.push_back(i % 4 == 1 ? 800 : 200);
   Sizes source(sizes);

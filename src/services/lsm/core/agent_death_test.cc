@@ -19,7 +19,7 @@ using rocksdb::IOOptions;
 using rocksdb::IOStatus;
 using rocksdb::Status;
 
-TEST(AgentDeathTest, ALivingAgentWritesEverything) {
+TEST(AgentDeathTest, Agent_Alive_WritesEverything) {
   ScratchDir dir;
   AgentProcess agent;
   auto fs = agent.Attach();
@@ -35,7 +35,7 @@ TEST(AgentDeathTest, ALivingAgentWritesEverything) {
 }
 
 // Stopped first, so that what it had been given is certainly unfinished when it is killed.
-TEST(AgentDeathTest, UnacknowledgedWritesAreFinishedByTheHost) {
+TEST(AgentDeathTest, UnacknowledgedWrites_AgentKilled_AreFinishedByTheHost) {
   for (const char* options :
        {"?write_threshold=64K", "?write_threshold=64K&io=buffered&sync_interval=64K",
         "?write_threshold=64K&mover=vmread"}) {
@@ -83,7 +83,7 @@ TEST(AgentDeathTest, UnacknowledgedWritesAreFinishedByTheHost) {
   }
 }
 
-TEST(AgentDeathTest, AWriterThatWaitsForQueueSpaceGoesOn) {
+TEST(AgentDeathTest, Writer_AgentKilledWhileQueueIsFull_GoesOn) {
   ScratchDir dir;
   AgentProcess agent;
   auto fs = agent.Attach("?queue=1M&write_threshold=128K");
@@ -104,7 +104,7 @@ TEST(AgentDeathTest, AWriterThatWaitsForQueueSpaceGoesOn) {
   EXPECT_EQ(StatsOf(fs.get()).failovers, 1u);
 }
 
-TEST(AgentDeathTest, WaitersAreWokenAndReadersServed) {
+TEST(AgentDeathTest, Waiters_AgentKilled_AreWokenAndServed) {
   ScratchDir dir;
   AgentProcess agent;
   auto fs = agent.Attach();
@@ -149,7 +149,7 @@ TEST(AgentDeathTest, WaitersAreWokenAndReadersServed) {
 }
 
 // Killed at a random moment under random writers.
-TEST(AgentDeathTest, KilledAtAnyMoment) {
+TEST(AgentDeathTest, Writers_AgentKilledAtAnyMoment_LoseNothing) {
   const uint64_t seed = TestSeed();
   for (int round = 0; round < 8; ++round) {
     SCOPED_TRACE(round);
@@ -207,7 +207,7 @@ TEST(AgentDeathTest, KilledAtAnyMoment) {
   }
 }
 
-TEST(AgentDeathTest, ADatabaseSurvivesItsAgent) {
+TEST(AgentDeathTest, Database_AgentKilledUnderLoad_LosesNothing) {
   const uint64_t seed = TestSeed();
   for (const char* options : {"", "?queue=1M&write_threshold=32K", "?io=buffered&sync=strict"}) {
     SCOPED_TRACE(options);

@@ -99,7 +99,7 @@ class AgentServiceTest : public ::testing::Test {
 };
 
 // Flags that no host sends count as untold, and no class is closed to anyone.
-TEST_F(AgentServiceTest, RequestsAreCountedInTheirClass) {
+TEST_F(AgentServiceTest, Requests_OfEveryPurpose_AreCountedInTheirClass) {
   Start();
   const auto requests = [&](IoClass c) -> uint64_t {
     return session_->class_counters()[static_cast<size_t>(c)].requests;
@@ -135,7 +135,7 @@ TEST_F(AgentServiceTest, RequestsAreCountedInTheirClass) {
   EXPECT_EQ(requests(IoClass::kInteractive), 0u) << "no host of this service can be one of files";
 }
 
-TEST_F(AgentServiceTest, OnlyRegularFilesAreTaken) {
+TEST_F(AgentServiceTest, Open_OtherThanRegularFile_IsRefused) {
   Start();
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
@@ -151,7 +151,7 @@ TEST_F(AgentServiceTest, OnlyRegularFilesAreTaken) {
   EXPECT_EQ(OpenFile(file, Scratch().get()), 0);
 }
 
-TEST_F(AgentServiceTest, OffsetsThatTheKernelCannotHoldAreRefused) {
+TEST_F(AgentServiceTest, Request_OffsetTooLargeForTheKernel_IsRefused) {
   Start();
   ASSERT_EQ(OpenFile(1, Scratch().get()), 0);
   constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();
@@ -165,7 +165,7 @@ TEST_F(AgentServiceTest, OffsetsThatTheKernelCannotHoldAreRefused) {
   EXPECT_EQ(Ask(Request(Opcode::kRangeSync, 1, 1, ~uint64_t{0})), -EINVAL);
 }
 
-TEST_F(AgentServiceTest, RangesToTheEndAndBeyondFourGigabytesAreSynced) {
+TEST_F(AgentServiceTest, RangeSync_ToTheEndOrBeyondFourGigabytes_IsDone) {
   Start();
   ASSERT_EQ(OpenFile(1, Scratch().get()), 0);
   wire::Descriptor write = Request(Opcode::kWrite, 1, 0, 4096);
@@ -176,7 +176,7 @@ TEST_F(AgentServiceTest, RangesToTheEndAndBeyondFourGigabytesAreSynced) {
   EXPECT_EQ(Ask(Request(Opcode::kRangeSync, 1, 0, std::numeric_limits<int64_t>::max())), 0);
 }
 
-TEST_F(AgentServiceTest, ADescriptorThatWasLostFailsItsOpenOnly) {
+TEST_F(AgentServiceTest, Open_DescriptorLost_FailsAlone) {
   Start();
   UniqueFd fd = Scratch();
   ASSERT_TRUE(host_->SendFile(1, fd.get()).ok());
@@ -189,7 +189,7 @@ TEST_F(AgentServiceTest, ADescriptorThatWasLostFailsItsOpenOnly) {
   EXPECT_EQ(OpenFile(1, fd.get()), 0) << "the number is free";
 }
 
-TEST_F(AgentServiceTest, FilesOfASessionAreBoundedAndComeBack) {
+TEST_F(AgentServiceTest, Open_SessionFileLimitReached_FailsUntilOneIsClosed) {
   AgentLimits limits;
   limits.max_session_files = 3;
   limits.max_total_files = 100;
@@ -206,7 +206,7 @@ TEST_F(AgentServiceTest, FilesOfASessionAreBoundedAndComeBack) {
   EXPECT_EQ(usage_->files, 2u);
 }
 
-TEST_F(AgentServiceTest, DescriptorsPassedAndNeverOpenedAreBounded) {
+TEST_F(AgentServiceTest, Descriptors_PassedAndNeverOpened_AreBounded) {
   AgentLimits limits;
   limits.max_session_files = 10;
   limits.max_total_files = 100;
@@ -229,7 +229,7 @@ TEST_F(AgentServiceTest, DescriptorsPassedAndNeverOpenedAreBounded) {
   EXPECT_EQ(usage_->files, 10u);
 }
 
-TEST_F(AgentServiceTest, FilesOfAllSessionsAreBounded) {
+TEST_F(AgentServiceTest, Open_TotalFileLimitReached_FailsUntilOneIsClosed) {
   AgentLimits limits;
   limits.max_total_files = 2;
   Start(limits);
@@ -241,7 +241,7 @@ TEST_F(AgentServiceTest, FilesOfAllSessionsAreBounded) {
   EXPECT_EQ(OpenFile(3, fd.get()), 0);
 }
 
-TEST_F(AgentServiceTest, ANumberInUseIsRefusedAndItsDescriptorClosed) {
+TEST_F(AgentServiceTest, Open_NumberInUse_IsRefusedAndDescriptorClosed) {
   Start();
   UniqueFd fd = Scratch();
   ASSERT_EQ(OpenFile(1, fd.get()), 0);
@@ -250,7 +250,7 @@ TEST_F(AgentServiceTest, ANumberInUseIsRefusedAndItsDescriptorClosed) {
   EXPECT_EQ(OpenDescriptors(), before);
 }
 
-TEST_F(AgentServiceTest, AnOpenThatMeetsABrokenSocketEndsTheSession) {
+TEST_F(AgentServiceTest, Open_SocketBroken_EndsTheSession) {
   Start();
   ASSERT_EQ(send(host_->socket().get(), "garbage", 7, 0), 7);
   wire::Descriptor d = Request(Opcode::kOpen, 1);
@@ -304,7 +304,7 @@ class LateMoverTest : public AgentServiceTest {
   LateMover* mover_ = nullptr;
 };
 
-TEST_F(LateMoverTest, WritesWaitForTheirBytesAndReadsForTheirArrival) {
+TEST_F(LateMoverTest, WritesAndReads_BytesOnTheirWay_WaitForThem) {
   StartLate();
   std::memset(Arena(), 'w', 4096);
   wire::Descriptor write = Request(Opcode::kWrite, 1, 0, 4096);
@@ -319,7 +319,7 @@ TEST_F(LateMoverTest, WritesWaitForTheirBytesAndReadsForTheirArrival) {
   EXPECT_EQ(Ask(Request(Opcode::kSyncClose, 1)), 0);
 }
 
-TEST_F(LateMoverTest, ASyncWaitsForAWriteWhoseBytesAreOnTheirWay) {
+TEST_F(LateMoverTest, Sync_WriteBytesOnTheirWay_WaitsForTheWrite) {
   StartLate();
   mover_->delay_ = 500'000'000;
   wire::Descriptor write = Request(Opcode::kWrite, 1, 0, 4096);
@@ -346,7 +346,7 @@ TEST_F(LateMoverTest, ASyncWaitsForAWriteWhoseBytesAreOnTheirWay) {
   EXPECT_EQ(order, (std::vector<uint64_t>{0, 8}));
 }
 
-TEST_F(LateMoverTest, AFailureIsReportedAtOnce) {
+TEST_F(LateMoverTest, Request_MoverFails_FailsWithEio) {
   StartLate();
   wire::Descriptor write = Request(Opcode::kWrite, 1, 0, 4096);
   write.position = 4096;
@@ -358,7 +358,7 @@ TEST_F(LateMoverTest, AFailureIsReportedAtOnce) {
 }
 
 // TearDown drains, with a read on its way.
-TEST_F(LateMoverTest, ASessionEndsWhenWhatIsOnItsWayIsThere) {
+TEST_F(LateMoverTest, SessionEnd_ReadOnItsWay_WaitsForItsArrival) {
   StartLate();
   wire::Descriptor write = Request(Opcode::kWrite, 1, 0, 4096);
   write.position = 4096;

@@ -48,7 +48,7 @@ bool AgentWrites(rocksdb::FileSystem* fs, const std::string& path, std::mt19937_
   return Eventually([&] { return AgentWritesOnce(fs, path, rng); });
 }
 
-TEST(FailoverTest, AnIdleAgentIsMissedAndItsSuccessorFound) {
+TEST(FailoverTest, IdleAgent_KilledAndReplaced_IsMissedAndSuccessorUsed) {
   ScratchDir dir;
   AgentProcess agent;
   auto fs = agent.Attach();
@@ -69,7 +69,7 @@ TEST(FailoverTest, AnIdleAgentIsMissedAndItsSuccessorFound) {
 
 // What the stopped agent was asked to do, it does once it goes on: too late to harm anybody.
 // The agent hangs after its hello, and nothing but an attachment is outstanding.
-TEST(FailoverTest, AnAgentThatHangsWhileAttachingIsLeftBehind) {
+TEST(FailoverTest, Agent_HangsWhileAttaching_IsLeftBehind) {
   ScratchDir dir;
   AgentProcess agent;
   std::mt19937_64 rng(TestSeed());
@@ -95,7 +95,7 @@ TEST(FailoverTest, AnAgentThatHangsWhileAttachingIsLeftBehind) {
   }
 }
 
-TEST(FailoverTest, AHungAgentIsLeftBehindAndDoesNoHarmWhenItWakes) {
+TEST(FailoverTest, Agent_HangsThenWakes_IsLeftBehindAndDoesNoHarm) {
   for (const char* options : {"", "&io=buffered", "&mover=vmread"}) {
     SCOPED_TRACE(options);
     ScratchDir dir;
@@ -157,7 +157,7 @@ TEST(FailoverTest, AHungAgentIsLeftBehindAndDoesNoHarmWhenItWakes) {
   }
 }
 
-TEST(FailoverTest, ADeletedFileStaysDeleted) {
+TEST(FailoverTest, DeletedFile_AgentHangs_StaysDeleted) {
   ScratchDir dir;
   AgentProcess agent;
   auto fs = agent.Attach("?agent_deadline=1000");
@@ -177,7 +177,7 @@ TEST(FailoverTest, ADeletedFileStaysDeleted) {
 }
 
 // A reader that began before the failover must not keep reading the file that was left behind.
-TEST(FailoverTest, ReadersFollowTheFile) {
+TEST(FailoverTest, Reader_OpenedBeforeFailover_FollowsTheFile) {
   ScratchDir dir;
   AgentProcess agent;
   auto fs = agent.Attach("?agent_deadline=1000&write_threshold=64K");
@@ -210,7 +210,7 @@ TEST(FailoverTest, ReadersFollowTheFile) {
 }
 
 // A device that answers late is not an agent that hangs.
-TEST(FailoverTest, ASlowDeviceIsWaitedFor) {
+TEST(FailoverTest, SlowDevice_BeyondTheDeadline_IsWaitedFor) {
   ScratchDir dir;
   ScratchDir socket_dir;
   IoScript script;
@@ -240,7 +240,7 @@ TEST(FailoverTest, ASlowDeviceIsWaitedFor) {
   EXPECT_EQ(StatsOf(fs.get()).bytes_inline, 0u);
 }
 
-TEST(FailoverTest, FetchReturnsWithTheAgent) {
+TEST(FailoverTest, Fetch_AgentGoneAndBack_ReturnsWithIt) {
   ScratchDir dir;
   AgentProcess agent;
   auto fs = agent.Attach();
@@ -277,7 +277,7 @@ TEST(FailoverTest, FetchReturnsWithTheAgent) {
 }
 
 // The database does not notice: agents are killed, stopped and started under it.
-TEST(FailoverTest, ADatabaseOutlivesManyAgents) {
+TEST(FailoverTest, Database_AgentsComeAndGo_LosesNothing) {
   const uint64_t seed = TestSeed();
   std::mt19937_64 rng(seed);
   ScratchDir dir;

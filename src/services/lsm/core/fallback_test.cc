@@ -70,7 +70,7 @@ absl::Status Connect(const std::string& socket, const std::string& options) {
   return HostSession::Open(MakeOptions("pulse://" + socket + "?" + options)).status();
 }
 
-TEST(FallbackTest, ForAnAgentThatIsNotThere) {
+TEST(FallbackTest, Fallback_NoAgentListens_IsTaken) {
   const ShortDir dir;
   const std::string socket = dir.socket();
   EXPECT_FALSE(Connect(socket, "fallback=none").ok());
@@ -81,7 +81,7 @@ TEST(FallbackTest, ForAnAgentThatIsNotThere) {
   EXPECT_TRUE(Connect(socket, "fallback=embedded").ok());
 }
 
-TEST(FallbackTest, ForAnAgentOfAnotherProtocolVersion) {
+TEST(FallbackTest, Fallback_AgentOfAnotherProtocolVersion_IsTaken) {
   for (int status : {0, EPROTO}) {  // as told by the host, or by the agent
     for (bool fallback : {false, true}) {
       AnsweringAgent agent([status](wire::Message* m) {
@@ -95,7 +95,7 @@ TEST(FallbackTest, ForAnAgentOfAnotherProtocolVersion) {
   }
 }
 
-TEST(FallbackTest, NotForAnAgentThatRefuses) {
+TEST(FallbackTest, Fallback_AgentRefuses_IsNotTaken) {
   AnsweringAgent agent([](wire::Message* m) {
     m->status = EPROTO;
     SetText(m, "the agent has its 8 sessions already");
@@ -104,13 +104,13 @@ TEST(FallbackTest, NotForAnAgentThatRefuses) {
   EXPECT_THAT(std::string(st.message()), HasSubstr("8 sessions"));
 }
 
-TEST(FallbackTest, NotForAnAgentWithAnotherEngine) {
+TEST(FallbackTest, Fallback_AgentHasAnotherEngine_IsNotTaken) {
   AnsweringAgent agent([](wire::Message*) {});
   const absl::Status st = Connect(agent.socket(), "fallback=embedded&engine=io_uring");
   EXPECT_THAT(std::string(st.message()), HasSubstr("engine=io_uring"));
 }
 
-TEST(FallbackTest, ForOneThatTalksNonsenseOrHangsUp) {
+TEST(FallbackTest, Fallback_AgentAnswersNonsense_IsTaken) {
   AnsweringAgent agent([](wire::Message* m) { m->type = 77; });
   EXPECT_TRUE(Connect(agent.socket(), "fallback=embedded").ok());
   AnsweringAgent silent([](wire::Message* m) { m->magic = 0; });
@@ -118,7 +118,7 @@ TEST(FallbackTest, ForOneThatTalksNonsenseOrHangsUp) {
 }
 
 // The statuses that include/pulse/rocksdb.h promises.
-TEST(FallbackTest, ErrorsAreOfThePromisedKind) {
+TEST(FallbackTest, FailedOpen_EachCause_HasThePromisedStatus) {
   const auto open = [](const std::string& socket) {
     std::shared_ptr<rocksdb::FileSystem> fs;
     return NewFileSystem("pulse://" + socket, nullptr, &fs);

@@ -88,7 +88,7 @@ void FillAndCheck(rocksdb::FileSystem* fs, const std::string& path, const Scratc
   Await(path, [](const json& session) { return session["databases"].empty(); });
 }
 
-TEST(HostStatusTest, AnEmbeddedAgentTellsAtItsPath) {
+TEST(HostStatusTest, Status_EmbeddedAgent_TellsAtItsPath) {
   const ScratchDir dir;
   const std::string path = "/tmp/pulse-host-status-" + std::to_string(getpid()) + ".sock";
   {
@@ -108,7 +108,7 @@ TEST(HostStatusTest, AnEmbeddedAgentTellsAtItsPath) {
   EXPECT_NE(access(path.c_str(), F_OK), 0) << "the socket goes with the last of them";
 }
 
-TEST(HostStatusTest, WithoutTheOptionThereIsNothing) {
+TEST(HostStatusTest, Status_OptionNotGiven_NoThreadAnswers) {
   // Threads of this process that answer.
   const auto answering = [] {
     size_t n = 0;
@@ -131,7 +131,7 @@ TEST(HostStatusTest, WithoutTheOptionThereIsNothing) {
   EXPECT_TRUE(testing_util::Eventually([&] { return answering() == 1; }));
 }
 
-TEST(HostStatusTest, ABadPathFailsTheOpening) {
+TEST(HostStatusTest, Open_BadStatusPath_FailsNamingIt) {
   auto fs = PulseFileSystem::Open(MakeOptions("pulse://?status=/no/such/directory/s.sock"),
                                   rocksdb::FileSystem::Default());
   ASSERT_FALSE(fs.ok());
@@ -139,7 +139,7 @@ TEST(HostStatusTest, ABadPathFailsTheOpening) {
       << fs.status();
 }
 
-TEST(HostStatusTest, AnAgentProcessTellsOfItsHosts) {
+TEST(HostStatusTest, Status_AgentProcess_TellsOfItsHosts) {
   if (testing_util::kThreadSanitizer) GTEST_SKIP() << "forks";
   const ScratchDir dir;
   AgentProcess agent;

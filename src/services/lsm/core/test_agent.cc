@@ -24,7 +24,7 @@ namespace pulse::lsm::test {
 namespace {
 
 // The child: this program again, running this one test.
-TEST(AgentProcess, Serve) {
+TEST(AgentProcess, Serve_SocketInEnvironment_RunsUntilSigterm) {
   const char* socket = std::getenv("PULSE_TEST_AGENT_SOCKET");
   if (socket == nullptr) GTEST_SKIP() << "serves the other tests of this program";
   sigset_t set;
@@ -85,8 +85,9 @@ void AgentProcess::Start() {
     unsetenv("GTEST_TOTAL_SHARDS");
     unsetenv("GTEST_SHARD_INDEX");
     setenv("PULSE_TEST_AGENT_SOCKET", path.c_str(), 1);
-    execl("/proc/self/exe", "lsm_test", "--gtest_filter=AgentProcess.Serve", "--gtest_brief=1",
-          nullptr);
+    execl("/proc/self/exe", "lsm_test",
+          "--gtest_filter=AgentProcess.Serve_SocketInEnvironment_RunsUntilSigterm",
+          "--gtest_brief=1", nullptr);
     _exit(1);
   }
   // The file is there a moment before the socket accepts, and who is refused may wait long to try

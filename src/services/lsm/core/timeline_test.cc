@@ -98,7 +98,7 @@ uint64_t Live(const std::string& dir, const std::string& trace, IoScript* script
   return stats.bytes_persisted;
 }
 
-TEST(TimelineTest, ShowsTheStagesOfACompactionOverlap) {
+TEST(TimelineTest, Trace_OfACompaction_ShowsItsStagesOverlap) {
   ScratchDir dir;
   IoScript script;
   // So slow a device that the overlap does not depend on the machine.
@@ -143,7 +143,7 @@ TEST(TimelineTest, ShowsTheStagesOfACompactionOverlap) {
   EXPECT_FALSE(timeline.Named("wait: barrier").empty());
 }
 
-TEST(TimelineTest, SlicesOfAThreadLieInOneAnotherOrApart) {
+TEST(TimelineTest, ThreadSlices_OfATrace_NestOrLieApart) {
   ScratchDir dir;
   IoScript script;
   script.SetRule([](const IoRequest&, const std::string&) {
@@ -169,7 +169,7 @@ TEST(TimelineTest, SlicesOfAThreadLieInOneAnotherOrApart) {
   }
 }
 
-TEST(TimelineTest, AFileThatCannotBeWrittenIsAnError) {
+TEST(TimelineTest, Open_TraceFileUnwritable_FailsNamingIt) {
   ScratchDir dir;
   auto options = ParseOptions("pulse://?trace=" + (dir / "no/such/dir.json"));
   ASSERT_TRUE(options.ok());

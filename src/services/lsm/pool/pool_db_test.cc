@@ -75,7 +75,7 @@ class PoolDbTest : public ::testing::Test {
   std::mt19937_64 rng_{TestSeed()};
 };
 
-TEST_F(PoolDbTest, ADatabaseMovesInWithItsCompactions) {
+TEST_F(PoolDbTest, Database_OfStockRocksDb_MovesInWithCompactions) {
   const std::string path = dir_ / "db";
   Model model;
   {
@@ -109,7 +109,7 @@ TEST_F(PoolDbTest, ADatabaseMovesInWithItsCompactions) {
 
 // RocksDB deletes files that it finds in a list and does not know, also in one that came with an
 // error.
-TEST_F(PoolDbTest, NothingIsListedWhereTheGuardCannotBeRead) {
+TEST_F(PoolDbTest, Listing_GuardUnreadable_FailsAndIsEmpty) {
   const std::string path = dir_ / "db";
   auto env = OpenEnv();
   {
@@ -132,7 +132,7 @@ TEST_F(PoolDbTest, NothingIsListedWhereTheGuardCannotBeRead) {
   EXPECT_TRUE(std::filesystem::exists(path + "/MANIFEST-000000"));
 }
 
-TEST_F(PoolDbTest, ADestroyedDatabaseLeavesNothing) {
+TEST_F(PoolDbTest, DestroyDb_DatabaseInThePool_LeavesNothing) {
   const std::string path = dir_ / "db";
   auto env = OpenEnv();
   TestDb db(SmallDbOptions(env.get()), path);
@@ -149,7 +149,7 @@ TEST_F(PoolDbTest, ADestroyedDatabaseLeavesNothing) {
   EXPECT_EQ(after.free, after.segments);
 }
 
-TEST_F(PoolDbTest, CheckpointsAreDatabasesOfTheirOwn) {
+TEST_F(PoolDbTest, Checkpoint_OriginalDestroyed_IsStillWhole) {
   const std::string path = dir_ / "db";
   const std::string copy = dir_ / "copy";
   Model model;
@@ -181,7 +181,7 @@ TEST_F(PoolDbTest, CheckpointsAreDatabasesOfTheirOwn) {
   EXPECT_EQ(Reopened(dir_ / "renamed", model), "");
 }
 
-TEST_F(PoolDbTest, BackupsInAndOutOfThePool) {
+TEST_F(PoolDbTest, Backup_InOrOutOfThePool_RestoresTheDatabase) {
   auto env = OpenEnv();
   TestDb db(SmallDbOptions(env.get()), dir_ / "db");
   ASSERT_TRUE(db.Open().ok());
@@ -210,7 +210,7 @@ TEST_F(PoolDbTest, BackupsInAndOutOfThePool) {
 }
 
 // A database that stock RocksDB has made anew where one of the pool was.
-TEST_F(PoolDbTest, WhatAFormerDatabaseLeftIsNotReadAgain) {
+TEST_F(PoolDbTest, FormerTables_DatabaseMadeAnewOutside_AreNotRead) {
   const std::string path = dir_ / "db";
   {
     auto env = OpenEnv();
@@ -232,7 +232,7 @@ TEST_F(PoolDbTest, WhatAFormerDatabaseLeftIsNotReadAgain) {
   EXPECT_EQ(Reopened(path, model), "");
 }
 
-TEST_F(PoolDbTest, AFullPoolIsAFullDisk) {
+TEST_F(PoolDbTest, FullPool_UnderADatabase_IsNoSpaceUntilRoomIsMade) {
   const std::string small = dir_ / "small_pool";
   CreatePool(small, 16 << 20);
   std::shared_ptr<FileSystem> fs;
@@ -275,7 +275,7 @@ TEST_F(PoolDbTest, AFullPoolIsAFullDisk) {
   EXPECT_TRUE(put.ok()) << put.ToString();
 }
 
-TEST_F(PoolDbTest, ALockedOrMissingPoolIsNamed) {
+TEST_F(PoolDbTest, Open_PoolMissingLockedOrNoStore_NamesIt) {
   std::shared_ptr<FileSystem> fs;
   Status s = NewFileSystem("pulse://?layout=pool&pool=" + (dir_ / "none"), nullptr, &fs);
   EXPECT_THAT(s.ToString(), HasSubstr("pulse pool create"));
@@ -294,7 +294,8 @@ TEST_F(PoolDbTest, ALockedOrMissingPoolIsNamed) {
     unsetenv("GTEST_SHARD_INDEX");
     unsetenv("GTEST_SHARD_STATUS_FILE");
     setenv("PULSE_TEST_LOCKED_POOL", pool_.c_str(), 1);
-    execl("/proc/self/exe", "lsm_test", "--gtest_filter=LockedPool.IsRefused", nullptr);
+    execl("/proc/self/exe", "lsm_test",
+          "--gtest_filter=LockedPool.Open_HeldByTheParentProcess_IsRefusedNamingIt", nullptr);
     _exit(1);
   }
   int status = 0;
@@ -302,9 +303,9 @@ TEST_F(PoolDbTest, ALockedOrMissingPoolIsNamed) {
   EXPECT_EQ(status, 0);
 }
 
-TEST(LockedPool, IsRefused) {
+TEST(LockedPool, Open_HeldByTheParentProcess_IsRefusedNamingIt) {
   const char* pool = getenv("PULSE_TEST_LOCKED_POOL");
-  if (pool == nullptr) GTEST_SKIP() << "part of ALockedOrMissingPoolIsNamed";
+  if (pool == nullptr) GTEST_SKIP() << "part of Open_PoolMissingLockedOrNoStore_NamesIt";
   std::shared_ptr<FileSystem> fs;
   const Status s = NewFileSystem(std::string("pulse://?layout=pool&pool=") + pool, nullptr, &fs);
   EXPECT_FALSE(s.ok());
@@ -314,7 +315,7 @@ TEST(LockedPool, IsRefused) {
 
 // The segments of a file that was deleted while the agent writes to it are nobody's until it has
 // closed it.
-TEST_F(PoolDbTest, SegmentsOfAnAgentThatStillWritesAreNotUsedAgain) {
+TEST_F(PoolDbTest, Segments_AgentStillWrites_AreNotUsedAgain) {
   auto pool = Pool::Open(pool_);
   ASSERT_TRUE(pool.ok());
   Rig rig(MakeOptions(Uri("&write_threshold=64K")));
@@ -356,7 +357,7 @@ TEST_F(PoolDbTest, SegmentsOfAnAgentThatStillWritesAreNotUsedAgain) {
 }
 
 // An agent that hangs and goes on later writes where its outputs were, and nobody is there.
-TEST_F(PoolDbTest, AHungAgentsLateWritesHitNobody) {
+TEST_F(PoolDbTest, HungAgent_WritesLate_HitsNobody) {
   auto pool = Pool::Open(pool_);
   ASSERT_TRUE(pool.ok());
   AgentProcess agent;
@@ -415,7 +416,7 @@ TEST_F(PoolDbTest, AHungAgentsLateWritesHitNobody) {
 }
 
 // A host that was killed has left an agent at work: the next one waits until it is done.
-TEST_F(PoolDbTest, OpeningWaitsForAFormerHostsAgent) {
+TEST_F(PoolDbTest, Open_FormerHostsAgentAtWork_WaitsForIt) {
   UniqueFd agents;
   {
     auto pool = Pool::Open(pool_);

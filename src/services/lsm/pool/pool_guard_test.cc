@@ -55,7 +55,7 @@ std::string OpenOnStock(const std::string& path, bool read_only = false) {
   return s.ok() ? value : s.ToString();
 }
 
-TEST(PoolGuardTest, SaysInWhichPoolTheTablesAre) {
+TEST(PoolGuardTest, Guard_Written_SaysInWhichPoolTheTablesAre) {
   ScratchDir dir;
   EXPECT_FALSE(IsGuarded(dir.path()).value());
   EXPECT_TRUE(absl::IsNotFound(ReadGuard(dir.path()).status()));
@@ -72,7 +72,7 @@ TEST(PoolGuardTest, SaysInWhichPoolTheTablesAre) {
   EXPECT_EQ(Names(dir.path()), std::set<std::string>());
 }
 
-TEST(PoolGuardTest, ADamagedOneIsNoticed) {
+TEST(PoolGuardTest, ReadGuard_DamagedManifest_IsDataLoss) {
   ScratchDir dir;
   ASSERT_TRUE(WriteGuard(dir.path(), kInfo).ok());
   const std::string good = Content(dir / kGuardManifestName);
@@ -84,7 +84,7 @@ TEST(PoolGuardTest, ADamagedOneIsNoticed) {
   }
 }
 
-TEST(PoolGuardTest, StockRocksDbRefusesAndChangesNothing) {
+TEST(PoolGuardTest, StockRocksDb_GuardedDatabase_RefusesAndChangesNothing) {
   ScratchDir dir;
   MakeStockDb(dir / "db");
   ASSERT_TRUE(WriteGuard(dir / "db", kInfo).ok());
@@ -107,7 +107,7 @@ TEST(PoolGuardTest, StockRocksDbRefusesAndChangesNothing) {
 
 // The states in which a cut may leave a database that is being guarded: stock RocksDB opens each
 // but the last, and the guard is made from each.
-TEST(PoolGuardTest, EveryStepLeavesADatabase) {
+TEST(PoolGuardTest, WriteGuard_CutAtAnyStep_LeavesADatabase) {
   ScratchDir dir;
   MakeStockDb(dir / "whole");
   ASSERT_TRUE(WriteGuard(dir / "whole", kInfo).ok());

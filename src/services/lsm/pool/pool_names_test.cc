@@ -123,8 +123,8 @@ class NamesTest : public ::testing::Test {
 };
 
 // But for tables that are written over while they have other names: a plain file is written over
-// for all of them, a table of the plug-in begins anew (WrittenOverALinkedTableBeginsAnew).
-TEST_F(NamesTest, WhatIsDoneToNamesIsAsInPlainDirectories) {
+// for all of them, a table of the plug-in begins anew (LinkedTable_WrittenOver_BeginsAnew).
+TEST_F(NamesTest, NameOperations_Random_EndAsInPlainDirectories) {
   for (int i = 0; i < 1500; ++i) {
     const std::string file = File();
     const std::string other = File();
@@ -210,7 +210,7 @@ TEST_F(NamesTest, WhatIsDoneToNamesIsAsInPlainDirectories) {
   }
 }
 
-TEST_F(NamesTest, WrittenOverALinkedTableBeginsAnew) {
+TEST_F(NamesTest, LinkedTable_WrittenOver_BeginsAnew) {
   Side& s = sides_[1];
   ASSERT_EQ(s.Write("a/1.sst", "old"), "ok");
   ASSERT_TRUE(s.fs->LinkFile(s.root + "a/1.sst", s.root + "b/2.sst", kIo, nullptr).ok());
@@ -221,7 +221,7 @@ TEST_F(NamesTest, WrittenOverALinkedTableBeginsAnew) {
   EXPECT_EQ(s.Links("b/2.sst"), 1u);
 }
 
-TEST_F(NamesTest, LinksNameOneFile) {
+TEST_F(NamesTest, Link_InOrOutOfThePool_IsTheSameFileOrUnsupported) {
   Side& s = sides_[1];
   ASSERT_EQ(s.Write("a/1.sst", "one"), "ok");
   ASSERT_TRUE(s.fs->LinkFile(s.root + "a/1.sst", s.root + "b/2.sst", kIo, nullptr).ok());
@@ -237,7 +237,7 @@ TEST_F(NamesTest, LinksNameOneFile) {
 }
 
 // A directory that was removed and made again behind the plug-in's back.
-TEST_F(NamesTest, ANewDirectoryHasNothingOfAFormerOne) {
+TEST_F(NamesTest, NewDirectory_WhereAFormerOneWas_IsEmpty) {
   Side& s = sides_[1];
   ASSERT_EQ(s.Write("a/1.sst", "old"), "ok");
   std::filesystem::remove(s.root + "a");
@@ -247,7 +247,7 @@ TEST_F(NamesTest, ANewDirectoryHasNothingOfAFormerOne) {
 }
 
 // Such names are the pool's own, for what conversions and former databases leave.
-TEST_F(NamesTest, NoTableComesToANameThatThePoolKeepsForItself) {
+TEST_F(NamesTest, Table_ToANameThePoolReserves_IsRefused) {
   Side& s = sides_[1];
   ASSERT_EQ(s.Write("a/1.sst", "kept"), "ok");
   for (const char* kept : {"x#moving", "x#former-3"}) {
@@ -262,7 +262,7 @@ TEST_F(NamesTest, NoTableComesToANameThatThePoolKeepsForItself) {
   }
 }
 
-TEST(IsNumberedTest, AsRocksDbNamesThem) {
+TEST(IsNumberedTest, IsNumbered_NamesOfAllKinds_TakesOnlyRocksDbs) {
   for (const char* name : {"000012.sst", "1234567.blob", "000012.sst.trash", "000012.sst.tmp",
                            "000012.blob.trash.tmp"}) {
     EXPECT_TRUE(IsNumbered(name)) << name;
@@ -274,7 +274,7 @@ TEST(IsNumberedTest, AsRocksDbNamesThem) {
 }
 
 // Writes in place, as ingestion makes them, and reads past what was mapped at first.
-TEST_F(NamesTest, RandomWritesAreAsInPlainFiles) {
+TEST_F(NamesTest, RandomWrites_ToATable_ReadAsInPlainFiles) {
   ASSERT_EQ(sides_[0].Write("a/1.sst", ""), "ok");
   ASSERT_EQ(sides_[1].Write("a/1.sst", ""), "ok");
   std::unique_ptr<rocksdb::FSRandomRWFile> files[2];
@@ -309,7 +309,7 @@ TEST_F(NamesTest, RandomWritesAreAsInPlainFiles) {
   Both("size", [](Side& s) { return s.Facts("a/1.sst"); });
 }
 
-TEST_F(NamesTest, AFileThatIsReadStaysThoughItIsDeleted) {
+TEST_F(NamesTest, OpenFile_Deleted_StaysReadable) {
   Side& s = sides_[1];
   const std::string old = RandomBytes(&rng_, 300'000);
   ASSERT_EQ(s.Write("a/1.sst", old), "ok");

@@ -13,7 +13,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-TEST_F(ConvertTest, RefusesWithARemedy) {
+TEST_F(ConvertTest, Convert_UnfitDatabaseOrPool_RefusesWithARemedy) {
   MakeDatabase();
   const auto names = Names(db_);
   const auto refused = [&](const Options& options, absl::StatusCode code, const char* what,
@@ -56,7 +56,7 @@ TEST_F(ConvertTest, RefusesWithARemedy) {
   EXPECT_EQ(Use(), "");
 }
 
-TEST_F(ConvertTest, DamageIsFoundBeforeAnythingIsCopied) {
+TEST_F(ConvertTest, Import_DamagedOrMissingTable_FailsBeforeCopying) {
   MakeDatabase();
   std::string table;
   for (const std::string& name : Names(more_)) {
@@ -76,7 +76,7 @@ TEST_F(ConvertTest, DamageIsFoundBeforeAnythingIsCopied) {
   EXPECT_TRUE(InPool().empty());
 }
 
-TEST_F(ConvertTest, AMissingTableOfThePoolIsNamed) {
+TEST_F(ConvertTest, Export_TableMissingInPool_NamesIt) {
   MakeDatabase();
   ASSERT_TRUE(Import(MakeOptions()).ok());
   const std::string gone = *InPool().at(more_).begin();
@@ -90,7 +90,7 @@ TEST_F(ConvertTest, AMissingTableOfThePoolIsNamed) {
   EXPECT_TRUE(Guarded());
 }
 
-TEST_F(ConvertTest, TooLittleRoomIsFoundBeforeAnythingIsCopied) {
+TEST_F(ConvertTest, Import_TooLittleRoom_NamesPoolAndRemedy) {
   MakeDatabase();
   Options options = MakeOptions();
   options.pool = root_ + "/small_pool";
@@ -110,7 +110,7 @@ TEST_F(ConvertTest, TooLittleRoomIsFoundBeforeAnythingIsCopied) {
   EXPECT_EQ(Use(), "");
 }
 
-TEST_F(ConvertTest, AnotherPoolIsNamed) {
+TEST_F(ConvertTest, Convert_WithAnotherPool_NamesTheRightOne) {
   MakeDatabase();
   ASSERT_TRUE(Import(MakeOptions()).ok());
   Options options = MakeOptions();
@@ -130,7 +130,7 @@ TEST_F(ConvertTest, AnotherPoolIsNamed) {
   EXPECT_EQ(Use(), "");
 }
 
-TEST_F(ConvertTest, APlainFileInTheWayIsNamed) {
+TEST_F(ConvertTest, Convert_PlainFileInTheWay_NamesAndKeepsIt) {
   MakeDatabase();
   ASSERT_TRUE(Import(MakeOptions()).ok());
   const std::string name = *InPool().at(more_).begin();
@@ -157,7 +157,7 @@ TEST_F(ConvertTest, APlainFileInTheWayIsNamed) {
 }
 
 // Somebody has put CURRENT back by hand, who must not be helped to lose the tables.
-TEST_F(ConvertTest, AGuardThatWasRemovedByHandIsNoticed) {
+TEST_F(ConvertTest, Convert_GuardRemovedByHand_RefusesAndKeepsTables) {
   MakeDatabase();
   ASSERT_TRUE(Import(MakeOptions()).ok());
   fs::copy(db_ + "/CURRENT.pulse", db_ + "/CURRENT", fs::copy_options::overwrite_existing);

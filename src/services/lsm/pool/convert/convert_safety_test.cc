@@ -69,7 +69,7 @@ class ConvertSafetyTest : public ConvertTest {
   }
 };
 
-TEST_F(ConvertSafetyTest, ANeighbourInADbPathKeepsItsTables) {
+TEST_F(ConvertSafetyTest, Neighbour_InADbPathAtImport_KeepsItsTables) {
   MakeDatabase();
   const std::string cold = root_ + "/cold";
   const auto neighbour = OpenNeighbour(root_ + "/second", cold, nullptr);
@@ -87,7 +87,7 @@ TEST_F(ConvertSafetyTest, ANeighbourInADbPathKeepsItsTables) {
   EXPECT_EQ(Use(), "");
 }
 
-TEST_F(ConvertSafetyTest, ANeighbourInThePoolStaysThere) {
+TEST_F(ConvertSafetyTest, Neighbour_InThePoolAtExport_StaysThere) {
   MakeDatabase();
   ASSERT_TRUE(Import(MakeOptions()).ok());
   const std::string cold = root_ + "/cold";
@@ -107,7 +107,7 @@ TEST_F(ConvertSafetyTest, ANeighbourInThePoolStaysThere) {
   EXPECT_EQ(Use(), "");
 }
 
-TEST_F(ConvertSafetyTest, AFileThatWasReplacedMeanwhileIsNotDeleted) {
+TEST_F(ConvertSafetyTest, Import_FileReplacedMeanwhile_DoesNotDeleteIt) {
   const Options simple = MakeSimple();
   Options options = simple;
   std::string replaced;
@@ -129,7 +129,7 @@ TEST_F(ConvertSafetyTest, AFileThatWasReplacedMeanwhileIsNotDeleted) {
   EXPECT_FALSE(fs::exists(replaced));
 }
 
-TEST_F(ConvertSafetyTest, NamesThatAPoolKeepsForItselfAreRefused) {
+TEST_F(ConvertSafetyTest, DirectoryName_ReservedByPools_IsRefused) {
   for (const char* bad : {"/db#moving", "/db#former-1"}) {
     SCOPED_TRACE(bad);
     const std::string path = root_ + bad;
@@ -164,7 +164,7 @@ TEST_F(ConvertSafetyTest, NamesThatAPoolKeepsForItselfAreRefused) {
   EXPECT_TRUE(InPool().empty());
 }
 
-TEST_F(ConvertSafetyTest, ADirectoryInThePlaceOfTheCopiesIsRefused) {
+TEST_F(ConvertSafetyTest, Convert_DirectoryInPlaceOfCopies_IsRefused) {
   const Options options = MakeSimple();
   fs::create_directory(db_ + kMoving);
   for (const auto& report : {Import(options), Export(options)}) {
@@ -173,7 +173,7 @@ TEST_F(ConvertSafetyTest, ADirectoryInThePlaceOfTheCopiesIsRefused) {
   }
 }
 
-TEST_F(ConvertSafetyTest, AManifestThatIsNotUnderstoodEndsBothDirections) {
+TEST_F(ConvertSafetyTest, Convert_ManifestNotUnderstood_RefusesUnlessUnchecked) {
   const Options options = MakeSimple();
   Options unchecked = options;
   unchecked.unchecked = true;
@@ -199,7 +199,7 @@ TEST_F(ConvertSafetyTest, AManifestThatIsNotUnderstoodEndsBothDirections) {
 
 // Killed between the last two steps of the guard, the database is plain, and its tables are in the
 // pool, too.
-TEST_F(ConvertSafetyTest, CopiesDoNotPassForTheTablesOfALostGuard) {
+TEST_F(ConvertSafetyTest, Copies_GuardLost_DoNotPassForTables) {
   MakeDatabase();
   ASSERT_FALSE(Import(StoppedAt(MakeOptions(), "switching")).ok());
   fs::copy(db_ + "/CURRENT", db_ + "/CURRENT.pulse");
@@ -217,7 +217,7 @@ TEST_F(ConvertSafetyTest, CopiesDoNotPassForTheTablesOfALostGuard) {
 }
 
 // Root may do it for somebody else.
-TEST_F(ConvertSafetyTest, FilesKeepTheirOwnerAndMode) {
+TEST_F(ConvertSafetyTest, Convert_ThereAndBack_KeepsOwnerAndMode) {
   const Options options = MakeSimple();
   struct stat want {};
   for (const auto& e : fs::directory_iterator(db_)) {
@@ -245,7 +245,7 @@ TEST_F(ConvertSafetyTest, FilesKeepTheirOwnerAndMode) {
   check("plain");
 }
 
-TEST_F(ConvertSafetyTest, ALockThatIsNotThereOrCannotBeTaken) {
+TEST_F(ConvertSafetyTest, Import_LockMissingOrUnusable_DryRunsOrNamesIt) {
   Options options = MakeSimple();
   fs::remove(db_ + "/LOCK");
   options.dry_run = true;
@@ -260,7 +260,7 @@ TEST_F(ConvertSafetyTest, ALockThatIsNotThereOrCannotBeTaken) {
               AllOf(HasSubstr("/LOCK"), Not(HasSubstr("is open"))));
 }
 
-TEST_F(ConvertSafetyTest, ARunThatGoesOnKnowsItsLayout) {
+TEST_F(ConvertSafetyTest, Progress_ResumedRun_TellsItsLayout) {
   MakeDatabase();
   ASSERT_FALSE(Import(StoppedAt(MakeOptions(), "deleting")).ok());
   ASSERT_TRUE(Guarded());
@@ -280,7 +280,7 @@ TEST_F(ConvertSafetyTest, ARunThatGoesOnKnowsItsLayout) {
   ASSERT_TRUE(Export(options).ok());
 }
 
-TEST_F(ConvertSafetyTest, APoolThatNoUriCanNameIsRefused) {
+TEST_F(ConvertSafetyTest, Import_PoolThatNoUriCanName_IsRefused) {
   Options options = MakeSimple();
   options.pool = root_ + "/a&b";
   CreatePool(options.pool, 24 << 20);
@@ -290,7 +290,7 @@ TEST_F(ConvertSafetyTest, APoolThatNoUriCanNameIsRefused) {
   EXPECT_FALSE(Guarded());
 }
 
-TEST_F(ConvertSafetyTest, TheUsersOwnNamesAreNotMoved) {
+TEST_F(ConvertSafetyTest, UsersFile_NamedLikeATable_IsNotMoved) {
   const Options options = MakeSimple();
   std::ofstream(db_ + "/2026-11-22.sst") << "of the user's";
   ASSERT_TRUE(Import(options).ok());
@@ -299,7 +299,7 @@ TEST_F(ConvertSafetyTest, TheUsersOwnNamesAreNotMoved) {
   EXPECT_EQ(lsm::test::DifferenceOnStock(db_, model_), "");
 }
 
-TEST_F(ConvertSafetyTest, APathWithoutRoomForTheCopiesNameIsRefused) {
+TEST_F(ConvertSafetyTest, Export_PathTooLongForTheCopies_IsRefused) {
   std::string path = root_;
   while (path.size() < 1015)
     path += "/" + std::string(std::min<size_t>(200, 1018 - path.size()), 'x');
@@ -321,7 +321,7 @@ TEST_F(ConvertSafetyTest, APathWithoutRoomForTheCopiesNameIsRefused) {
   EXPECT_EQ(TablesIn(path), 0u);
 }
 
-TEST_F(ConvertSafetyTest, ALinkToATableIsRefused) {
+TEST_F(ConvertSafetyTest, Import_TableIsASymlink_IsRefused) {
   const Options options = MakeSimple();
   std::string table;
   for (const std::string& name : Names(db_)) {

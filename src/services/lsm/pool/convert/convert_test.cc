@@ -15,7 +15,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-TEST_F(ConvertTest, ThereAndBack) {
+TEST_F(ConvertTest, Convert_ThereAndBack_MovesAllTablesAndLosesNothing) {
   MakeDatabase();
   std::ofstream(db_ + "/mine.sst") << "of the user's";
   const size_t tables = TablesIn(db_) - 1 + TablesIn(more_);
@@ -60,7 +60,7 @@ TEST_F(ConvertTest, ThereAndBack) {
 
 // Stopped before each step in turn, the database opens in one layout or the other. Then the command
 // goes on: at once, or after the database was used.
-TEST_F(ConvertTest, EveryStepCanBeTheLast) {
+TEST_F(ConvertTest, Convert_StoppedAtAnyStep_OpensAndGoesOn) {
   MakeDatabase();
   const Model model = model_;
   for (const std::string& d : {db_, more_}) fs::copy(d, d + ".before", fs::copy_options::recursive);
@@ -123,7 +123,7 @@ TEST_F(ConvertTest, EveryStepCanBeTheLast) {
 }
 
 // What an interrupted import has copied is compared before it is trusted.
-TEST_F(ConvertTest, ADamagedCopyIsMadeAnew) {
+TEST_F(ConvertTest, DamagedCopy_ImportGoesOn_IsMadeAnew) {
   MakeDatabase();
   for (const char* until : {"naming", "switching"}) {
     SCOPED_TRACE(until);
@@ -143,7 +143,7 @@ TEST_F(ConvertTest, ADamagedCopyIsMadeAnew) {
   EXPECT_EQ(InPool().size(), 2u);
 }
 
-TEST_F(ConvertTest, AnImportThatWasGivenUpIsTakenBack) {
+TEST_F(ConvertTest, Export_AfterImportGivenUp_TakesItBack) {
   MakeDatabase();
   Options options = MakeOptions();
   options.on_step = [&](const Progress& p) -> absl::Status {
@@ -156,7 +156,7 @@ TEST_F(ConvertTest, AnImportThatWasGivenUpIsTakenBack) {
   EXPECT_EQ(Use(), "");
 }
 
-TEST_F(ConvertTest, ADatabaseThatHasMovedInPartly) {
+TEST_F(ConvertTest, Import_PartlyMovedDatabase_MovesTheRest) {
   MakeDatabase();
   ASSERT_TRUE(lsm::WriteGuard(db_, lsm::GuardInfoOf(**store::Store::Open(pool_))).ok());
   ASSERT_EQ(Use([this](TestDb& db) { return WriteMore(db); }), "");
@@ -173,7 +173,7 @@ TEST_F(ConvertTest, ADatabaseThatHasMovedInPartly) {
   ASSERT_EQ(Use(), "");
 }
 
-TEST_F(ConvertTest, VerifyComesBeforeTheOriginalsGo) {
+TEST_F(ConvertTest, Import_VerifyFails_KeepsTheOriginals) {
   MakeDatabase();
   const size_t tables = TablesIn(db_) + TablesIn(more_);
   Options options = MakeOptions();
@@ -193,7 +193,7 @@ TEST_F(ConvertTest, VerifyComesBeforeTheOriginalsGo) {
   EXPECT_EQ(Use(), "");
 }
 
-TEST_F(ConvertTest, ADryRunChangesNothing) {
+TEST_F(ConvertTest, DryRun_BothDirections_ChangesNothing) {
   MakeDatabase();
   Options options = MakeOptions();
   options.dry_run = true;
@@ -215,7 +215,7 @@ TEST_F(ConvertTest, ADryRunChangesNothing) {
   EXPECT_EQ(Use(), "");
 }
 
-TEST_F(ConvertTest, PathsAreSpelledAsThePlugInSpellsThem) {
+TEST_F(ConvertTest, Paths_SpelledOddly_AreSpelledAsByThePlugIn) {
   MakeDatabase();
   fs::create_directory_symlink(db_, root_ + "/link");
   Options options = MakeOptions();
@@ -230,7 +230,7 @@ TEST_F(ConvertTest, PathsAreSpelledAsThePlugInSpellsThem) {
   EXPECT_EQ(Use(), "");
 }
 
-TEST_F(ConvertTest, WhatAFormerDatabaseLeftIsKeptApart) {
+TEST_F(ConvertTest, FormerTables_DatabaseMadeAnew_AreKeptApart) {
   MakeDatabase();
   ASSERT_TRUE(Import(MakeOptions()).ok());
   // Deleted without the plug-in, and made anew.
@@ -248,7 +248,7 @@ TEST_F(ConvertTest, WhatAFormerDatabaseLeftIsKeptApart) {
   EXPECT_EQ(Use(), "");
 }
 
-TEST_F(ConvertTest, CheckpointsKeepTheirTables) {
+TEST_F(ConvertTest, Checkpoint_OriginalExported_KeepsItsTables) {
   // RocksDB makes none of databases with several paths.
   {
     TestDb stock(SmallDbOptions(nullptr), db_);

@@ -57,7 +57,7 @@ void CheckAgainstRocksDb(const std::string& path) {
   }
 }
 
-TEST(LiveFilesTest, AsRocksDbHasThem) {
+TEST(LiveFilesTest, LiveFiles_RandomDatabases_AreThoseOfRocksDb) {
   std::mt19937_64 rng(TestSeed());
   for (const bool atomic : {false, true}) {
     ScratchDir dir;
@@ -97,7 +97,7 @@ class MadeUp : public ::testing::Test {
   ScratchDir dir_;
 };
 
-TEST_F(MadeUp, AGroupCountsOnlyWhenItIsWhole) {
+TEST_F(MadeUp, AtomicGroup_InParts_CountsOnlyWhenWhole) {
   Framer log;
   log.Add(lsm::test::NewFile4(1));
   log.Add(lsm::test::NewFile4(2) + Group(1));
@@ -110,7 +110,7 @@ TEST_F(MadeUp, AGroupCountsOnlyWhenItIsWhole) {
   EXPECT_THAT(Numbers(*live, false), ElementsAre(2));
 }
 
-TEST_F(MadeUp, FamiliesHaveTablesOfTheirOwn) {
+TEST_F(MadeUp, Family_Dropped_TakesOnlyItsTables) {
   Framer log;
   log.Add(lsm::test::NewFile4(1) + Varint(200) + Varint(7));
   log.Add(lsm::test::NewFile4(2));
@@ -120,7 +120,7 @@ TEST_F(MadeUp, FamiliesHaveTablesOfTheirOwn) {
   EXPECT_THAT(Numbers(*live, false), ElementsAre(2));
 }
 
-TEST_F(MadeUp, ATornTailIsNotThere) {
+TEST_F(MadeUp, TornTail_CutAnywhere_IsIgnored) {
   Framer log;
   log.Add(lsm::test::NewFile4(1));
   const size_t whole = log.bytes().size();
@@ -132,7 +132,7 @@ TEST_F(MadeUp, ATornTailIsNotThere) {
   }
 }
 
-TEST_F(MadeUp, WhatIsNewIsNotKnown) {
+TEST_F(MadeUp, LiveFiles_RecordNotUnderstood_AreNotKnown) {
   Framer log;
   log.Add(lsm::test::NewFile4(1));
   log.Add(Varint(777));
@@ -141,7 +141,7 @@ TEST_F(MadeUp, WhatIsNewIsNotKnown) {
   EXPECT_FALSE(live->known);
 }
 
-TEST_F(MadeUp, WhatIsMissingOrDamagedIsNamed) {
+TEST_F(MadeUp, Manifest_MissingOrCurrentDamaged_IsDataLoss) {
   ASSERT_TRUE(Read("").ok());
   fs::remove(dir_ / "MANIFEST-000005");
   auto live = ReadLiveFiles(dir_ / "CURRENT");
