@@ -41,6 +41,7 @@ bool ApplyRule(std::string_view given, User* user) {
     User fresh;
     fresh.name = std::move(user->name);
     fresh.words = std::move(user->words);
+    fresh.line = user->line;
     *user = std::move(fresh);
   } else if (word[0] == '#' && IsHash(word.substr(1))) {
     user->hashes.emplace_back(word.substr(1));
@@ -105,6 +106,7 @@ absl::StatusOr<Users> Users::Parse(std::string_view text, std::string_view path,
     }
     User user;
     user.name = std::string(words[1]);
+    user.line = number;
     for (size_t i = 2; i < words.size(); ++i) {
       user.words.emplace_back(words[i]);
       if (!ApplyRule(StdOf(words[i]), &user) && !any_words) {

@@ -26,6 +26,7 @@ struct User {
   bool may_write = false;
   bool may_admin = false;
   std::vector<std::string> words;  // of the line, as they were given
+  size_t line = 0;                 // of the file; 0: of none
 };
 
 class Users {

@@ -36,12 +36,14 @@ AclUsers::AclUsers() {
   PULSE_CHECK(begun.ok());
 }
 
-absl::StatusOr<AclUsers::Map> AclUsers::Read(const net::Users& users) {
+absl::StatusOr<AclUsers::Map> AclUsers::Read(const net::Users& users, absl::string_view path) {
   Map map;
   for (const auto& [name, of_file] : users.all()) {
     auto user = std::make_shared<AclUser>(name);
     if (const std::string error = AclUser::Make(of_file, user.get()); !error.empty()) {
-      return absl::InvalidArgumentError(absl::StrCat("user ", name, ": ", error));
+      const std::string where =
+          of_file.line > 0 ? absl::StrCat(path, ", line ", of_file.line, ": ") : "";
+      return absl::InvalidArgumentError(absl::StrCat(where, "user ", name, ": ", error));
     }
     map.emplace(name, std::move(user));
   }
@@ -49,7 +51,7 @@ absl::StatusOr<AclUsers::Map> AclUsers::Read(const net::Users& users) {
 }
 
 absl::Status AclUsers::Begin(const net::Users& users, std::string_view path) {
-  PULSE_ASSIGN_OR_RETURN(Map map, Read(users));
+  PULSE_ASSIGN_OR_RETURN(Map map, Read(users, {path.data(), path.size()}));
   const std::lock_guard<std::mutex> lock(mutex_);
   path_ = path;
   users_ = std::move(map);
@@ -130,7 +132,7 @@ bool AclUsers::Delete(std::string_view name) {
 absl::Status AclUsers::Load() {
   const std::lock_guard<std::mutex> file_lock(file_mutex_);
   PULSE_ASSIGN_OR_RETURN(const net::Users users, net::Users::Load(path_, /*any_words=*/true));
-  PULSE_ASSIGN_OR_RETURN(Map map, Read(users));
+  PULSE_ASSIGN_OR_RETURN(Map map, Read(users, path_));
   const std::lock_guard<std::mutex> lock(mutex_);
   users_ = std::move(map);
   Changed();
@@ -145,7 +147,7 @@ absl::Status AclUsers::CheckText(const std::string& text) const {
                      " bytes, more than a users file may have; nothing is saved"));
   }
   PULSE_ASSIGN_OR_RETURN(const auto users, net::Users::Parse(text, path_, /*any_words=*/true));
-  const absl::StatusOr<Map> again = Read(users);
+  const absl::StatusOr<Map> again = Read(users, path_);
   if (!again.ok()) {
     return absl::FailedPreconditionError(absl::StrCat(
         "nothing is saved, as it could not be read again: ", again.status().message()));

@@ -16,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "net/users.h"
 #include "services/redis/acl_user.h"
 
@@ -57,7 +58,7 @@ class AclUsers {
 
  private:
   using Map = std::map<std::string, User, std::less<>>;
-  static absl::StatusOr<Map> Read(const net::Users& users);
+  static absl::StatusOr<Map> Read(const net::Users& users, absl::string_view path);
   absl::Status CheckText(const std::string& text) const;
   // With the lock.
   void Changed();

@@ -164,7 +164,7 @@ void CheckMemory(size_t value_bytes) {
       std::vector<EdgeRef> batch(1000);
       count = *(*view)->ScanEdges({}, &position, batch);
     }
-    if (edges != static_cast<uint64_t>(kCommits * kEdges)) return 3;
+    if (edges != static_cast<uint64_t>(kCommits) * static_cast<uint64_t>(kEdges)) return 3;
     // All runs into one, of three times the limit.
     if (!(*store)->Compact().ok()) return 4;
     const uint64_t most = testing_util::ProcessMemory("VmHWM") - before;
