@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <set>
 
 #include "absl/strings/match.h"
@@ -218,6 +219,13 @@ absl::StatusOr<nlohmann::json> Session::Step(
     if (tick_) tick_();
   };
   auto result = RunChild(spec, options);
+  // A job that served nothing has figures that are no numbers, which JSON writes as null: it lacks
+  // them.
+  if (result.ok() && result->is_object()) {
+    for (auto it = result->begin(); it != result->end();) {
+      it = it->is_null() ? result->erase(it) : std::next(it);
+    }
+  }
   if (progress_ != nullptr) progress_->End(result.ok() ? describe(*result) : "failed");
   return result;
 }

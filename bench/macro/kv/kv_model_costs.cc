@@ -1,7 +1,9 @@
 // The model's inputs: what is measured here, what is made of it, and how far the model is off what
 // two CPUs can measure.
 #include <algorithm>
+#include <cmath>
 #include <fstream>
+#include <limits>
 #include <map>
 
 #include "absl/strings/str_cat.h"
@@ -51,16 +53,22 @@ constexpr double kMostNanos = 1e6;
 constexpr double kLeastRate = 1e3;  // requests a second
 constexpr double kMostRate = 1e10;
 
+// A run that served nothing lacks figures, or JSON has null for them. Not a number is within no
+// bounds.
+double NumberOf(const nlohmann::json& value) {
+  return value.is_number() ? value.get<double>() : std::numeric_limits<double>::quiet_NaN();
+}
+
 // Of the figures that the model follows from, one that is missing or that no core can have; empty
 // when there is none. With `repair` what is out of bounds becomes the nearest bound.
 std::string FindImpossible(nlohmann::json* costs, bool repair) try {
   std::string found;
   const auto check = [&](const std::string& workload, const char* run, const char* metric) {
-    nlohmann::json& value = costs->at(workload).at(run).at(metric);
-    const auto number = value.get<double>();
+    nlohmann::json& value = costs->at(workload).at(run)[metric];
+    const double number = NumberOf(value);
     if (number >= kLeastNanos && number <= kMostNanos) return;
     if (repair) {
-      value = number > kMostNanos ? kMostNanos : kLeastNanos;
+      value = number < kLeastNanos ? kLeastNanos : kMostNanos;
       return;
     }
     found = absl::StrCat(metric, " of ", run, ", ", workload, ", is ", number);
@@ -80,9 +88,12 @@ std::string FindImpossible(nlohmann::json* costs, bool repair) try {
     for (const auto& [run, shape] : runs.items()) {
       nlohmann::json& figures = costs->at(name).at(run);
       const bool loaded = shape.contains("load");
-      nlohmann::json& rate_value = figures.at(loaded ? "offered_per_s" : "ops_per_s");
-      const auto rate = rate_value.get<double>();
-      if (loaded) figures.at("p50_us").get<double>();
+      nlohmann::json& rate_value = figures[loaded ? "offered_per_s" : "ops_per_s"];
+      const double rate = NumberOf(rate_value);
+      if (loaded && std::isnan(NumberOf(figures["p50_us"]))) {
+        if (!repair) return absl::StrCat("p50_us of ", run, ", ", name, ", is missing");
+        figures["p50_us"] = kMostNanos / 1e3;
+      }
       if (rate >= kLeastRate && rate <= kMostRate) continue;
       if (repair) {
         rate_value = rate > kMostRate ? kMostRate : kLeastRate;
@@ -92,10 +103,10 @@ std::string FindImpossible(nlohmann::json* costs, bool repair) try {
     }
   }
   nlohmann::json& transfer_value = costs->at("transfer_ns");
-  const auto transfer = transfer_value.get<double>();
+  const double transfer = NumberOf(transfer_value);
   if (transfer >= kLeastNanos && transfer <= kMostNanos) return found;
   if (!repair) return absl::StrCat("transfer_ns is ", transfer);
-  transfer_value = transfer > kMostNanos ? kMostNanos : kLeastNanos;
+  transfer_value = transfer < kLeastNanos ? kLeastNanos : kMostNanos;
   return found;
 } catch (const nlohmann::json::exception& e) {
   return e.what();

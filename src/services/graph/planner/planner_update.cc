@@ -1,5 +1,6 @@
 // Clauses that change the graph, and those that call something.
 #include <algorithm>
+#include <utility>
 
 #include "services/graph/model/text.h"
 #include "services/graph/planner/planner.h"
@@ -306,12 +307,11 @@ void Planner::PlanSubquery(Clause* clause, Steps* steps) {
   } else if (!imports) {
     scope_.clear();
   }
+  const bool wrote = std::exchange(plan_->writes, false);
   PlanQuery(clause->subquery.get(), plan.get(), true);
+  const bool writes = std::exchange(plan_->writes, wrote || plan_->writes);
   if (failed()) return;
-  if (plan->writes) {
-    plan_->writes = true;
-    updated_ = true;
-  }
+  updated_ = updated_ || writes;
   std::vector<bool> next = used;
   next.resize(used_.size(), false);
   used_ = std::move(next);
@@ -327,7 +327,7 @@ void Planner::PlanSubquery(Clause* clause, Steps* steps) {
     }
     step.outputs.emplace_back(static_cast<Slot>(i), Declare(plan->columns[i], kAnyType));
   }
-  if (plan->writes) CollectReads(steps);
+  if (writes) CollectReads(steps);
   step.subplan = std::move(plan);
   steps->push_back(std::move(step));
 }
