@@ -74,6 +74,18 @@ bool MayAuthenticate(std::string_view bytes) {
 }  // namespace
 
 class HostFlow : public SplitFlow {
+  // For any thread to call: has `work` done on the loop, unless the flow has ended by then. The
+  // connection may go on without it, with another protocol's.
+  template <typename Work>
+  auto Posted(Work work) {
+    return [remote = connection_->remote(), alive = std::weak_ptr<HostFlow*>(alive_),
+            work = std::move(work)](auto... args) {
+      remote->Post([alive, work, ... args = std::move(args)] {
+        if (!alive.expired()) work(args...);
+      });
+    };
+  }
+
  public:
   HostFlow(HostApplication* application, net::Connection* connection)
       : app_(application),
@@ -86,18 +98,14 @@ class HostFlow : public SplitFlow {
     session_->SetUser(app_->facts_->users.Anonymous(), version);
     session_->facts.peer = connection->peer();
     session_->facts.since_ms = app_->store_->now_ms();
-    session_->end = [remote = connection->remote(), this] {
-      remote->Post([this] { connection_->Close({}); });
-    };
+    session_->end = Posted([this] { connection_->Close({}); });
     session_->tracking = &app_->facts_->tracking;
     // An agent takes no message that is not a reply; and offloaded reads are not seen here.
     if (!app_->private_ && connection->Push({})) {
-      session_->notify = [remote = connection->remote(), this](std::shared_ptr<Told> told) {
-        remote->Post([this, due = std::move(told)]() mutable {
-          due_.push_back(std::move(due));
-          if (state_ != State::kWaiting) PushChanges();
-        });
-      };
+      session_->notify = Posted([this](std::shared_ptr<Told> told) {
+        due_.push_back(std::move(told));
+        if (state_ != State::kWaiting) PushChanges();
+      });
     }
     // An agent would only connect again for its client.
     session_->facts.id = app_->facts_->clients.Add(
@@ -298,12 +306,10 @@ class HostFlow : public SplitFlow {
         break;
       case Executor::Stop::kPause:
         state_ = State::kWaiting;
-        pause_wait_ = app_->facts_->pause.Wait([this, remote = connection_->remote()] {
-          remote->Post([this] {
-            pause_wait_ = 0;
-            RunBatch();
-          });
-        });
+        pause_wait_ = app_->facts_->pause.Wait(Posted([this] {
+          pause_wait_ = 0;
+          RunBatch();
+        }));
         break;
       case Executor::Stop::kFence:
         WaitForFence();
@@ -320,12 +326,10 @@ class HostFlow : public SplitFlow {
 
   void WaitForFence() {
     state_ = State::kWaiting;
-    app_->facts_->fences.Wait(Executor::FenceId(*batch_), [this, remote = connection_->remote()] {
-      remote->Post([this] {
-        executor_->AnswerFence(session_.get(), batch_.get());
-        RunBatch();
-      });
-    });
+    app_->facts_->fences.Wait(Executor::FenceId(*batch_), Posted([this] {
+                                executor_->AnswerFence(session_.get(), batch_.get());
+                                RunBatch();
+                              }));
   }
 
   HostApplication* const app_;

@@ -1,0 +1,131 @@
+// What a connection owes its client of other clients' keys (CLIENT TRACKING REDIRECT), where the
+// client does not take it, and where the connection turns out to be of another protocol. By its
+// flow alone: what is posted to its loop runs when the test says so.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/testing.h"
+#include "services/kv/memcached/flow.h"
+#include "services/kv/test_executor.h"
+#include "services/redis/host_flow.h"
+
+namespace pulse::kv {
+namespace {
+
+class TestConnection final : public net::Connection {
+ public:
+  void Forward(net::Ticket, std::string_view, uint32_t) override { FAIL() << "there is no host"; }
+  void Reply(net::Ticket, std::string_view bytes) override { sent += bytes; }
+  void Reply(net::Ticket, net::Buffer bytes) override {
+    sent += std::string_view(bytes.data(), bytes.size());
+  }
+  bool Push(std::string_view bytes) override {
+    sent += bytes;
+    return true;
+  }
+  void Close(std::string_view) override { closed = true; }
+  std::shared_ptr<net::Remote> remote() override { return loop_; }
+  net::BufferPool* buffers() override { return nullptr; }
+  size_t outstanding() const override { return 0; }
+  size_t unsent() const override { return unsent_now; }
+  const std::string& peer() const override { return peer_; }
+
+  void RunPosted() {
+    for (const auto& work : std::exchange(loop_->posted, {})) work();
+  }
+
+  std::string sent;
+  bool closed = false;
+  size_t unsent_now = 0;
+
+ private:
+  struct Loop final : net::Remote {
+    void Post(std::function<void()> work) override { posted.push_back(std::move(work)); }
+    std::vector<std::function<void()>> posted;
+  };
+  const std::shared_ptr<Loop> loop_ = std::make_shared<Loop>();
+  const std::string peer_ = "127.0.0.1:1";
+};
+
+class RedirectionTest : public testing::Test {
+ protected:
+  RedirectionTest()
+      : memcached_(test_.store.get(), &counters_, memcached::ExecutorOptions()),
+        application_({&test_.executor}, test_.store.get(), &test_.facts, nullptr, redis::Limits(),
+                     false, nullptr, &other_) {
+    other_.is_it = &memcached::LooksLikeMemcached;
+    other_.make = [this](net::Connection* connection, WorkerPool* workers) {
+      return std::make_unique<memcached::MemcachedFlow>(&memcached_, workers, nullptr, connection);
+    };
+    flow_ = application_.NewFlow(&connection_);
+    id_ = test_.facts.clients.List().back().id;
+  }
+  // The reply.
+  std::string Ask(const std::string& line) {
+    connection_.sent.clear();
+    const std::string bytes = line + "\r\n";
+    const auto size = flow_->SplitRequest(bytes);
+    EXPECT_TRUE(size.ok() && *size == bytes.size()) << size.status();
+    flow_->OnRequest(++ticket_, bytes);
+    flow_->OnRequestsEnd();
+    return std::exchange(connection_.sent, "");
+  }
+  // A client that redirects to the connection; it is told itself where that has ended.
+  std::shared_ptr<redis::Told> Tracker(uint64_t id) {
+    redis::TrackingOptions options;
+    options.redirect = id_;
+    auto told = std::make_shared<redis::Told>(
+        id, options, [this, target = id_](std::shared_ptr<redis::Told> changed) {
+          if (!test_.facts.clients.Notify(target, changed)) gone_.push_back(changed->id());
+        });
+    test_.facts.tracking.Start(told);
+    return told;
+  }
+  void Tell(const std::shared_ptr<redis::Told>& told, const std::string& key) {
+    test_.facts.tracking.Tell(told, key);
+  }
+
+  TestExecutor test_;
+  memcached::Counters counters_;
+  memcached::Executor memcached_;
+  redis::OtherProtocol other_;
+  redis::HostApplication application_;
+  TestConnection connection_;
+  std::unique_ptr<net::Flow> flow_;
+  uint64_t id_ = 0;
+  net::Ticket ticket_ = 0;
+  std::vector<uint64_t> gone_;  // the target, for these trackers
+};
+
+TEST_F(RedirectionTest, TargetTurnsOutToBeMemcacheds_WhatWasPostedToItDoesNothing) {
+  const auto told = Tracker(1'000'001);
+  Tell(told, "k");
+  EXPECT_TRUE(test_.facts.clients.End(id_));
+  EXPECT_EQ(Ask("version").substr(0, 8), "VERSION ");
+  EXPECT_THAT(gone_, testing::ElementsAre(told->id()));
+  connection_.RunPosted();
+  EXPECT_EQ(connection_.sent, "");
+  EXPECT_FALSE(connection_.closed);
+  EXPECT_THAT(told->Take().keys, testing::ElementsAre("k"));
+}
+
+TEST_F(RedirectionTest, TargetEndsWithoutHavingTaken_TrackersLearnThatItIsGone) {
+  EXPECT_THAT(Ask("HELLO 3"), testing::StartsWith("%7"));
+  connection_.unsent_now = size_t{10} << 20;
+  const auto told = Tracker(1'000'001);
+  const auto quiet = Tracker(1'000'002);
+  Tell(told, "k");
+  connection_.RunPosted();
+  EXPECT_THAT(gone_, testing::IsEmpty());
+  flow_.reset();
+  EXPECT_THAT(gone_, testing::ElementsAre(told->id()));
+}
+
+}  // namespace
+}  // namespace pulse::kv
