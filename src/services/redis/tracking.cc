@@ -17,9 +17,10 @@ constexpr size_t kLeastGone = 1024;  // items of clients that are gone, before t
 
 }  // namespace
 
-Told::Changes Told::Take() {
+Told::Changes Told::Take(size_t* bytes) {
   const std::lock_guard<std::mutex> lock(mutex_);
   notified_ = false;
+  if (bytes != nullptr) *bytes = bytes_;
   bytes_ = 0;
   return std::exchange(changes_, {});
 }

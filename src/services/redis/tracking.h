@@ -10,8 +10,9 @@
 // Bounds: keys that are remembered are at most kMostKeys, and take at most kMostBytes with their
 // clients; beyond that the client is told at once that the key has changed, so that it does not
 // keep it. Clients that are gone are forgotten once half of what is remembered is theirs, or an
-// eighth where there is no room. What a client has not taken yet is at most kMostUntaken bytes;
-// beyond that it is told that everything has changed.
+// eighth where there is no room. What a client has not taken yet is at most kMostUntaken bytes, and
+// again so much with its connection, of all that redirect to it; beyond that it is told that
+// everything has changed.
 //
 // With REDIRECT another connection is told, in RESP2 as if it had subscribed to a channel.
 //
@@ -65,7 +66,9 @@ class Told : public std::enable_shared_from_this<Told> {
     bool all = false;
     std::vector<std::string> keys;
   };
-  Changes Take();  // any thread
+  // Any thread. `bytes`: what they take, about.
+  Changes Take(size_t* bytes = nullptr);
+  void AddAll();  // any thread
   // What is told together, as in Redis: each key by itself; in broadcast mode those of a prefix,
   // each once.
   std::vector<std::vector<std::string>> GroupsOf(const Changes& changes) const;
@@ -80,7 +83,6 @@ class Told : public std::enable_shared_from_this<Told> {
  private:
   friend class Tracking;
   void Add(std::string_view key);
-  void AddAll();
   void NotifySoon();
   bool Wants(std::string_view key) const;
 
