@@ -106,6 +106,7 @@ class HostFlow : public SplitFlow {
       session_->notify = Posted([this](std::shared_ptr<Told> told) {
         AddDue(std::move(told));
         if (state_ != State::kWaiting) PushChanges();
+        if (due_bytes_ > Told::kMostUntaken) TellOfAll();
       });
     }
     // An agent would only connect again for its client.
@@ -118,10 +119,9 @@ class HostFlow : public SplitFlow {
     if (pause_wait_ != 0) app_->facts_->pause.Forget(pause_wait_);
     app_->facts_->clients.Remove(session_->facts.id);
     // Others are to learn that what was theirs is not passed on.
-    for (; !due_.empty(); due_.pop_front()) {
-      if (!due_.front().own) due_.front().told->AddAll();
-    }
-    app_->facts_->tracking.EndRedirection(session_->facts.id);
+    bool owes_others = false;
+    for (size_t i = 0; i < due_.size(); ++i) owes_others |= !due_[i].own;
+    app_->facts_->tracking.EndRedirection(session_->facts.id, owes_others);
   }
 
   absl::StatusOr<size_t> SplitRequest(std::string_view bytes) override {
@@ -243,23 +243,24 @@ class HostFlow : public SplitFlow {
     size_t bytes = 0;
   };
 
-  // Takes what has changed: however many clients redirect to this one, and how often, what it is
-  // to be told is bounded; beyond that, it is that all has changed.
+  // Takes what has changed.
   void AddDue(std::shared_ptr<Told> told) {
     Due due;
+    due.broken = told->broken();
+    // It is the other one's that this connection has been taken for lost.
+    if (due.broken && told->id() != session_->facts.id) return;
     due.changes = told->Take(&due.bytes);
     if (!due.changes.all && due.changes.keys.empty()) return;
-    due.broken = told->broken();
     due.own = due.broken || told->options().redirect == 0;
     due.bytes += sizeof(Due) + sizeof(Told);
     for (const std::string& prefix : told->options().prefixes) due.bytes += prefix.size();
     due.told = std::move(told);
     due_bytes_ += due.bytes;
     due_.push_back(std::move(due));
-    if (due_bytes_ > Told::kMostUntaken) TellOfAll();
   }
 
-  // The last of each kind stays.
+  // However many clients redirect to this one, and how often, what it is to be told is bounded;
+  // beyond that, it is that all has changed. The last of each kind stays.
   void TellOfAll() {
     std::map<std::pair<bool, bool>, Due> kinds;
     for (; !due_.empty(); due_.pop_front()) {

@@ -68,14 +68,14 @@ class Told : public std::enable_shared_from_this<Told> {
   };
   // Any thread. `bytes`: what they take, about.
   Changes Take(size_t* bytes = nullptr);
-  void AddAll();  // any thread
   // What is told together, as in Redis: each key by itself; in broadcast mode those of a prefix,
   // each once.
   std::vector<std::vector<std::string>> GroupsOf(const Changes& changes) const;
   uint64_t id() const { return id_; }
   const TrackingOptions& options() const { return options_; }
-  // Asks again for what was not taken, as who was to take it has ended.
-  void NotifyAgain();
+  // Asks again for what was not taken, as who was to take it has ended; `of_all`: what it had taken
+  // is lost.
+  void NotifyAgain(bool of_all);
   // The client that it was redirected to is no more. Any thread.
   void Break() { broken_.store(true, std::memory_order_relaxed); }
   bool broken() const { return broken_.load(std::memory_order_relaxed); }
@@ -83,6 +83,7 @@ class Told : public std::enable_shared_from_this<Told> {
  private:
   friend class Tracking;
   void Add(std::string_view key);
+  void AddAll();
   void NotifySoon();
   bool Wants(std::string_view key) const;
 
@@ -109,8 +110,9 @@ class Tracking final : public KeyListener {
   // Tells `who` from now on; one of the same id is replaced.
   void Start(std::shared_ptr<Told> who);
   void Stop(uint64_t id);
-  // A client has ended, which others may have redirected to.
-  void EndRedirection(uint64_t id);
+  // A client has ended, which others may have redirected to. `owed`: it was not told of all that it
+  // had taken for them.
+  void EndRedirection(uint64_t id, bool owed = false);
   // Of a client not in broadcast mode: it is about to read these.
   void Remember(const std::shared_ptr<Told>& who, std::string_view key);
   // As if the key had changed.
