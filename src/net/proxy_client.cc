@@ -32,7 +32,10 @@ class ClientRemote final : public Remote, public std::enable_shared_from_this<Cl
       : mailbox_(std::move(mailbox)), client_(client) {}
   void Post(std::function<void()> work) override {
     mailbox_->Push([self = shared_from_this(), work = std::move(work)] {
-      if (self->client_ != nullptr && self->client_->state_ != ProxyClient::State::kDead) work();
+      ProxyClient* client = self->client_;
+      if (client == nullptr || client->state_ == ProxyClient::State::kDead) return;
+      work();
+      client->Stirred();  // what its flow holds may have changed
     });
   }
   void Detach() { client_ = nullptr; }

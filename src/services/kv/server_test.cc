@@ -79,6 +79,32 @@ TEST_F(KvServerTest, Designs_ChangedUnderLoad_LoseAndReorderNothing) {
 }
 
 // Which ask for the partitions that the transaction has.
+// A client behind an agent may still have the id of one that the former server had.
+TEST_F(KvServerTest, ServerStartedAnew_IdsOfTheFormerOneNameNobody) {
+  const auto id_of = [&] {
+    const std::string reply = redis::BlockingClient(port()).Ask("CLIENT ID");
+    EXPECT_EQ(reply.substr(0, 1), ":");
+    return std::stoull(reply.substr(1));
+  };
+  Open();
+  uint64_t former = 0;
+  for (int i = 0; i < 20; ++i) {
+    const uint64_t id = id_of();
+    EXPECT_GT(id, former);
+    former = id;
+  }
+  ASSERT_TRUE(server_->Stop().ok());
+  server_.reset();
+  Open();
+  redis::BlockingClient client(port());
+  for (uint64_t id = former; id > former - 20; --id) {
+    EXPECT_EQ(client.Ask(absl::StrCat("CLIENT TRACKING ON REDIRECT ", id)),
+              "-ERR The client ID you want redirect to does not exist\r\n");
+  }
+  EXPECT_GT(id_of(), former);
+  EXPECT_LT(id_of(), uint64_t{1} << 53);  // of languages that have no larger integers
+}
+
 TEST_F(KvServerTest, Exec_WithInfoAndConfig_IsAnswered) {
   Open(2);
   redis::BlockingClient client(port());

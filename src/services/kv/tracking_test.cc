@@ -107,6 +107,23 @@ TEST_F(KvTrackingTest, OwnWrite_IsToldOfBehindItsReplyUnlessNoloop) {
   EXPECT_EQ(client.Receive(), Invalid({"a"}));
 }
 
+// What has changed before is told all the same, of the client's own writes, too.
+TEST_F(KvTrackingTest, TrackingSaidAgain_WhatHasChangedBeforeIsTold) {
+  Open();
+  redis::BlockingClient client = Tracker();
+  client.Ask("SET k 1");
+  client.Send("GET k\r\nSET k 2\r\nCLIENT TRACKING ON NOLOOP\r\n");
+  EXPECT_EQ(client.Receive(), "$1\r\n1\r\n");
+  EXPECT_EQ(client.Receive(), "+OK\r\n");
+  EXPECT_EQ(client.Receive(), "+OK\r\n");
+  EXPECT_EQ(client.Receive(), Invalid({"k"}));
+  client.Send("GET k\r\nSET k 3\r\nCLIENT TRACKING ON\r\n");
+  EXPECT_EQ(client.Receive(), "$1\r\n2\r\n");
+  EXPECT_EQ(client.Receive(), "+OK\r\n");
+  EXPECT_EQ(client.Receive(), "+OK\r\n");
+  ExpectQuiet(&client);  // NOLOOP, still
+}
+
 TEST_F(KvTrackingTest, Flush_OfAllKeys_IsToldOfToAll) {
   Open(2);
   redis::BlockingClient client = Tracker();

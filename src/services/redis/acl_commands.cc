@@ -1,4 +1,5 @@
-// ACL: who may do what. What changes takes effect at the next command of each connection.
+// ACL: who may do what. What changes takes effect at the next command of each connection;
+// who only listens, and may not any more, is cut off.
 #include <algorithm>
 #include <string>
 
@@ -158,10 +159,13 @@ int ArityOf(std::string_view sub) {
 
 }  // namespace
 
-bool Executor::EndConnectionsOfGoneUsers(const Session& session) {
+bool Executor::EndForbiddenConnections(const Session& session) {
   bool own = false;
   for (const ClientFacts& client : facts_->clients.List()) {
-    if (client.user.empty() || facts_->users.Find(client.user) != nullptr) continue;
+    if (client.user.empty()) continue;
+    const AclUsers::User user = facts_->users.Find(client.user);
+    const bool hears = client.subscribed;
+    if (user != nullptr && (!hears || user->MayHear(kTrackingChannel))) continue;
     if (client.id == session.facts.id) {
       own = true;
     } else {
@@ -180,7 +184,7 @@ Executor::Stop Executor::DeleteUsers(const Session& session, const Arguments& ar
   int64_t deleted = 0;
   for (size_t i = 2; i < args.size(); ++i) deleted += facts_->users.Delete(args[i]) ? 1 : 0;
   reply->Integer(deleted);
-  return deleted > 0 && EndConnectionsOfGoneUsers(session) ? Stop::kClose : Stop::kEnd;
+  return deleted > 0 && EndForbiddenConnections(session) ? Stop::kClose : Stop::kEnd;
 }
 
 Executor::Stop Executor::Acl(Session* session, const Arguments& args, ReplyWriter* reply) {
@@ -220,6 +224,7 @@ Executor::Stop Executor::Acl(Session* session, const Arguments& args, ReplyWrite
     const std::string error = facts_->users.Set(args[2], {args.begin() + 3, args.end()});
     if (error.empty()) {
       reply->Ok();
+      if (EndForbiddenConnections(*session)) return Stop::kClose;
     } else {
       reply->Error(absl::StrCat("ERR ", error));
     }
@@ -234,7 +239,7 @@ Executor::Stop Executor::Acl(Session* session, const Arguments& args, ReplyWrite
     } else {
       reply->Error(absl::StrCat("ERR ", done.message()));
     }
-    if (is("load") && EndConnectionsOfGoneUsers(*session)) return Stop::kClose;
+    if (is("load") && EndForbiddenConnections(*session)) return Stop::kClose;
   }
   return Stop::kEnd;
 }

@@ -56,6 +56,33 @@ TEST_F(AclTest, Change_TakesEffectAtTheNextCommand_AlsoOfPipelines) {
   EXPECT_THAT(BlockingClient(port()).Ask("AUTH u any"), StartsWith("-WRONGPASS"));
 }
 
+// Who only listens sends no command at which it would be refused.
+TEST_F(AclTest, ChannelTakenAway_EndsThoseWhoHaveSubscribedToIt_AndNobodyElse) {
+  Open();
+  BlockingClient boss(port());
+  BlockingClient hears = User(&boss, "u", "~* +@all &*");
+  BlockingClient does_not = User(&boss, "u", "~* +@all &*");
+  BlockingClient other = User(&boss, "v", "~* +@all &*");
+  for (BlockingClient* client : {&hears, &other}) {
+    EXPECT_THAT(client->Ask("SUBSCRIBE __redis__:invalidate"), StartsWith("*3"));
+  }
+  // As in Redis, only the channel counts.
+  EXPECT_EQ(boss.Ask("ACL SETUSER u -@all +ping +subscribe"), "+OK\r\n");
+  EXPECT_THAT(hears.Ask("PING"), StartsWith("*2"));
+  EXPECT_EQ(boss.Ask("ACL SETUSER u resetchannels &other (&__redis__:*)"), "+OK\r\n");
+  EXPECT_THAT(hears.Ask("PING"), StartsWith("*2"));
+  EXPECT_EQ(boss.Ask("ACL SETUSER u clearselectors"), "+OK\r\n");
+  ASSERT_THAT(boss.Ask("CLIENT LIST TYPE pubsub"), Not(HasSubstr("user=u")));
+  EXPECT_EQ(hears.ReadAll(), "");
+  EXPECT_EQ(does_not.Ask("PING"), "+PONG\r\n");
+  EXPECT_THAT(other.Ask("PING"), StartsWith("*2"));
+  // One's own, after the reply.
+  EXPECT_THAT(boss.Ask("HELLO 3"), StartsWith("%7"));
+  EXPECT_THAT(boss.Ask("SUBSCRIBE __redis__:invalidate"), StartsWith(">3"));
+  boss.Send("ACL SETUSER default resetchannels\r\n");
+  EXPECT_EQ(boss.ReadAll(), "+OK\r\n");
+}
+
 TEST_F(AclTest, TransactionWithWhatIsNotAllowedAnyMore_IsNotCarriedOut) {
   Open();
   BlockingClient boss(port());

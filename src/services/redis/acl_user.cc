@@ -216,6 +216,12 @@ bool AclSelector::MayKey(std::string_view key, KeyNeed need) const {
   });
 }
 
+bool AclSelector::MayHear(std::string_view channel) const {
+  return all_channels_ ||
+         std::any_of(channels_.begin(), channels_.end(),
+                     [&](const std::string& pattern) { return MatchesPattern(pattern, channel); });
+}
+
 AclSelector::Verdict AclSelector::Check(int unit, const CommandInfo& command,
                                         const std::vector<std::string_view>& arguments,
                                         std::string_view* object, size_t* place) const {
@@ -238,11 +244,7 @@ AclSelector::Verdict AclSelector::Check(int unit, const CommandInfo& command,
   }
   if (!all_channels_ && command.id == Command::kSubscribe) {
     for (size_t i = 1; i < arguments.size(); ++i) {
-      if (std::any_of(channels_.begin(), channels_.end(), [&](const std::string& pattern) {
-            return MatchesPattern(pattern, arguments[i]);
-          })) {
-        continue;
-      }
+      if (MayHear(arguments[i])) continue;
       *object = arguments[i];
       *place = i;
       return Verdict::kChannel;
@@ -385,6 +387,11 @@ void AclUser::Settle() {
       (root.all_keys() && root.allows_all(reads)) ||
       std::none_of(selectors_.begin(), selectors_.end(),
                    [&](const AclSelector& selector) { return selector.allows_any(reads); });
+}
+
+bool AclUser::MayHear(std::string_view channel) const {
+  return std::any_of(selectors_.begin(), selectors_.end(),
+                     [&](const AclSelector& selector) { return selector.MayHear(channel); });
 }
 
 AclUser::Verdict AclUser::CheckSelectors(const CommandInfo& command,

@@ -31,6 +31,7 @@ class AclSelector {
   bool all_units() const { return units_.count() == AclUnits().size(); }
   bool all_keys() const { return all_keys_; }
   bool all_channels() const { return all_channels_; }
+  bool MayHear(std::string_view channel) const;
 
   std::string commands() const;  // "-@all +get"
   std::string keys() const;      // "~a %R~b"
@@ -95,6 +96,8 @@ class AclUser {
   bool may_set_all() const { return may_set_all_; }
   // Every command that reads or writes, and any key.
   bool has_all_data() const { return has_all_data_; }
+  // Whether it may subscribe to a channel, if to anything.
+  bool MayHear(std::string_view channel) const;
   // It may read any key by any command, or none by none.
   bool reads_all_or_nothing() const { return reads_all_or_nothing_; }
 

@@ -343,6 +343,10 @@ void Executor::Subscribe(Session* session, bool begins, const Arguments& args, R
     answer(args[i], true);
   }
   facts_->clients.Set(session->facts);
+  // An ACL command meanwhile has not seen that.
+  if (session->users_version != facts_->users.version() && EndForbiddenConnections(*session)) {
+    session->end();
+  }
 }
 
 void Executor::Reset(Session* session) {

@@ -161,8 +161,9 @@ class Executor {
   // acl_commands.cc
   Stop Acl(Session* session, const Arguments& args, ReplyWriter* reply);
   Stop DeleteUsers(const Session& session, const Arguments& args, ReplyWriter* reply);
-  // Ends the connections of users that are no more, but the caller's own. True: that is one, too.
-  bool EndConnectionsOfGoneUsers(const Session& session);
+  // Ends the connections of users that are no more, and those that have subscribed and whose users
+  // may not hear what they have subscribed to, but the caller's own. True: that is one, too.
+  bool EndForbiddenConnections(const Session& session);
   // server_info.cc
   std::string Info(const Arguments& args);
   void MemoryReport(const Arguments& args, ReplyWriter* reply);

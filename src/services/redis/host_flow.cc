@@ -1,6 +1,7 @@
 #include "services/redis/host_flow.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
@@ -74,6 +75,18 @@ bool MayAuthenticate(std::string_view bytes) {
 }  // namespace
 
 class HostFlow : public SplitFlow {
+  // For any thread to call: has `work` done on the loop, unless the flow has ended by then. The
+  // connection may go on without it, with another protocol's.
+  template <typename Work>
+  auto Posted(Work work) {
+    return [remote = connection_->remote(), alive = std::weak_ptr<HostFlow*>(alive_),
+            work = std::move(work)](auto... args) {
+      remote->Post([alive, work, ... args = std::move(args)] {
+        if (!alive.expired()) work(args...);
+      });
+    };
+  }
+
  public:
   HostFlow(HostApplication* application, net::Connection* connection)
       : app_(application),
@@ -86,18 +99,15 @@ class HostFlow : public SplitFlow {
     session_->SetUser(app_->facts_->users.Anonymous(), version);
     session_->facts.peer = connection->peer();
     session_->facts.since_ms = app_->store_->now_ms();
-    session_->end = [remote = connection->remote(), this] {
-      remote->Post([this] { connection_->Close({}); });
-    };
+    session_->end = Posted([this] { connection_->Close({}); });
     session_->tracking = &app_->facts_->tracking;
     // An agent takes no message that is not a reply; and offloaded reads are not seen here.
     if (!app_->private_ && connection->Push({})) {
-      session_->notify = [remote = connection->remote(), this](std::shared_ptr<Told> told) {
-        remote->Post([this, due = std::move(told)]() mutable {
-          due_.push_back(std::move(due));
-          if (state_ != State::kWaiting) PushChanges();
-        });
-      };
+      session_->notify = Posted([this](std::shared_ptr<Told> told) {
+        AddDue(std::move(told));
+        if (state_ != State::kWaiting) PushChanges();
+        if (due_bytes_ > Told::kMostUntaken) TellOfAll();
+      });
     }
     // An agent would only connect again for its client.
     session_->facts.id = app_->facts_->clients.Add(
@@ -108,7 +118,10 @@ class HostFlow : public SplitFlow {
     if (state_ == State::kGrouped) std::erase(Waiting(), this);
     if (pause_wait_ != 0) app_->facts_->pause.Forget(pause_wait_);
     app_->facts_->clients.Remove(session_->facts.id);
-    app_->facts_->tracking.EndRedirection(session_->facts.id);
+    // Others are to learn that what was theirs is not passed on.
+    bool owes_others = false;
+    for (size_t i = 0; i < due_.size(); ++i) owes_others |= !due_[i].own;
+    app_->facts_->tracking.EndRedirection(session_->facts.id, owes_others);
   }
 
   absl::StatusOr<size_t> SplitRequest(std::string_view bytes) override {
@@ -129,7 +142,7 @@ class HostFlow : public SplitFlow {
   void OnRequestsEnd() override {
     if (state_ == State::kIdle) StartBatch();
   }
-  size_t held() const override { return incoming_bytes_ + batch_bytes_; }
+  size_t held() const override { return incoming_bytes_ + batch_bytes_ + due_bytes_; }
   bool waits_for_room() const override { return !due_.empty(); }
   void OnRoom() override {
     if (state_ != State::kWaiting) PushChanges();
@@ -221,37 +234,78 @@ class HostFlow : public SplitFlow {
     });
   }
 
+  // What a client has to be told.
+  struct Due {
+    std::shared_ptr<Told> told;  // that it was taken from
+    Told::Changes changes;
+    bool own = false;  // of what it tracks itself
+    bool broken = false;
+    size_t bytes = 0;
+  };
+
+  // Takes what has changed.
+  void AddDue(std::shared_ptr<Told> told) {
+    Due due;
+    due.broken = told->broken();
+    // It is the other one's that this connection has been taken for lost.
+    if (due.broken && told->id() != session_->facts.id) return;
+    due.changes = told->Take(&due.bytes);
+    if (!due.changes.all && due.changes.keys.empty()) return;
+    due.own = due.broken || told->options().redirect == 0;
+    due.bytes += sizeof(Due) + sizeof(Told);
+    for (const std::string& prefix : told->options().prefixes) due.bytes += prefix.size();
+    due.told = std::move(told);
+    due_bytes_ += due.bytes;
+    due_.push_back(std::move(due));
+  }
+
+  // However many clients redirect to this one, and how often, what it is to be told is bounded;
+  // beyond that, it is that all has changed. The last of each kind stays.
+  void TellOfAll() {
+    std::map<std::pair<bool, bool>, Due> kinds;
+    for (; !due_.empty(); due_.pop_front()) {
+      Due& due = due_.front();
+      kinds[{due.own, due.broken}] = std::move(due);
+    }
+    due_bytes_ = 0;
+    for (auto& [kind, due] : kinds) {
+      due.changes = {true, {}};
+      due.bytes = sizeof(Due) + sizeof(Told);
+      due_bytes_ += due.bytes;
+      due_.push_back(std::move(due));
+    }
+  }
+
   // Tells the client what has changed of what it keeps, or what another one keeps: behind all
   // replies that were made before.
   void PushChanges() {
     while (!due_.empty() && state_ != State::kClosed && connection_->unsent() <= kMostUnsent) {
-      const std::shared_ptr<Told> told = std::move(due_.front());
+      const Due due = std::move(due_.front());
       due_.pop_front();
-      const std::string message = MessageOf(told.get());
+      due_bytes_ -= due.bytes;
+      const std::string message = MessageOf(due);
       if (!message.empty()) connection_->Push(message);
     }
     if (due_.empty()) due_.Release();
   }
 
   // Empty where the client cannot be told.
-  std::string MessageOf(Told* told) {
-    const Told::Changes changes = told->Take();
+  std::string MessageOf(const Due& due) {
     std::string message;
     ReplyWriter writer(&message, session_->protocol);
     const bool version_3 = session_->protocol >= 3;
     const bool by_channel = !version_3 && session_->facts.subscribed;
-    const bool own = told->options().redirect == 0 || told->broken();
-    if ((own && told != session_->told.get()) || (!changes.all && changes.keys.empty())) return "";
-    if (told->broken()) {
+    if (due.broken) {
+      if (due.told != session_->told) return "";  // it tracks anew, or not any more
       session_->facts.redirect_broken = true;
       app_->facts_->clients.Set(session_->facts);
       if (!version_3) return "";
       writer.Push(2);
       writer.Bulk("tracking-redir-broken");
-      writer.Integer(static_cast<int64_t>(told->options().redirect));
+      writer.Integer(static_cast<int64_t>(due.told->options().redirect));
       return message;
     }
-    if (!version_3 && (own || !by_channel)) return "";
+    if (!version_3 && (due.own || !by_channel)) return "";
     const auto begin = [&] {
       if (by_channel) {
         writer.Array(3);
@@ -262,12 +316,12 @@ class HostFlow : public SplitFlow {
         writer.Bulk("invalidate");
       }
     };
-    if (changes.all) {
+    if (due.changes.all) {
       begin();
       writer.Null();
       return message;
     }
-    for (const std::vector<std::string>& keys : told->GroupsOf(changes)) {
+    for (const std::vector<std::string>& keys : due.told->GroupsOf(due.changes)) {
       begin();
       writer.Array(keys.size());
       for (const std::string& key : keys) writer.Bulk(key);
@@ -298,12 +352,10 @@ class HostFlow : public SplitFlow {
         break;
       case Executor::Stop::kPause:
         state_ = State::kWaiting;
-        pause_wait_ = app_->facts_->pause.Wait([this, remote = connection_->remote()] {
-          remote->Post([this] {
-            pause_wait_ = 0;
-            RunBatch();
-          });
-        });
+        pause_wait_ = app_->facts_->pause.Wait(Posted([this] {
+          pause_wait_ = 0;
+          RunBatch();
+        }));
         break;
       case Executor::Stop::kFence:
         WaitForFence();
@@ -320,12 +372,10 @@ class HostFlow : public SplitFlow {
 
   void WaitForFence() {
     state_ = State::kWaiting;
-    app_->facts_->fences.Wait(Executor::FenceId(*batch_), [this, remote = connection_->remote()] {
-      remote->Post([this] {
-        executor_->AnswerFence(session_.get(), batch_.get());
-        RunBatch();
-      });
-    });
+    app_->facts_->fences.Wait(Executor::FenceId(*batch_), Posted([this] {
+                                executor_->AnswerFence(session_.get(), batch_.get());
+                                RunBatch();
+                              }));
   }
 
   HostApplication* const app_;
@@ -343,8 +393,9 @@ class HostFlow : public SplitFlow {
   size_t batch_bytes_ = 0;
   // An AUTH is on its way: requests behind it may be longer than a stranger's.
   bool auth_pending_ = false;
-  net::Ring<std::shared_ptr<Told>> due_;  // the client is to be told of them
-  uint64_t pause_wait_ = 0;               // for the end of CLIENT PAUSE
+  net::Ring<Due> due_;
+  size_t due_bytes_ = 0;
+  uint64_t pause_wait_ = 0;  // for the end of CLIENT PAUSE
 };
 
 // To the threads of the host that their design names: all that waits, together. While a group is

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "services/redis/acl_users.h"
 #include "services/redis/commands/codec.h"
 #include "services/redis/commands/commands.h"
@@ -48,8 +49,11 @@ std::string ClientLine(const ClientFacts& facts, int64_t now_ms);
 inline constexpr size_t kMostNameBytes = 1024;
 bool IsClientName(std::string_view name);
 
+// Ids ascend, and are of this run: one of an earlier run, which a client behind an agent may still
+// have, names nobody. They stay below 2^53 until 2255.
 class Clients {
  public:
+  Clients() : last_id_(static_cast<uint64_t>(ClockNanos(CLOCK_REALTIME)) / 1000) {}
   // `end` as Session::end; null: it cannot be ended from here. `notify` as Session::notify.
   uint64_t Add(ClientFacts facts, std::function<void()> end, Told::Notify notify);
   void Set(const ClientFacts& facts);
@@ -69,7 +73,7 @@ class Clients {
     Told::Notify notify;
   };
   mutable std::mutex mutex_;
-  uint64_t last_id_ = 0;
+  uint64_t last_id_;
   std::map<uint64_t, Client> clients_;
 };
 

@@ -17,9 +17,10 @@ constexpr size_t kLeastGone = 1024;  // items of clients that are gone, before t
 
 }  // namespace
 
-Told::Changes Told::Take() {
+Told::Changes Told::Take(size_t* bytes) {
   const std::lock_guard<std::mutex> lock(mutex_);
   notified_ = false;
+  if (bytes != nullptr) *bytes = bytes_;
   bytes_ = 0;
   return std::exchange(changes_, {});
 }
@@ -73,9 +74,13 @@ void Told::NotifySoon() {
   writing->told_.push_back(shared_from_this());
 }
 
-void Told::NotifyAgain() {
+void Told::NotifyAgain(bool of_all) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
+    if (of_all) {
+      changes_ = {true, {}};
+      notified_ = true;
+    }
     if (!notified_) return;
   }
   notify_(shared_from_this());
@@ -126,11 +131,11 @@ void Tracking::Count(const Told& told, int change) {
   if (told.options().redirect != 0) redirections_ += static_cast<size_t>(change);
 }
 
-void Tracking::EndRedirection(uint64_t id) {
+void Tracking::EndRedirection(uint64_t id, bool owed) {
   if (redirections_ == 0) return;
   const std::lock_guard<std::mutex> lock(mutex_);
   for (const auto& [tracker, client] : clients_) {
-    if (client.told->options().redirect == id) client.told->NotifyAgain();
+    if (client.told->options().redirect == id) client.told->NotifyAgain(owed);
   }
 }
 

@@ -10,8 +10,9 @@
 // Bounds: keys that are remembered are at most kMostKeys, and take at most kMostBytes with their
 // clients; beyond that the client is told at once that the key has changed, so that it does not
 // keep it. Clients that are gone are forgotten once half of what is remembered is theirs, or an
-// eighth where there is no room. What a client has not taken yet is at most kMostUntaken bytes;
-// beyond that it is told that everything has changed.
+// eighth where there is no room. What a client has not taken yet is at most kMostUntaken bytes, and
+// again so much with its connection, of all that redirect to it; beyond that it is told that
+// everything has changed.
 //
 // With REDIRECT another connection is told, in RESP2 as if it had subscribed to a channel.
 //
@@ -65,14 +66,16 @@ class Told : public std::enable_shared_from_this<Told> {
     bool all = false;
     std::vector<std::string> keys;
   };
-  Changes Take();  // any thread
+  // Any thread. `bytes`: what they take, about.
+  Changes Take(size_t* bytes = nullptr);
   // What is told together, as in Redis: each key by itself; in broadcast mode those of a prefix,
   // each once.
   std::vector<std::vector<std::string>> GroupsOf(const Changes& changes) const;
   uint64_t id() const { return id_; }
   const TrackingOptions& options() const { return options_; }
-  // Asks again for what was not taken, as who was to take it has ended.
-  void NotifyAgain();
+  // Asks again for what was not taken, as who was to take it has ended; `of_all`: what it had taken
+  // is lost.
+  void NotifyAgain(bool of_all);
   // The client that it was redirected to is no more. Any thread.
   void Break() { broken_.store(true, std::memory_order_relaxed); }
   bool broken() const { return broken_.load(std::memory_order_relaxed); }
@@ -107,8 +110,9 @@ class Tracking final : public KeyListener {
   // Tells `who` from now on; one of the same id is replaced.
   void Start(std::shared_ptr<Told> who);
   void Stop(uint64_t id);
-  // A client has ended, which others may have redirected to.
-  void EndRedirection(uint64_t id);
+  // A client has ended, which others may have redirected to. `owed`: it was not told of all that it
+  // had taken for them.
+  void EndRedirection(uint64_t id, bool owed = false);
   // Of a client not in broadcast mode: it is about to read these.
   void Remember(const std::shared_ptr<Told>& who, std::string_view key);
   // As if the key had changed.

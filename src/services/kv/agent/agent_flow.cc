@@ -183,9 +183,9 @@ void AgentFlow::OnRedisRequest(net::Ticket ticket, std::string_view bytes) {
   if (kind == Kind::kSetup && scratch_.size() > kLongestSetup) kind = Kind::kBegins;
   Expect(ticket, bytes.size(), kind);
   if (kind == Kind::kSetup) setups_.push_back({what, scratch_, sent_, authenticates, false});
-  if (kind == Kind::kBegins) state_since_ = sent_;
-  if (kind == Kind::kTracks) tracks_since_ = sent_;
-  if (kind == Kind::kSilences) silent_since_ = sent_;
+  if (kind == Kind::kBegins) within_.asked = sent_;
+  if (kind == Kind::kTracks) tracks_.asked = sent_;
+  if (kind == Kind::kSilences) silent_.asked = sent_;
   Send(LaneOp::kCommand, "", scratch_);
   if (scratch_.capacity() > kFragment) net::FreeBytes(&scratch_);
 }
@@ -351,18 +351,25 @@ void AgentFlow::Answered(const Expected& request, std::string_view reply) {
     case Kind::kReset:
       if (!accepted) break;
       std::erase_if(setups_, [&](const Setup& s) { return s.number < number; });
-      for (uint64_t* since : {&state_since_, &tracks_since_, &silent_since_}) {
-        if (*since < number) *since = 0;
-      }
+      within_.on = tracks_.on = silent_.on = false;
       break;
-    case Kind::kTracksNot:
-      if (is_ok && tracks_since_ < number) tracks_since_ = 0;
-      break;
-    case Kind::kSpeaks:
-      if (is_ok && silent_since_ < number) silent_since_ = 0;
+    case Kind::kBegins:
+      within_.on |= accepted;
       break;
     case Kind::kEnds:
-      if (state_since_ < number) state_since_ = 0;
+      within_.on = false;
+      break;
+    case Kind::kTracks:
+      tracks_.on |= accepted;
+      break;
+    case Kind::kTracksNot:
+      if (is_ok) tracks_.on = false;
+      break;
+    case Kind::kSilences:
+      silent_.on |= accepted;
+      break;
+    case Kind::kSpeaks:
+      if (is_ok) silent_.on = false;
       break;
     default:
       break;
@@ -386,10 +393,12 @@ void AgentFlow::OnLost() {
   queued_.Release();
   held_ = 0;
   std::erase_if(setups_, [](const Setup& s) { return !s.accepted; });
-  if ((state_since_ | tracks_since_ | silent_since_) != 0 && !closed_) {
+  const bool within = MayBe(within_);
+  const bool silent = MayBe(silent_);
+  if ((within || silent || MayBe(tracks_)) && !closed_) {
     closed_ = true;
     expected_.clear();
-    connection_->Close(silent_since_ != 0 ? "" : state_since_ != 0 ? kLostWithin : kLostTracking);
+    connection_->Close(silent ? "" : within ? kLostWithin : kLostTracking);
     return;
   }
   LaneCounters& counters = lane_->counters();

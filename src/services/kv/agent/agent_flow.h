@@ -77,6 +77,12 @@ class AgentFlow final : public net::Flow {
     bool begun = false;  // the host has some of it
     bool whole = false;  // ... has all of it
   };
+  // What a connection is in: as of the last answer, and by the last request for it, which may have
+  // no answer yet.
+  struct Mode {
+    bool on = false;
+    uint64_t asked = 0;  // the number of that request, of sent_; 0: none
+  };
   // A request, or what is left of it, that found no room.
   struct Queued {
     LaneOp op{};
@@ -106,6 +112,8 @@ class AgentFlow final : public net::Flow {
   bool OnPush(std::string_view bytes, uint8_t flags);
   void EndSession();
   bool IsStranger() const;
+  // Whether the host may have the connection in it: who was not answered may have been heard.
+  bool MayBe(const Mode& mode) const { return mode.on || mode.asked > sent_ - expected_.size(); }
 
   AgentLane* const lane_;
   net::Connection* const connection_;
@@ -119,10 +127,10 @@ class AgentFlow final : public net::Flow {
   bool waiting_ = false;  // in the lane's list
   bool owes_resume_ = false;
   net::Ring<Expected> expected_;
-  uint64_t sent_ = 0;         // requests, ever; expected_ are the last ones of them
-  uint64_t state_since_ = 0;  // the number of the last that began what belongs together; 0: none
-  uint64_t tracks_since_ = 0;
-  uint64_t silent_since_ = 0;
+  uint64_t sent_ = 0;  // requests, ever; expected_ are the last ones of them
+  Mode within_;        // what belongs together
+  Mode tracks_;        // or has subscribed
+  Mode silent_;
   net::Ring<Queued> queued_;
   std::vector<Setup> setups_;
   std::string partial_;   // pieces of a reply, or of a message

@@ -499,6 +499,8 @@ TEST_F(AgentTest, HostLost_EndsClientsThatTrackOrHaveNoReplies_AndNobodyElse) {
   const auto not_any_more = open({"CLIENT TRACKING ON", "CLIENT TRACKING OFF", "CLIENT REPLY SKIP",
                                   "PING", "CLIENT REPLY ON"});
   const auto reset = open({"CLIENT TRACKING ON", "CLIENT REPLY SKIP", "PING", "RESET"});
+  const auto refused = open({"CLIENT TRACKING ON REDIRECT 9", "SUBSCRIBE other", "CLIENT REPLY x",
+                             "WATCH", "CLIENT TRACKING x"});
   EXPECT_EQ(tracking->Receive(), "+OK\r\n");
   EXPECT_EQ(tracking->Receive(), "$-1\r\n");
   EXPECT_EQ(subscribed->Receive().substr(0, 2), "*3");
@@ -509,7 +511,9 @@ TEST_F(AgentTest, HostLost_EndsClientsThatTrackOrHaveNoReplies_AndNobodyElse) {
   for (const char* reply : {"+OK\r\n", "+RESET\r\n", "$-1\r\n"}) {
     EXPECT_EQ(reset->Receive(), reply);
   }
-  ASSERT_TRUE(Eventually([&] { return host_->numbers().requests >= 22; }));
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(refused->Receive().substr(0, 4), "-ERR");
+  EXPECT_EQ(refused->Receive(), "$-1\r\n");
+  ASSERT_TRUE(Eventually([&] { return host_->numbers().requests >= 28; }));
   LoseHost();
   EXPECT_EQ(tracking->ReadAll().substr(0, 22), "-ERR the host was lost");
   EXPECT_EQ(subscribed->ReadAll().substr(0, 22), "-ERR the host was lost");
@@ -517,6 +521,7 @@ TEST_F(AgentTest, HostLost_EndsClientsThatTrackOrHaveNoReplies_AndNobodyElse) {
   BringHostBack();
   EXPECT_EQ(not_any_more->Ask("GET k"), "$-1\r\n");
   EXPECT_EQ(reset->Ask("GET k"), "$-1\r\n");
+  EXPECT_EQ(refused->Ask("GET k"), "$-1\r\n");
 }
 
 TEST_F(AgentTest, HostLostDuringATransaction_EndsItsClient_AndNobodyElse) {
