@@ -378,29 +378,6 @@ bool Executor::Admit(Session* session, const Request& request, const CommandInfo
   return admitted;
 }
 
-bool Executor::RefreshUser(Session* session) {
-  const uint64_t version = facts_->users.version();
-  AclUsers::User user = session->user == nullptr ? facts_->users.Anonymous()
-                                                 : facts_->users.Find(session->user->name());
-  if (session->user == nullptr && user == nullptr) {
-    session->users_version = version;  // who is still to say who they are
-    return true;
-  }
-  if (user == nullptr) return false;
-  BecomeUser(session, std::move(user), version);
-  return true;
-}
-
-// What is queued for a transaction must be allowed to the user who has it carried out.
-void Executor::BecomeUser(Session* session, AclUsers::User user, uint64_t version) {
-  session->SetUser(std::move(user), version);
-  const bool may_all =
-      std::all_of(session->queue.begin(), session->queue.end(), [&](const auto& queued) {
-        return session->user->Allows(*queued->command, queued->request.arguments());
-      });
-  if (!may_all) session->BreakMulti();
-}
-
 bool Executor::MayRun(const Session& session, const CommandInfo& command, const Arguments& args,
                       ReplyWriter* reply) {
   std::string_view object;
