@@ -8,15 +8,14 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "base/unique_fd.h"
+#include "apps/pulse/top/server_socket.h"
 
 namespace pulse::top {
 
 class KvConnection {
  public:
   // "HOST:PORT", or "unix:PATH". `password`: of the default user; empty: none is sent.
-  KvConnection(std::string address, std::string password)
-      : address_(std::move(address)), password_(std::move(password)) {}
+  KvConnection(std::string address, std::string password);
 
   absl::StatusOr<std::string> Info(int patience_ms);
 
@@ -24,11 +23,9 @@ class KvConnection {
   absl::Status Connect(int64_t deadline);
   // One bulk or simple string; the error that the server replied with.
   absl::StatusOr<std::string> Ask(std::string_view request, int64_t deadline);
-  absl::Status Wait(short events, int64_t deadline) const;
 
-  const std::string address_;
+  ServerSocket socket_;
   const std::string password_;
-  UniqueFd socket_;
 };
 
 }  // namespace pulse::top
