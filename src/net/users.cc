@@ -3,6 +3,7 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -14,14 +15,6 @@ namespace pulse::net {
 namespace {
 
 std::string_view StdOf(absl::string_view text) { return {text.data(), text.size()}; }
-
-bool IsHash(std::string_view text) {
-  if (text.size() != 64) return false;
-  for (const char c : text) {
-    if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'))) return false;
-  }
-  return true;
-}
 
 // False for a word that is not known. Letters are of either case, as in Redis, but for passwords.
 bool ApplyRule(std::string_view given, User* user) {
@@ -43,7 +36,7 @@ bool ApplyRule(std::string_view given, User* user) {
     fresh.words = std::move(user->words);
     fresh.line = user->line;
     *user = std::move(fresh);
-  } else if (word[0] == '#' && IsHash(word.substr(1))) {
+  } else if (word[0] == '#' && IsSha256(word.substr(1))) {
     user->hashes.emplace_back(word.substr(1));
     user->no_password = false;
   } else if (word[0] == '>') {
@@ -76,6 +69,22 @@ std::string Sha256(std::string_view text) {
     hex.push_back("0123456789abcdef"[digest[i] & 15]);
   }
   return hex;
+}
+
+bool IsSha256(std::string_view text) {
+  return text.size() == 64 && std::all_of(text.begin(), text.end(), [](char c) {
+           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+         });
+}
+
+bool IsPasswordOf(const std::vector<std::string>* hashes, std::string_view password) {
+  const std::string hash = Sha256(password);
+  static const std::vector<std::string> kNobodys = {std::string(64, 'x')};
+  bool fits = false;
+  for (const std::string& known : hashes == nullptr ? kNobodys : *hashes) {
+    fits = (CRYPTO_memcmp(known.data(), hash.data(), hash.size()) == 0) || fits;
+  }
+  return fits;
 }
 
 Users Users::WithPassword(std::string_view password) {
@@ -148,13 +157,8 @@ const User* Users::Find(std::string_view name) const {
 
 const User* Users::Check(std::string_view name, std::string_view password) const {
   const User* user = Find(name);
-  const std::string hash = Sha256(password);
-  bool fits = user != nullptr && user->no_password;
-  static const std::vector<std::string> kNobodys = {std::string(64, 'x')};
-  for (const std::string& known : user == nullptr ? kNobodys : user->hashes) {
-    fits = (CRYPTO_memcmp(known.data(), hash.data(), hash.size()) == 0) || fits;
-  }
-  return fits && user != nullptr && user->enabled ? user : nullptr;
+  const bool is_password = IsPasswordOf(user == nullptr ? nullptr : &user->hashes, password);
+  return user != nullptr && (is_password || user->no_password) && user->enabled ? user : nullptr;
 }
 
 const User* Users::Anonymous() const {

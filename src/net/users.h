@@ -54,5 +54,9 @@ class Users {
 };
 
 std::string Sha256(std::string_view text);
+// As users files have them: 64 digits in lower case.
+bool IsSha256(std::string_view text);
+// Whether a password is one of these, by their hashes. Null: of nobody, which takes as long.
+bool IsPasswordOf(const std::vector<std::string>* hashes, std::string_view password);
 
 }  // namespace pulse::net

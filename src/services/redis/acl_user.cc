@@ -32,12 +32,6 @@ std::string AfterAll(std::string_view what, std::string_view option) {
                       "' to start with an empty list of ", AbslOf(option));
 }
 
-bool IsHash(std::string_view text) {
-  return text.size() == 64 && std::all_of(text.begin(), text.end(), [](char c) {
-           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
-         });
-}
-
 bool HasBlank(std::string_view text) {
   return text.find_first_of(std::string_view(" \t\r\n\0", 5)) != std::string_view::npos;
 }
@@ -335,7 +329,7 @@ std::string AclUser::ApplyWord(std::string_view word) {
 
 std::string AclUser::ApplyPassword(std::string_view word) {
   const bool is_hash = word[0] == '#' || word[0] == '!';
-  if (is_hash && !IsHash(word.substr(1))) return std::string(kBadHash);
+  if (is_hash && !net::IsSha256(word.substr(1))) return std::string(kBadHash);
   std::string hash = is_hash ? std::string(word.substr(1)) : net::Sha256(word.substr(1));
   const auto known = std::find(hashes_.begin(), hashes_.end(), hash);
   if (word[0] == '<' || word[0] == '!') {

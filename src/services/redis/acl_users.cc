@@ -1,6 +1,5 @@
 #include "services/redis/acl_users.h"
 
-#include <openssl/crypto.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -79,13 +78,9 @@ AclUsers::User AclUsers::Find(std::string_view name) const {
 
 AclUsers::User AclUsers::Check(std::string_view name, std::string_view password) const {
   User user = Find(name);
-  const std::string hash = net::Sha256(password);
-  bool fits = user != nullptr && user->no_password();
-  static const std::vector<std::string> kNobodys = {std::string(64, 'x')};
-  for (const std::string& known : user == nullptr ? kNobodys : user->hashes()) {
-    fits = (CRYPTO_memcmp(known.data(), hash.data(), hash.size()) == 0) || fits;
-  }
-  return fits && user != nullptr && user->enabled() ? user : nullptr;
+  const bool is_password = net::IsPasswordOf(user == nullptr ? nullptr : &user->hashes(), password);
+  if (user == nullptr || !user->enabled()) return nullptr;
+  return is_password || user->no_password() ? user : nullptr;
 }
 
 AclUsers::User AclUsers::Anonymous() const {
