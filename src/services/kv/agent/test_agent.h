@@ -4,14 +4,29 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/testing.h"
 #include "services/kv/agent/agent_front.h"
 #include "services/kv/agent/host_server.h"
 #include "services/kv/test_server.h"
 
 namespace pulse::kv {
+
+// As RESP has a text.
+inline std::string Bulk(std::string_view text) {
+  return absl::StrCat("$", text.size(), "\r\n", std::string(text), "\r\n");
+}
+
+// A request of these words.
+inline std::string Array(const std::vector<std::string_view>& words) {
+  std::string bytes;
+  redis::AppendRequest(words, &bytes);
+  return bytes;
+}
 
 class AgentTest : public KvServerTest {
  protected:

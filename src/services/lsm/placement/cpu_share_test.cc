@@ -41,6 +41,13 @@ TEST(CpuShareTest, Of_OthersHaveMost_IsContended) {
 // sleep: the kernel's account of real threads is what is measured
 void LetRun(milliseconds time) { std::this_thread::sleep_for(time); }
 
+// On one CPU, as soon as there is one.
+std::optional<CpuShare::Share> NextShare(CpuShare* share, const BusyThreads& threads) {
+  std::optional<CpuShare::Share> taken;
+  Eventually([&] { return (taken = share->Take(threads.tids(), 1)).has_value(); }, kBetweenLooks);
+  return taken;
+}
+
 TEST(CpuShareTest, Take_ThreadBesideOthers_IsContended) {
   if (!CpuShare::IsSupported()) GTEST_SKIP() << "this kernel keeps no account of it (schedstat)";
   const int cpu = MyCpus().front();
@@ -48,13 +55,8 @@ TEST(CpuShareTest, Take_ThreadBesideOthers_IsContended) {
   const BusyThreads others(4, cpu);
   CpuShare share;
   EXPECT_FALSE(share.Take(mine.tids(), 1)) << "nothing to compare with";
-  std::optional<CpuShare::Share> taken;
-  ASSERT_TRUE(Eventually(
-      [&] {
-        taken = share.Take(mine.tids(), 1);
-        return taken.has_value();
-      },
-      kBetweenLooks));
+  const std::optional<CpuShare::Share> taken = NextShare(&share, mine);
+  ASSERT_TRUE(taken);
   EXPECT_TRUE(taken->contended) << taken->each;
   EXPECT_LT(taken->each, 0.45);
   EXPECT_GT(taken->each, 0);
@@ -68,13 +70,8 @@ TEST(CpuShareTest, Take_StarvedThread_IsNotTakenForIdle) {
   const BusyThreads mine(1, cpu, /*niceness=*/19);
   CpuShare share;
   for (int looks = 0; looks < 4; ++looks) {
-    std::optional<CpuShare::Share> taken;
-    ASSERT_TRUE(Eventually(
-        [&] {
-          taken = share.Take(mine.tids(), 1);
-          return taken.has_value();
-        },
-        kBetweenLooks));
+    const std::optional<CpuShare::Share> taken = NextShare(&share, mine);
+    ASSERT_TRUE(taken);
     EXPECT_TRUE(taken->contended) << taken->each;
     EXPECT_LT(taken->each, 0.45);
   }
