@@ -95,7 +95,8 @@ TEST(AgentMerge, RandomRuns_AreMergedAsByTheHost) {
   TestAgent agent;
   AgentMerger merger({agent.socket()});
   ThreadMerger thread({});
-  for (int round = 0; round < testing_util::Rounds(40); ++round) {
+  const int rounds = testing_util::Rounds(40);
+  for (int round = 0; round < rounds; ++round) {
     const TestInputs inputs = RandomInputs(&random, 1 + random() % 6, 1 + random() % 2000,
                                            random() % 3000, random() % 2 == 0);
     const MergeOptions options = RandomOptions(&random);
@@ -118,7 +119,7 @@ TEST(AgentMerge, RandomRuns_AreMergedAsByTheHost) {
     EXPECT_EQ(merged->bytes_encoded, again->bytes_encoded);
     EXPECT_EQ(merged->column_bytes_copied, again->column_bytes_copied);
   }
-  EXPECT_EQ(agent.agent().counters().merges, 40u);
+  EXPECT_EQ(agent.agent().counters().merges, static_cast<uint64_t>(rounds));
   EXPECT_EQ(agent.agent().counters().failed, 0u);
 }
 
