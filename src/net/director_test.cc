@@ -380,6 +380,23 @@ TEST_P(DirectorTest, Stop_RequestsTaken_AnswersThemFirst) {
   EXPECT_FALSE(TestClient(director_->port()).ok());
 }
 
+// Who closes a connection will not answer what is open on it: nothing is waited for.
+TEST_P(DirectorTest, Stop_ConnectionThatItsFlowCloses_IsNotWaitedFor) {
+  options_.limits.drain_ms = 600'000;
+  Open();
+  TestClient idle(director_->port());
+  EXPECT_EQ(idle.Ask("a1"), "agenta1");
+  TestClient client(director_->port());
+  EXPECT_EQ(client.Ask("k1"), "kept");
+  std::thread stopper([&] { director_->Stop(); });
+  EXPECT_EQ(idle.Line(), "EOF");  // it has begun to stop
+  app_.close_kept();
+  EXPECT_EQ(client.Line(), "closed");
+  EXPECT_EQ(client.Line(), "EOF");
+  client.EndSending();
+  stopper.join();
+}
+
 TEST(DirectorOptionsTest, Open_BadOptionOrTakenPort_IsRefused) {
   LineApplication app;
   DirectorOptions options;

@@ -375,7 +375,10 @@ void ProxyClient::Emit(Buffer buffer) {
 void ProxyClient::Close(std::string_view last_words) {
   // What the flow forwarded before it knew was meant for the connection that is gone.
   if (telling_closed_) link_->Forget();
-  if (state_ != State::kOpen) return;
+  // It may have been ending for another reason, as a director does that stops: then there is nobody
+  // any more who answers.
+  const bool ending = state_ == State::kAnswering && current_ == 0;
+  if (state_ != State::kOpen && !ending) return;
   if (current_ != 0) {
     // Its own place is the last one's.
     if (Find(current_, Slot::State::kOpen) != nullptr) {
@@ -386,6 +389,10 @@ void ProxyClient::Close(std::string_view last_words) {
   } else {
     slots_.clear();
     unanswered_ = slot_bytes_ = 0;
+  }
+  if (ending) {
+    if (last_words_.empty()) last_words_ = last_words;
+    return Stirred();
   }
   BeginFinish(std::string(last_words));
 }

@@ -53,6 +53,12 @@ class LineFlow : public Flow {
         connection_->remote()->Post(
             [c = connection_, ticket, text = std::string(bytes)] { c->Forward(ticket, text); });
         return;
+      case 'k':
+        app_->close_kept = [remote = connection_->remote(), c = connection_] {
+          remote->Post([c] { c->Close("closed\n"); });
+        };
+        connection_->ReplyPart(ticket, "kept\n");
+        return;
       case 'w':
         app_->waits = true;
         testing_util::Eventually([&] { return app_->go_on.load(); });

@@ -3,11 +3,13 @@
 // Requests are lines. "a..." is answered by the agent at once, "l..." by it later from another
 // thread, "h..." by the host, "o..." (one way) goes to the host, which does not answer it; "n:K..."
 // goes to the host, which answers with K lines; "p..." is forwarded at the end of the turn, behind
-// all events; at "w..." the loop waits for `go_on`; "bad" is malformed, "quit" closes.
+// all events; at "w..." the loop waits for `go_on`; "k..." is answered by "kept" and then left open
+// until `close_kept` closes its connection; "bad" is malformed, "quit" closes.
 #pragma once
 
 #include <atomic>
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <random>
@@ -54,6 +56,7 @@ class LineApplication : public Application {
   bool close_with_host = false;  // the client gets "-closed" when the host's connection ends
   std::atomic<bool> waits{false};
   std::atomic<bool> go_on{false};
+  std::function<void()> close_kept;  // to be called once "kept" has come
   // "P" for each preface, "C" for each end of a connection to the host.
   std::mutex host_calls_mutex;
   std::string host_calls;
