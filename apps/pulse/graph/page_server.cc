@@ -523,6 +523,8 @@ std::string PageServer::Answer(const std::string& body, const net::User& user, i
   options.timeout_nanos = limits_.query_nanos;
   options.interrupted = &interrupted;
   options.began_nanos = began;
+  const auto entry = service_->Enter(caller, options);
+  options.entry = entry.get();
   const auto statement =
       service_->Prepare(json["query"].get_ref<const std::string&>(), caller, options);
   if (!statement.ok()) return failed(statement.status(), cypher::Doing::kQuery);

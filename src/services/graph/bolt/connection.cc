@@ -340,10 +340,13 @@ void BoltConnection::Run(const Message& message, net::Ticket ticket) {
     }
   }
   result->options.began_nanos = result->began;
-  result->options.on_begin = [this](cypher::RunningEntry* entry) { Watch(entry); };
+  if (own) {
+    result->entry = shared_->service->Enter(caller_, result->options);
+    result->options.entry = result->entry.get();
+    Watch(result->entry.get());
+  }
   auto statement = own ? shared_->service->Prepare(text.as_string(), caller_, result->options)
                        : transaction_->Prepare(text.as_string());
-  if (own) Watch(nullptr);
   if (!statement.ok()) return Fail(ticket, statement.status(), Doing::kQuery);
   result->statement = *std::move(statement);
   result->parameters = parameters.as_map();

@@ -76,6 +76,8 @@ class BoltConnection : public std::enable_shared_from_this<BoltConnection> {
   struct Result {
     int64_t id = 0;
     std::shared_ptr<const cypher::Statement> statement;
+    // From RUN until it has run; in a transaction, there is the transaction's.
+    std::unique_ptr<cypher::RunningEntry> entry;
     ValueMap parameters;
     cypher::RunOptions options;  // of a transaction of its own
     bool ran = false;

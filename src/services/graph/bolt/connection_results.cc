@@ -246,6 +246,8 @@ void BoltConnection::Execute(Result* result, bool ahead) {
     result->status = shared_->service->Run(*result->statement, caller_, result->options, &stream,
                                            &result->outcome);
     Watch(nullptr);
+    result->options.entry = nullptr;
+    result->entry.reset();
   } else {
     result->status =
         transaction_->Run(*result->statement, &result->parameters, &stream, &result->outcome);

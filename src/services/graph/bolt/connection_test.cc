@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <future>
 #include <thread>
 
 #include "base/testing.h"
@@ -80,7 +81,15 @@ class ConnectionTest : public testing::Test {
       work |= connection_->inbox()->Push({next_++, message});
     }
     if (work) connection_->Work();
+    AwaitPool();
     return test::ReadAnswers(bytes_);
+  }
+  // Until its thread does nothing: it carries out what a termination posts, and what comes
+  // meanwhile.
+  void AwaitPool() {
+    std::promise<void> idle;
+    pool_.Post([&idle] { idle.set_value(); });
+    idle.get_future().wait();
   }
   Strings Texts(const Strings& messages) {
     Strings texts;
@@ -394,6 +403,33 @@ TEST_F(ConnectionTest, Terminated_IdleTransaction_IsRolledBackAtOnce) {
   EXPECT_EQ(Texts({Query("RETURN 1"), Commit()}),
             (Strings{"FAILURE Neo.ClientError.Transaction.Terminated", "IGNORED"}));
   EXPECT_EQ(Texts({Reset()}), Strings{"SUCCESS"});
+  EXPECT_EQ(Count("A"), 0);
+}
+
+// A query is one entry of the list from RUN to its end: who has seen it there can end it.
+TEST_F(ConnectionTest, Terminated_BetweenRunAndPull_FailsThePull) {
+  LogOn();
+  for (int round = 0; round < 2; ++round) {  // the second finds the plan
+    EXPECT_EQ(Texts({Query("CREATE (:A)")}), Strings{"SUCCESS"});
+    const auto list = service_.running()->List(cypher::Caller());
+    ASSERT_EQ(list.size(), 1u);
+    EXPECT_EQ(list[0].query, "CREATE (:A)");
+    EXPECT_EQ(service_.running()->Terminate(list[0].id, cypher::Caller()),
+              cypher::RunningList::Ended::kDone);
+    EXPECT_EQ(Texts({Pull(), Query("RETURN 1")}),
+              (Strings{"FAILURE Neo.ClientError.Transaction.Terminated", "IGNORED"}));
+    EXPECT_TRUE(service_.running()->List(cypher::Caller()).empty());
+    EXPECT_EQ(Texts({Reset()}), Strings{"SUCCESS"});
+    EXPECT_EQ(Count("A"), 0);
+  }
+  // Nothing stays listed of what is reset, or whose client goes.
+  EXPECT_EQ(Texts({Query("CREATE (:A)"), Reset()}), (Strings{"IGNORED", "SUCCESS"}));
+  EXPECT_TRUE(service_.running()->List(cypher::Caller()).empty());
+  EXPECT_EQ(Texts({Query("CREATE (:A)")}), Strings{"SUCCESS"});
+  if (connection_->inbox()->Close()) connection_->Work();
+  EXPECT_TRUE(service_.running()->List(cypher::Caller()).empty());
+  Connect(8);
+  LogOn();
   EXPECT_EQ(Count("A"), 0);
 }
 

@@ -69,17 +69,14 @@ absl::StatusOr<ResultTable> EmbeddedGraph::Execute(std::string_view text,
   run.read_only = options.read_only;
   run.serializable = options.serializable;
   run.interrupted = options.interrupted;
-  run.on_begin = [&call](cypher::RunningEntry* entry) { call.set_entry(entry); };
-  auto prepared = service_->Prepare(text, Embedder(), run);
-  call.set_entry(nullptr);
-  if (!prepared.ok()) return prepared.status();
-  SetDoing(options, **prepared);
-  absl::StatusOr<ResultTable> result{ResultTable(*std::move(prepared))};
+  const auto entry = service_->Enter(Embedder(), run);
+  call.set_entry(entry.get());
+  run.entry = entry.get();
+  PULSE_ASSIGN_OR_RETURN(auto prepared, service_->Prepare(text, Embedder(), run));
+  SetDoing(options, *prepared);
+  absl::StatusOr<ResultTable> result{ResultTable(std::move(prepared))};
   TableSink sink(&*result, options_.service.query_memory_bytes);
-  run.on_begin = [this, &call, &sink](cypher::RunningEntry* entry) {
-    call.set_entry(entry);
-    sink.EndBy(service_->running(), entry);
-  };
+  sink.EndBy(service_->running(), entry.get());
   const absl::Status status =
       service_->Run(result->statement(), Embedder(), run, &sink, &result->outcome_);
   if (!sink.status().ok()) return sink.status();

@@ -84,14 +84,21 @@ GraphService::GraphService(Database* database, const ServiceOptions& options)
       plans_(options.cached_plans, options.cached_text_bytes),
       procedures_(database, &running_, &plans_) {}
 
+std::unique_ptr<RunningEntry> GraphService::Enter(const Caller& caller, const RunOptions& options) {
+  return running_.Add(caller, TimeoutOf(options), options.began_nanos);
+}
+
 absl::StatusOr<std::shared_ptr<const Statement>> GraphService::Prepare(std::string_view text,
                                                                        const Caller& caller,
                                                                        const RunOptions& options) {
   PULSE_ASSIGN_OR_RETURN(auto known, FindStatement(text));
-  if (known != nullptr) return known;
-  const auto entry = running_.Add(caller, TimeoutOf(options), options.began_nanos);
-  if (options.on_begin) options.on_begin(entry.get());
-  return MakeStatement(text, entry.get(), options.interrupted);
+  if (known != nullptr) {
+    if (options.entry != nullptr) options.entry->BeginQuery(known->text);
+    return known;
+  }
+  std::unique_ptr<RunningEntry> own;
+  if (options.entry == nullptr) own = Enter(caller, options);
+  return MakeStatement(text, own != nullptr ? own.get() : options.entry, options.interrupted);
 }
 
 absl::StatusOr<std::shared_ptr<const Statement>> GraphService::FindStatement(
@@ -115,8 +122,11 @@ absl::StatusOr<std::shared_ptr<const Statement>> GraphService::MakeStatement(
   };
   entry->BeginQuery(text);
   auto made = PlanStatement(text, stop);
+  if (made.ok()) {
+    entry->BeginQuery((*made)->text);
+    return made;
+  }
   entry->EndQuery();
-  if (made.ok()) return made;
   const bool ended = absl::IsCancelled(made.status());
   if (ended) made = Terminated(*entry);
   counts_.CountFailure(ended ? ReasonOf(made.status()) : FailureReason::kCompile);
@@ -253,30 +263,37 @@ absl::Status GraphService::RunUncounted(const Statement& statement, const Caller
     return RuntimeError("SemanticError", "ReadOnly",
                         "this statement writes, and its transaction is for reading only");
   }
-  const auto entry = running_.Add(caller, TimeoutOf(options), options.began_nanos);
-  if (options.on_begin) options.on_begin(entry.get());
+  std::unique_ptr<RunningEntry> own;
+  if (options.entry == nullptr) own = Enter(caller, options);
+  RunningEntry* const entry = own != nullptr ? own.get() : options.entry;
   entry->BeginQuery(statement.text);
-  absl::Status status;
-  if (statement.is_exchange()) {
-    status = RunExchange(*statement.schema, *entry, options, outcome);
-  } else if (statement.schema) {
-    bool change = false;
-    status = CheckSchema(*statement.schema, database_->Indexes(), &change, outcome);
-    if (status.ok() && change) status = ApplySchema(*statement.schema, outcome);
-  } else {
-    for (int attempt = 0;; ++attempt) {
-      status = RunOnce(statement, caller, entry.get(), options, sink, outcome);
-      if (!absl::IsAborted(status)) break;
-      counts_.CountConflict();
-      if (attempt >= options_.retries) break;
-      if (entry->is_terminated()) return Terminated(*entry);
-      if (!sink->Restart()) break;
-      counts_.CountRetry();
-      WaitBeforeRetry(attempt);
-    }
-  }
+  const absl::Status status = RunListed(statement, caller, entry, options, sink, outcome);
+  if (own == nullptr) entry->EndQuery();
   if (status.ok()) outcome->sequence = database_->sequence();
   return status;
+}
+
+absl::Status GraphService::RunListed(const Statement& statement, const Caller& caller,
+                                     RunningEntry* entry, const RunOptions& options, RowSink* sink,
+                                     Outcome* outcome) {
+  // It may have been listed for a while.
+  if (entry->is_terminated()) return Terminated(*entry);
+  if (statement.is_exchange()) return RunExchange(*statement.schema, *entry, options, outcome);
+  if (statement.schema) {
+    bool change = false;
+    PULSE_RETURN_IF_ERROR(CheckSchema(*statement.schema, database_->Indexes(), &change, outcome));
+    return change ? ApplySchema(*statement.schema, outcome) : absl::OkStatus();
+  }
+  for (int attempt = 0;; ++attempt) {
+    absl::Status status = RunOnce(statement, caller, entry, options, sink, outcome);
+    if (!absl::IsAborted(status)) return status;
+    counts_.CountConflict();
+    if (attempt >= options_.retries) return status;
+    if (entry->is_terminated()) return Terminated(*entry);
+    if (!sink->Restart()) return status;
+    counts_.CountRetry();
+    WaitBeforeRetry(attempt);
+  }
 }
 
 absl::Status GraphService::RunExchange(const SchemaCommand& command, const RunningEntry& entry,
@@ -393,7 +410,9 @@ absl::StatusOr<std::shared_ptr<const Statement>> Transaction::Prepare(
   PULSE_RETURN_IF_ERROR(Ended());
   PULSE_ASSIGN_OR_RETURN(auto known, service_->FindStatement(text));
   if (known != nullptr) return known;
-  return service_->MakeStatement(text, entry_.get(), interrupted);
+  auto made = service_->MakeStatement(text, entry_.get(), interrupted);
+  entry_->EndQuery();
+  return made;
 }
 
 absl::Status Transaction::Run(const Statement& statement, const ValueMap* parameters, RowSink* sink,

@@ -56,8 +56,11 @@ struct RunOptions {
   // Its commit is refused, too, where another one changed what it has read
   // (graph/model/database.h).
   bool serializable = false;
-  // Set by others to end it, beside TERMINATE.
+  // Of Begin: called with what others end the transaction by, before Begin can wait for anybody.
   std::function<void(RunningEntry*)> on_begin;
+  // What Enter made: Prepare and Run are one entry of the list then, so that who has seen the one
+  // ends the other. The statement has to outlive it, or Run. Null: each has an entry of its own.
+  RunningEntry* entry = nullptr;
   // Asked now and then by the thread that runs a statement; true ends it. Null: not asked.
   const std::function<bool()>* interrupted = nullptr;
 };
@@ -126,8 +129,10 @@ class GraphService {
  public:
   GraphService(Database* database, const ServiceOptions& options);
 
-  // Parses and plans, or finds the plan. While it plans, it is among what runs, with an id of its
-  // own, and ends as Run does: by the limit of time, by TERMINATE, when it is interrupted.
+  // Lists what Prepare and Run are given in RunOptions; it is listed as long as the result lives.
+  std::unique_ptr<RunningEntry> Enter(const Caller& caller, const RunOptions& options);
+  // Parses and plans, or finds the plan. While it plans, it is among what runs, and ends as Run
+  // does: by the limit of time, by TERMINATE, when it is interrupted.
   absl::StatusOr<std::shared_ptr<const Statement>> Prepare(std::string_view text,
                                                            const Caller& caller = {},
                                                            const RunOptions& options = {});
@@ -148,12 +153,15 @@ class GraphService {
   friend class Transaction;
   // Null: it has to be made.
   absl::StatusOr<std::shared_ptr<const Statement>> FindStatement(std::string_view text);
+  // The entry shows the statement's text afterwards; after an error, none.
   absl::StatusOr<std::shared_ptr<const Statement>> MakeStatement(
       std::string_view text, RunningEntry* entry, const std::function<bool()>* interrupted);
   absl::StatusOr<std::shared_ptr<const Statement>> PlanStatement(std::string_view text,
                                                                  const StopHook& stop);
   absl::Status RunUncounted(const Statement& statement, const Caller& caller,
                             const RunOptions& options, RowSink* sink, Outcome* outcome);
+  absl::Status RunListed(const Statement& statement, const Caller& caller, RunningEntry* entry,
+                         const RunOptions& options, RowSink* sink, Outcome* outcome);
   absl::StatusOr<std::unique_ptr<DatabaseTransaction>> BeginWriting(const RunOptions& options);
   int64_t TimeoutOf(const RunOptions& options) const;
   absl::Status CheckAccess(const Statement& statement, const Caller& caller) const;

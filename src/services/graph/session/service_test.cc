@@ -229,6 +229,37 @@ TEST_F(ServiceTest, Terminate_WhilePlanning_EndsIt) {
   EXPECT_EQ((*transaction)->Prepare("RETURN 1").status().code(), absl::StatusCode::kCancelled);
 }
 
+TEST_F(ServiceTest, Enter_PrepareAndRun_AreOneEntry) {
+  const auto shown = [&] { return service_.running()->List(Caller()); };
+  RunOptions options;
+  {
+    const auto entry = service_.Enter(caller_, options);
+    options.entry = entry.get();
+    EXPECT_FALSE(service_.Prepare("RETRUN 1", caller_, options).ok());
+    ASSERT_EQ(shown().size(), 1u);
+    EXPECT_EQ(shown()[0].query, "");
+    for (int round = 0; round < 2; ++round) {  // made, and found
+      const auto statement = service_.Prepare("CREATE (n:A)", caller_, options);
+      ASSERT_TRUE(statement.ok()) << statement.status();
+      ASSERT_EQ(shown().size(), 1u);
+      EXPECT_EQ(shown()[0].id, entry->id());
+      EXPECT_EQ(shown()[0].query, "CREATE (n:A)");
+      EXPECT_TRUE(service_.Run(**statement, caller_, options, &sink_, &outcome_).ok());
+      EXPECT_EQ(shown()[0].query, "") << "the statement may go";
+    }
+    const auto data = service_.Prepare("CREATE (n:A)", caller_, options);
+    const auto schema = service_.Prepare("CREATE INDEX i FOR (n:A) ON (n.x)", caller_, options);
+    EXPECT_EQ(service_.running()->Terminate(entry->id(), Caller()), RunningList::Ended::kDone);
+    for (const auto* late : {&*data, &*schema}) {
+      EXPECT_EQ(service_.Run(**late, caller_, options, &sink_, &outcome_).code(),
+                absl::StatusCode::kCancelled);
+    }
+  }
+  EXPECT_TRUE(shown().empty());
+  EXPECT_TRUE(database_.Indexes().empty());
+  EXPECT_EQ(Rows("MATCH (n:A) RETURN count(n)"), Strings{"2"});
+}
+
 TEST_F(ServiceTest, Terminate_RunningQuery_EndsIt) {
   absl::Status status;
   // Planned before: it is another entry of the list then.
