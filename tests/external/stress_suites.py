@@ -268,7 +268,11 @@ class CrashSuite:
         log = os.path.join(self.logs, "%s.%s.log" % (self.kind, "pulse" if on_pulse else "default"))
         if os.path.exists(log):
             os.remove(log)
-        options = dict(CRASH, duration=ctx.args.crash_minutes * 60)
+        known = known_flags(binary, environment(ctx, "error"))
+        options = dict(CRASH)
+        if "compression_manager" in known:
+            options["compression_manager"] = WHERE_KNOWN["compression_manager"]
+        options["duration"] = ctx.args.crash_minutes * 60
         if self.kind == "blackbox":
             options["interval"] = 20
         else:
@@ -346,9 +350,10 @@ def crashed_signal(log):
 
 
 def count_kills(log):
-    """Blackbox says KILLED; whitebox's db_stress kills itself, and the exit status is negative."""
+    """Blackbox says KILLED, or TERMINATED for RocksDB 11's SIGTERM; whitebox's db_stress kills itself, and
+    the exit status is negative."""
     text = text_of(log)
-    return len(re.findall(r"^KILLED \d+", text, re.M)) + len(
+    return len(re.findall(r"^(?:KILLED|TERMINATED) \d+", text, re.M)) + len(
         re.findall(r"kill option=\d+, exitcode=-\d+", text)
     )
 

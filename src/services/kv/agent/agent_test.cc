@@ -419,16 +419,21 @@ TEST_F(AgentCommandTest, TrackerThatReadsNothing_IsToldOfAllAtLast_AndIsBounded)
   EXPECT_EQ(Client(agent_port()).Ask("PING"), "+PONG\r\n");
   size_t bytes = 0;
   std::string message;
-  while (message != ">2\r\n$10\r\ninvalidate\r\n_\r\n") {
+  const std::string everything = ">2\r\n$10\r\ninvalidate\r\n_\r\n";
+  while (message != everything) {
     message = client.Receive();
     ASSERT_EQ(message.substr(0, 20), Invalid("").substr(0, 20));
     bytes += message.size();
   }
   EXPECT_LT(bytes, 600u * 60'000);
-  EXPECT_EQ(writer.Ask("SET last 1"), "+OK\r\n");
-  while (message != Invalid("last")) {
-    message = client.Receive();
-    ASSERT_NE(message, "");
+  // Keys before it may be told of in the same message; or another "everything" is on its way, and
+  // covers it.
+  while (message == everything) {
+    EXPECT_EQ(writer.Ask("SET last 1"), "+OK\r\n");
+    do {
+      message = client.Receive();
+      ASSERT_NE(message, "");
+    } while (message.find(Bulk("last")) == std::string::npos && message != everything);
   }
 }
 
