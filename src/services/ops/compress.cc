@@ -264,13 +264,10 @@ absl::StatusOr<QueueStats> CompressChunks(const CompressOptions& options, Source
           },
           order, owned));
 
-  QueueOptions queue_options;
-  queue_options.placement = options.processors.placement;
+  QueueOptions queue_options = OptionsFor(options.processors, order);
   queue_options.operation = absl::StrCat("compress/", FormatName(options.format));
   queue_options.level = options.level;
   queue_options.chunk_bytes = chunk_bytes;
-  queue_options.rates = options.processors.rates;
-  queue_options.in_calling_thread = options.processors.in_calling_thread;
   queue_options.total_bytes = total;
 
   OutputWriter writer(out, out_name);
