@@ -51,6 +51,18 @@ void AddProgress(ops::Processors& processors, std::optional<Progress>& progress,
   };
 }
 
+void SetWarningCode() {
+  if (ExitCode() == 0) SetExitCode(2);
+}
+
+absl::Status CommitFiles(CodecFiles& files) {
+  PULSE_ASSIGN_OR_RETURN(const std::string stays, files.Commit());
+  if (stays.empty()) return absl::OkStatus();
+  std::fprintf(stderr, "pulse: %s\n", stays.c_str());
+  SetWarningCode();
+  return absl::OkStatus();
+}
+
 absl::Status CompressOne(const CodecArguments& args, const std::string& file,
                          const ops::Processors& processors) {
   ops::CompressOptions options;
@@ -76,7 +88,7 @@ absl::Status CompressOne(const CodecArguments& args, const std::string& file,
       ops::Compress(options, files.in(), files.in_name(), files.out(), files.out_name());
   progress.reset();
   if (!stats.ok()) return stats.status();
-  PULSE_RETURN_IF_ERROR(files.Commit());
+  PULSE_RETURN_IF_ERROR(CommitFiles(files));
   if (args.verbose) {
     std::fprintf(stderr, "pulse: %s: %s\n", files.in_name().c_str(), stats->Explain().c_str());
   }
@@ -133,9 +145,9 @@ absl::Status DecompressOne(const CodecArguments& args, const std::string& file,
   if (report->trailing_garbage) {
     std::fprintf(stderr, "pulse: %s: decompressed; trailing garbage from offset %llu on ignored\n",
                  files.in_name().c_str(), static_cast<unsigned long long>(report->garbage_offset));
-    if (ExitCode() == 0) SetExitCode(2);
+    SetWarningCode();
   }
-  PULSE_RETURN_IF_ERROR(files.Commit());
+  PULSE_RETURN_IF_ERROR(CommitFiles(files));
   if (args.verbose) {
     std::fprintf(stderr, "pulse: %s: %llu members, %llu of them in parallel, %llu bytes%s%s\n",
                  files.in_name().c_str(), static_cast<unsigned long long>(report->members),

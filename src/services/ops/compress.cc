@@ -54,8 +54,11 @@ class FileChunks : public Source {
     PULSE_ASSIGN_OR_RETURN(
         const size_t n, ReadAt(fd_, chunk.input.data(), chunk.input.size(), at, "reading", name_));
     if (n == chunk.input.size()) return absl::OkStatus();
+    struct stat now;
+    if (fstat(fd_, &now) != 0) return ErrnoError(errno, "reading", name_);
     return absl::DataLossError(absl::StrCat(name_, " became shorter while it was read: it ends at ",
-                                            at + n, ", and had bytes up to ", end_));
+                                            now.st_size, ", and had bytes up to ",
+                                            at + chunk.input.size()));
   }
 
  private:
