@@ -179,6 +179,10 @@ void RunCodec(const CodecArguments& args) {
     Finish(absl::InvalidArgumentError("-o names one output; there are several inputs"));
     return;
   }
+  if (args.choices.to_stdout && !args.choices.output.empty()) {
+    Finish(absl::InvalidArgumentError("-c and -o name two outputs; leave one of them out"));
+    return;
+  }
   if (!args.decompress && !(args.index.empty() && args.range.empty())) {
     Finish(absl::InvalidArgumentError("--index and --range are for decompression"));
     return;
@@ -236,6 +240,11 @@ void AddCompressCommands(CLI::App& app) {
         : level == ops::kMaxLevel ? "Smallest"
                                   : "");
   }
+  // Without it, -0 would be the name of a file, and -10 the level 1 and such a file.
+  command
+      ->add_flag_callback(
+          "-0", [] { throw CLI::ValidationError("-0", "levels are -1 to -9"); }, "")
+      ->group("");
   command->add_flag("--deterministic", compress.deterministic,
                     "The same bytes on every machine; no name and time");
   command->add_flag(

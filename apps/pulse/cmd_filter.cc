@@ -135,6 +135,11 @@ absl::StatusOr<int> FilterInput(const FilterArgs& args, ops::PlacementNumbers* n
   }
   PULSE_ASSIGN_OR_RETURN(const filter::FilterOutcome outcome,
                          filter::RunFilter(*set, options, input.get(), output.fd()));
+  if (outcome.garbage_offset.has_value()) {
+    std::fprintf(stderr, "pulse: %s: decompressed; trailing garbage from offset %llu on ignored\n",
+                 options.source.name.c_str(),
+                 static_cast<unsigned long long>(*outcome.garbage_offset));
+  }
   if (args.explain) {
     std::fprintf(stderr, "%s\n", outcome.stats.Explain().c_str());
   }

@@ -176,6 +176,7 @@ absl::StatusOr<FilterOutcome> RunFilter(const RuleSet& rules, const FilterOption
                                         int out) {
   const std::string& name = options.source.name;
   SourceOptions source = options.source;
+  std::optional<uint64_t> garbage_offset;  // of the stage before, once it has ended
   Stage pump;
   Stage before;
   Stage behind;
@@ -195,10 +196,11 @@ absl::StatusOr<FilterOutcome> RunFilter(const RuleSet& rules, const FilterOption
     decompress.processors.progress = nullptr;
     const absl::Status started = before.Start(
         true,
-        [=, &name](int fd) {
+        [=, &name, &garbage_offset](int fd) {
           const int compressed_in = whole->valid() ? whole->get() : in;
           const auto report = ops::Decompress(decompress, compressed_in, name, fd, name);
           whole->reset();  // the pump may wait for its reader
+          if (report.ok() && report->trailing_garbage) garbage_offset = report->garbage_offset;
           return report.status();
         },
         &from);
@@ -232,6 +234,7 @@ absl::StatusOr<FilterOutcome> RunFilter(const RuleSet& rules, const FilterOption
   if (!first.ok() && ErrnoOf(first) != EPIPE) return first;
   if (!last.ok() && ErrnoOf(last) != EPIPE) return last;
   outcome->reader_gone = outcome->reader_gone || !last.ok();
+  outcome->garbage_offset = garbage_offset;
   return outcome;
 }
 
