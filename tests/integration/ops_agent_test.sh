@@ -93,6 +93,61 @@ expect_error metrics-nowhere 'no-folder/x.prom' "$PULSE" compress --metrics-file
 same notes data "--metrics-file replaced another file"
 note "metrics of the placement"
 
+# Streams that the agent filters on their way to the host: what arrives, and the metrics.
+echo timeout > rules
+cat > host.py <<'PY'
+import socket
+server = socket.create_server(("127.0.0.1", 0))
+with open("port.new", "w") as f: print(server.getsockname()[1], file=f)
+import os
+os.rename("port.new", "port")
+for name in ("received1", "received2"):
+    connection, _ = server.accept()
+    with open(name + ".new", "wb") as f:
+        try:
+            while piece := connection.recv(1 << 20): f.write(piece)
+            state = ""
+        except ConnectionResetError: state = ".reset"
+    connection.close()
+    os.rename(name + ".new", name + state)
+PY
+start host.log python3 host.py
+await 30 test -e port || fail "the host does not listen" host.log
+start_agent "$SOCKET_DIR/ingest.sock" --ingest 0 --filter rules --to "127.0.0.1:$(cat port)" --metrics 0
+await 30 grep -q 'filters streams sent to' "$AGENT_LOG" || fail "the agent does not say where it filters" "$AGENT_LOG"
+to=$(sed -n 's/.*filters streams sent to 127.0.0.1:\([0-9]*\) .*/\1/p' "$AGENT_LOG")
+ingest_url=$(grep -o 'http://127.0.0.1:[0-9]*/metrics' "$AGENT_LOG")
+send_stream() { # FILE PORT
+  python3 - "$1" "$2" <<'PY'
+import socket, sys
+with socket.create_connection(("127.0.0.1", int(sys.argv[2]))) as s, open(sys.argv[1], "rb") as f:
+    try:
+        s.sendfile(f)
+        s.shutdown(socket.SHUT_WR)
+        while s.recv(4096): pass
+    except (ConnectionResetError, BrokenPipeError): pass
+PY
+}
+send_stream data.gz "$to"
+await 30 test -e received1 || fail "the first stream does not arrive" "$AGENT_LOG"
+same received1 expected "other records arrive"
+head -c 1000000 data.gz > cut.gz
+send_stream cut.gz "$to"
+await 30 test -e received2.reset || fail "a stream that was cut off is not reset" "$AGENT_LOG"
+ingest_is() { # METRIC VALUE
+  python3 -c 'import sys, urllib.request
+lines = urllib.request.urlopen(sys.argv[1], timeout=30).read().decode().split("\n")
+sys.exit(not any(l.split(" ")[0] == sys.argv[2] and float(l.split(" ")[1]) == float(sys.argv[3]) for l in lines if " " in l))' \
+    "$ingest_url" "$1" "$2"
+}
+for number in streams_total:2 streams_failed_total:1 streams_open:0 filtered_bytes_total:$(stat -c %s data) \
+  sent_bytes_total:$(stat -c %s expected) sent_records_total:$(wc -l <expected); do
+  await 30 ingest_is "pulse_ingest_${number%:*}" "${number#*:}" || fail "pulse_ingest_${number%:*} is not ${number#*:}"
+  grep -q "\`pulse_ingest_${number%:*}\`" "$docs/reference/metrics.md" || fail "metrics.md does not name ${number%:*}"
+done
+stop_agent "$AGENT" "$AGENT_LOG"
+note "streams that the agent filters"
+
 # Killed in mid-stream: the input comes in two halves, and the agent dies between them.
 halves() {
   head -c 6000000 data
