@@ -6,7 +6,9 @@
 #include <csignal>
 #include <cstdio>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -67,6 +69,24 @@ absl::StatusOr<std::unique_ptr<vdpu::VirtualDpu>> StartProfile(const AgentArgs& 
   (*dpu)->Apply(options);
   return dpu;
 }
+
+// The ingest server as those see it who read the agent's numbers, from when it listens until it
+// stops.
+class WatchedIngest {
+ public:
+  void Set(std::shared_ptr<const ingest::IngestServer> server) {
+    const std::lock_guard lock(mu_);
+    server_ = std::move(server);
+  }
+  std::shared_ptr<const ingest::IngestServer> Get() const {
+    const std::lock_guard lock(mu_);
+    return server_;
+  }
+
+ private:
+  mutable std::mutex mu_;
+  std::shared_ptr<const ingest::IngestServer> server_;
+};
 
 // What --ingest, --filter and --to ask for; null without them.
 absl::StatusOr<std::unique_ptr<ingest::IngestServer>> StartIngest(const AgentArgs& args,
@@ -195,7 +215,14 @@ absl::Status RunAgent(const AgentArgs& args) {
 
   const auto front_status = std::make_shared<FrontRegistry>();
   options.front = front_status;
-  options.number_groups = [&open = **services] { return open.Numbers(); };
+  const auto watched_ingest = std::make_shared<WatchedIngest>();
+  options.number_groups = [&open = **services, watched_ingest] {
+    std::vector<NumberGroup> groups = open.Numbers();
+    if (const auto ingest = watched_ingest->Get()) {
+      groups.push_back(ingest::IngestNumbers(ingest->stats()));
+    }
+    return groups;
+  };
   // After the services, since its sessions go first.
   PULSE_ASSIGN_OR_RETURN(auto server, SocketServer::Open(options, (*services)->Offered()));
   std::unique_ptr<metrics::Endpoint> metrics;
@@ -215,7 +242,9 @@ absl::Status RunAgent(const AgentArgs& args) {
   if (metrics != nullptr)
     std::fprintf(stderr, "pulse agent: metrics at %s\n", metrics->url().c_str());
 
-  PULSE_ASSIGN_OR_RETURN(auto ingest, StartIngest(args, options.cpus));
+  PULSE_ASSIGN_OR_RETURN(const std::shared_ptr<ingest::IngestServer> ingest,
+                         StartIngest(args, options.cpus));
+  watched_ingest->Set(ingest);
   NetworkFront* const front = (*services)->front();
   if (front != nullptr) {
     PULSE_RETURN_IF_ERROR(front->Listen());
@@ -227,6 +256,7 @@ absl::Status RunAgent(const AgentArgs& args) {
   front_status->Set(nullptr);
   std::fprintf(stderr, "pulse agent: draining %zu session(s)\n", server->session_count());
   if (front != nullptr) front->Stop();
+  watched_ingest->Set(nullptr);
   if (ingest != nullptr) {
     ingest->Stop();
     const ingest::IngestStats s = ingest->stats();

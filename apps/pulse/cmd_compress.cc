@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "apps/pulse/commands.h"
 #include "apps/pulse/util/codec_files.h"
+#include "apps/pulse/util/metrics_file.h"
 #include "apps/pulse/util/option_values.h"
 #include "apps/pulse/util/processor_options.h"
 #include "apps/pulse/util/progress.h"
@@ -50,6 +51,18 @@ void AddProgress(ops::Processors& processors, std::optional<Progress>& progress,
   };
 }
 
+void SetWarningCode() {
+  if (ExitCode() == 0) SetExitCode(2);
+}
+
+absl::Status CommitFiles(CodecFiles& files) {
+  PULSE_ASSIGN_OR_RETURN(const std::string stays, files.Commit());
+  if (stays.empty()) return absl::OkStatus();
+  std::fprintf(stderr, "pulse: %s\n", stays.c_str());
+  SetWarningCode();
+  return absl::OkStatus();
+}
+
 absl::Status CompressOne(const CodecArguments& args, const std::string& file,
                          const ops::Processors& processors) {
   ops::CompressOptions options;
@@ -75,7 +88,7 @@ absl::Status CompressOne(const CodecArguments& args, const std::string& file,
       ops::Compress(options, files.in(), files.in_name(), files.out(), files.out_name());
   progress.reset();
   if (!stats.ok()) return stats.status();
-  PULSE_RETURN_IF_ERROR(files.Commit());
+  PULSE_RETURN_IF_ERROR(CommitFiles(files));
   if (args.verbose) {
     std::fprintf(stderr, "pulse: %s: %s\n", files.in_name().c_str(), stats->Explain().c_str());
   }
@@ -132,9 +145,9 @@ absl::Status DecompressOne(const CodecArguments& args, const std::string& file,
   if (report->trailing_garbage) {
     std::fprintf(stderr, "pulse: %s: decompressed; trailing garbage from offset %llu on ignored\n",
                  files.in_name().c_str(), static_cast<unsigned long long>(report->garbage_offset));
-    if (ExitCode() == 0) SetExitCode(2);
+    SetWarningCode();
   }
-  PULSE_RETURN_IF_ERROR(files.Commit());
+  PULSE_RETURN_IF_ERROR(CommitFiles(files));
   if (args.verbose) {
     std::fprintf(stderr, "pulse: %s: %llu members, %llu of them in parallel, %llu bytes%s%s\n",
                  files.in_name().c_str(), static_cast<unsigned long long>(report->members),
@@ -148,16 +161,26 @@ absl::Status DecompressOne(const CodecArguments& args, const std::string& file,
 
 void RunCodec(const CodecArguments& args) {
   ops::RateTable rates;
+  ops::PlacementNumbers numbers;
+  if (const auto usable = CheckMetricsFile(args.processors.metrics_file); !usable.ok()) {
+    Finish(usable);
+    return;
+  }
   auto processors = ReadProcessors(args.processors);
   if (!processors.ok()) {
     Finish(processors.status());
     return;
   }
   processors->rates = &rates;
+  processors->numbers = &numbers;
   std::vector<std::string> files = args.files;
   if (files.empty()) files.emplace_back("-");
   if (files.size() > 1 && !args.choices.output.empty()) {
     Finish(absl::InvalidArgumentError("-o names one output; there are several inputs"));
+    return;
+  }
+  if (args.choices.to_stdout && !args.choices.output.empty()) {
+    Finish(absl::InvalidArgumentError("-c and -o name two outputs; leave one of them out"));
     return;
   }
   if (!args.decompress && !(args.index.empty() && args.range.empty())) {
@@ -172,6 +195,7 @@ void RunCodec(const CodecArguments& args) {
     Finish(args.decompress ? DecompressOne(args, file, *processors)
                            : CompressOne(args, file, *processors));
   }
+  Finish(WriteMetricsFile(args.processors.metrics_file, numbers));
 }
 
 void AddShared(CLI::App* command, CodecArguments& args) {
@@ -216,6 +240,11 @@ void AddCompressCommands(CLI::App& app) {
         : level == ops::kMaxLevel ? "Smallest"
                                   : "");
   }
+  // Without it, -0 would be the name of a file, and -10 the level 1 and such a file.
+  command
+      ->add_flag_callback(
+          "-0", [] { throw CLI::ValidationError("-0", "levels are -1 to -9"); }, "")
+      ->group("");
   command->add_flag("--deterministic", compress.deterministic,
                     "The same bytes on every machine; no name and time");
   command->add_flag(

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "apps/pulse/commands.h"
+#include "apps/pulse/util/metrics_file.h"
 #include "apps/pulse/util/option_values.h"
 #include "apps/pulse/util/output_file.h"
 #include "apps/pulse/util/processor_options.h"
@@ -102,11 +103,11 @@ absl::Status ReadArgs(const FilterArgs& args, filter::RuleSetOptions* rules,
   return absl::OkStatus();
 }
 
-absl::StatusOr<int> RunFilterCommand(const FilterArgs& args) {
-  signal(SIGPIPE, SIG_IGN);
+absl::StatusOr<int> FilterInput(const FilterArgs& args, ops::PlacementNumbers* numbers) {
   filter::RuleSetOptions rule_options;
   filter::FilterOptions options;
   PULSE_RETURN_IF_ERROR(ReadArgs(args, &rule_options, &options));
+  options.processors.numbers = numbers;
   PULSE_ASSIGN_OR_RETURN(std::vector<filter::Rule> rules, GatherRules(args));
   PULSE_ASSIGN_OR_RETURN(const std::unique_ptr<filter::RuleSet> set,
                          filter::RuleSet::Compile(std::move(rules), rule_options));
@@ -122,8 +123,10 @@ absl::StatusOr<int> RunFilterCommand(const FilterArgs& args) {
   options.out_name = output.name();
   Progress progress(1);
   const uint64_t total = S_ISREG(st.st_mode) ? static_cast<uint64_t>(st.st_size) : 0;
-  // Where results go to a terminal, a line of progress would stand between them.
-  if (total > 0 && (!args.output.empty() || isatty(STDOUT_FILENO) == 0)) {
+  // Where results go to a terminal, a line of progress would stand between them; in a log it would
+  // pass for a message.
+  if (total > 0 && isatty(STDERR_FILENO) != 0 &&
+      (!args.output.empty() || isatty(STDOUT_FILENO) == 0)) {
     options.processors.progress = [&](uint64_t in, uint64_t) {
       progress.Bytes("filtering", in,
                      std::max(in, total));  // of what is compressed, more than that
@@ -132,6 +135,11 @@ absl::StatusOr<int> RunFilterCommand(const FilterArgs& args) {
   }
   PULSE_ASSIGN_OR_RETURN(const filter::FilterOutcome outcome,
                          filter::RunFilter(*set, options, input.get(), output.fd()));
+  if (outcome.garbage_offset.has_value()) {
+    std::fprintf(stderr, "pulse: %s: decompressed; trailing garbage from offset %llu on ignored\n",
+                 options.source.name.c_str(),
+                 static_cast<unsigned long long>(*outcome.garbage_offset));
+  }
   if (args.explain) {
     std::fprintf(stderr, "%s\n", outcome.stats.Explain().c_str());
   }
@@ -142,6 +150,16 @@ absl::StatusOr<int> RunFilterCommand(const FilterArgs& args) {
   }
   PULSE_RETURN_IF_ERROR(output.Commit(nullptr));
   return outcome.selected > 0 ? kSelected : kNothing;
+}
+
+absl::StatusOr<int> RunFilterCommand(const FilterArgs& args) {
+  signal(SIGPIPE, SIG_IGN);
+  PULSE_RETURN_IF_ERROR(CheckMetricsFile(args.processors.metrics_file));
+  ops::PlacementNumbers numbers;
+  absl::StatusOr<int> code = FilterInput(args, &numbers);
+  const absl::Status written = WriteMetricsFile(args.processors.metrics_file, numbers);
+  if (code.ok() && !written.ok()) return written;
+  return code;
 }
 
 }  // namespace

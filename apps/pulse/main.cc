@@ -43,8 +43,10 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     const int code = app.exit(error);
-    // Scripts take 1 of a filter for "nothing found", as of grep.
-    return code != 0 && command == "filter" ? 2 : code;
+    if (code == 0) return 0;
+    // Scripts take 1 of a filter for "nothing found", as of grep, and 2 of gzip for a warning.
+    if (command == "filter") return 2;
+    return command == "compress" || command == "decompress" ? 1 : code;
   }
   return pulse::ExitCode();
 }

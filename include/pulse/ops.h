@@ -255,6 +255,13 @@ static inline void pulse_ops_counts_init(pulse_ops_counts* counts) {
 /* PULSE_OPS_INVALID: NULL, or a struct that was not initialised. Any thread. */
 PULSE_OPS_API int pulse_ops_get_counts(const pulse_ops* ops, pulse_ops_counts* counts);
 
+/* What the placement has decided, since open, of runs, streams and requests that were submitted:
+ * chunks by task and side, rates, C1, C2 and break-even, in Prometheus's text format, for the
+ * program's own endpoint (docs/reference/metrics.md, Placement). Writes at most `size` bytes with a
+ * NUL at the end; `to` may be NULL if `size` is 0. Returns the length of the whole text, without
+ * the NUL: more than `size` - 1 means that it was cut. Any thread. */
+PULSE_OPS_API size_t pulse_ops_get_metrics(const pulse_ops* ops, char* to, size_t size);
+
 /* --- A stream. The request names no input. */
 PULSE_OPS_API int pulse_ops_stream_open(pulse_ops* ops, const pulse_ops_request* request,
                                         pulse_ops_stream** stream);
@@ -357,6 +364,17 @@ class Operators {
   }
   explicit operator bool() const { return raw_ != nullptr; }
   pulse_ops* get() const { return raw_.get(); }
+
+  /* Of pulse_ops_get_metrics. */
+  std::string Metrics() const {
+    std::string text(4096, '\0');
+    while (true) {
+      const size_t length = pulse_ops_get_metrics(raw_.get(), text.data(), text.size());
+      const bool whole = length < text.size();
+      text.resize(whole ? length : length + 1024); /* it may grow meanwhile */
+      if (whole) return text;
+    }
+  }
 
   Result Run(const pulse_ops_request& request) const {
     Result result;

@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "agent/numbers.h"
+#include "base/numbers.h"
 
 namespace pulse {
 

@@ -10,8 +10,8 @@
 #include <span>
 #include <vector>
 
-#include "agent/numbers.h"
 #include "agent/service.h"
+#include "base/numbers.h"
 #include "uring/io_class.h"
 
 namespace pulse {

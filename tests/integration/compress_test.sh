@@ -185,6 +185,13 @@ expect_error bad-placement 'placement;;both' "$PULSE" compress --placement both 
 expect_error no-agent 'agent-cpus' "$PULSE" compress --placement agent -c data
 expect_error absent-cpu 'cpus;;4095' "$PULSE" compress --cpus 4095 -c data
 expect_error bad-chunk 'chunk' "$PULSE" compress --chunk lots -c data
+expect_error two-outputs '-c and -o' "$PULSE" compress -c -o two data
+# A level of another program is no level 1 and a file of the name -0.
+cp one ./level
+for level in -0 -10; do expect_error "level$level" 'levels are -1 to -9' "$PULSE" compress $level level; done
+[[ -e level && ! -e level.gz ]] || fail "a bad level was taken for another one"
+"$PULSE" compress --no-such-option -c data >out.bytes 2>out.err
+[[ $? == 1 ]] || fail "the exit code for a bad option is not gzip's"
 
 # ---- damage
 cp data.6.bgz bad.bgz && printf 'AAAAAAAA' | dd of=bad.bgz bs=1 seek=1000000 conv=notrunc status=none

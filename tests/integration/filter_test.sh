@@ -117,6 +117,10 @@ if command -v gzip >/dev/null; then
   expect_code 2 cut-gzip "$PULSE" filter -e Ramp -o cut.out cut.gz
   expect_text cut-gzip.err "cut.gz"
   [[ ! -e cut.out ]] || fail "the output of damaged input has its name"
+  (cat lines.gz; printf garbage) >garbage.gz
+  expect_code 0 garbage "$PULSE" filter -e Ramp garbage.gz
+  cmp -s garbage.out again.out || fail "trailing garbage changes the output"
+  expect_text garbage.err "garbage.gz: decompressed; trailing garbage from offset $(stat -c %s lines.gz) on ignored"
 else
   skip_part "gzip is not installed"
 fi

@@ -88,6 +88,16 @@ run_ok front-blocks 120 python3 "$here/front_metrics_check.py" blocks "$url" \
 note "$(tail -n 1 "$SCRATCH/front-blocks.log")"
 stop_agent "$host" "$host_log"
 
+# What operators decided.
+head -c 4000000 /dev/urandom >"$SCRATCH/noise"
+run_ok ops-compress 60 "$PULSE" compress --agent "$socket" --placement split=50 -k "$SCRATCH/noise"
+ops_are_counted() {
+  python3 -c 'import sys, urllib.request
+text = urllib.request.urlopen(sys.argv[1], timeout=30).read().decode()
+sys.exit("pulse_placement_runs_total{placement=\"split\"} 1" not in text)' "$url"
+}
+await 30 ops_are_counted || fail "the agent does not count what the placement decided"
+
 # 2. Under load, and after it.
 start_fill one "pulse://$socket"
 first=$FILL

@@ -8,6 +8,7 @@ here=$(dirname "${BASH_SOURCE[0]}")
 # shellcheck source=tests/integration/common.sh
 source "$here/common.sh"
 setup_scratch
+docs=$(realpath "$here/../../docs")
 cd "$SCRATCH" || fail "no scratch directory"
 
 python3 - <<'PY' || fail "cannot make data"
@@ -22,7 +23,8 @@ grep timeout data > expected
 same() { cmp -s "$1" "$2" || fail "$3"; }
 
 socket="$SOCKET_DIR/agent.sock"
-start_agent "$socket" --ops --ops-threads 2
+start_agent "$socket" --ops --ops-threads 2 --metrics 0
+url=$(grep -o 'http://127.0.0.1:[0-9]*/metrics' "$AGENT_LOG") || fail "no URL is named" "$AGENT_LOG"
 grep -q 'operators on 2 threads' "$AGENT_LOG" || fail "the agent does not say what it offers" "$AGENT_LOG"
 
 for placement in agent auto split=50 paper; do
@@ -46,6 +48,105 @@ ops = json.load(open("top.json"))["agents"][0]["ops"]
 assert ops["threads"] == 2 and ops["running"] == 0 and ops["waiting"] == 0, ops
 assert ops["chunks"] > 12 and ops["failed"] == 0, ops
 PY
+
+# What the placement decided: the agent's metrics have what all of these commands did, and a file has
+# what one did.
+python3 - "$url" <<'PY' || fail "the metrics of the placement are not those of what was done"
+import re, sys, time, urllib.request
+def value(text, name, labels):
+    match = re.search("^" + re.escape(f"{name}{{{labels}}} ") + r"([0-9.e+]+)$", text, re.M)
+    return float(match.group(1)) if match else None
+limit = time.monotonic() + 30
+while True:
+    text = urllib.request.urlopen(sys.argv[1], timeout=30).read().decode()
+    runs = {p: value(text, "pulse_placement_runs_total", f'placement="{p}"')
+            for p in ("host", "agent", "auto", "split", "paper")}
+    # A compression, a decompression, and both stages of a filter of compressed input.
+    if all(runs[p] == 4 for p in ("agent", "auto", "split", "paper")):
+        break
+    assert time.monotonic() < limit, runs
+    time.sleep(0.1)
+assert runs["host"] == 0, runs
+for task in ("compress_isal", "decompress_deflate", "filter"):
+    for side in ("host", "agent"):
+        labels = f'task="{task}",side="{side}"'
+        assert value(text, "pulse_placement_chunks_total", labels) > 0, labels
+        assert value(text, "pulse_placement_rate_bytes_per_second", labels) > 0, labels
+    assert value(text, "pulse_placement_throughput_bytes_per_second", f'task="{task}"') > 0, task
+    assert value(text, "pulse_placement_agent_faster", f'task="{task}"') in (0, 1), task
+done = sum(value(text, "pulse_placement_input_bytes_total", f'task="compress_isal",side="{s}"') for s in ("host", "agent"))
+import os
+assert done == 4 * os.path.getsize("data"), done
+PY
+run_ok metrics-file 60 "$PULSE" compress --agent "$socket" --placement split=50 --metrics-file one.prom -c data
+run_ok metrics-filter 60 "$PULSE" filter --agent "$socket" --metrics-file two.prom --count -e timeout data
+grep -q '^pulse_placement_runs_total{placement="split"} 1$' one.prom || fail "the file has other runs" one.prom
+grep -q '^pulse_placement_chunks_total{task="compress_isal",side="agent"} [1-9]' one.prom ||
+  fail "the file does not say what the agent did" one.prom
+grep -q '^pulse_placement_chunks_total{task="filter",side="host"}' two.prom || fail "no metrics of a filter" two.prom
+for metric in $(grep -oh '^# TYPE [a-z_0-9]*' one.prom two.prom | sort -u | cut -d' ' -f3); do
+  grep -qE "\`$metric[\`{]" "$docs/reference/metrics.md" || fail "metrics.md does not name $metric"
+done
+cp data notes
+expect_error metrics-other 'notes has something else in it' "$PULSE" compress --metrics-file notes -c data
+expect_error metrics-nowhere 'no-folder/x.prom' "$PULSE" compress --metrics-file no-folder/x.prom -o where.gz data
+same notes data "--metrics-file replaced another file"
+note "metrics of the placement"
+
+# Streams that the agent filters on their way to the host: what arrives, and the metrics.
+echo timeout > rules
+cat > host.py <<'PY'
+import socket
+server = socket.create_server(("127.0.0.1", 0))
+with open("port.new", "w") as f: print(server.getsockname()[1], file=f)
+import os
+os.rename("port.new", "port")
+for name in ("received1", "received2"):
+    connection, _ = server.accept()
+    with open(name + ".new", "wb") as f:
+        try:
+            while piece := connection.recv(1 << 20): f.write(piece)
+            state = ""
+        except ConnectionResetError: state = ".reset"
+    connection.close()
+    os.rename(name + ".new", name + state)
+PY
+start host.log python3 host.py
+await 30 test -e port || fail "the host does not listen" host.log
+start_agent "$SOCKET_DIR/ingest.sock" --ingest 0 --filter rules --to "127.0.0.1:$(cat port)" --metrics 0
+await 30 grep -q 'filters streams sent to' "$AGENT_LOG" || fail "the agent does not say where it filters" "$AGENT_LOG"
+to=$(sed -n 's/.*filters streams sent to 127.0.0.1:\([0-9]*\) .*/\1/p' "$AGENT_LOG")
+ingest_url=$(grep -o 'http://127.0.0.1:[0-9]*/metrics' "$AGENT_LOG")
+send_stream() { # FILE PORT
+  python3 - "$1" "$2" <<'PY'
+import socket, sys
+with socket.create_connection(("127.0.0.1", int(sys.argv[2]))) as s, open(sys.argv[1], "rb") as f:
+    try:
+        s.sendfile(f)
+        s.shutdown(socket.SHUT_WR)
+        while s.recv(4096): pass
+    except (ConnectionResetError, BrokenPipeError): pass
+PY
+}
+send_stream data.gz "$to"
+await 30 test -e received1 || fail "the first stream does not arrive" "$AGENT_LOG"
+same received1 expected "other records arrive"
+head -c 1000000 data.gz > cut.gz
+send_stream cut.gz "$to"
+await 30 test -e received2.reset || fail "a stream that was cut off is not reset" "$AGENT_LOG"
+ingest_is() { # METRIC VALUE
+  python3 -c 'import sys, urllib.request
+lines = urllib.request.urlopen(sys.argv[1], timeout=30).read().decode().split("\n")
+sys.exit(not any(l.split(" ")[0] == sys.argv[2] and float(l.split(" ")[1]) == float(sys.argv[3]) for l in lines if " " in l))' \
+    "$ingest_url" "$1" "$2"
+}
+for number in streams_total:2 streams_failed_total:1 streams_open:0 filtered_bytes_total:$(stat -c %s data) \
+  sent_bytes_total:$(stat -c %s expected) sent_records_total:$(wc -l <expected); do
+  await 30 ingest_is "pulse_ingest_${number%:*}" "${number#*:}" || fail "pulse_ingest_${number%:*} is not ${number#*:}"
+  grep -q "\`pulse_ingest_${number%:*}\`" "$docs/reference/metrics.md" || fail "metrics.md does not name ${number%:*}"
+done
+stop_agent "$AGENT" "$AGENT_LOG"
+note "streams that the agent filters"
 
 # Killed in mid-stream: the input comes in two halves, and the agent dies between them.
 halves() {

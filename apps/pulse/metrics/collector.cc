@@ -32,7 +32,8 @@ void AddNumber(const Number& n, const Labels& labels, Families* out) {
   const NumberSpec& spec = *n.spec;
   if (spec.metric == nullptr) return;
   const double value = spec.unit == Unit::kNanos ? Seconds(n.value) : static_cast<double>(n.value);
-  const Labels all = spec.label == nullptr ? labels : With(labels, spec.label, spec.label_value);
+  Labels all = spec.label == nullptr ? labels : With(labels, spec.label, spec.label_value);
+  if (spec.second_label != nullptr) all = With(all, spec.second_label, spec.second_value);
   if (spec.kind == NumberKind::kGauge) {
     out->Gauge(spec.metric, spec.help, all, value);
   } else {

@@ -94,12 +94,26 @@ absl::Status CodecFiles::OpenOutput(const FileChoices& choices, const std::strin
   return absl::OkStatus();
 }
 
-absl::Status CodecFiles::Commit() {
+absl::StatusOr<std::string> CodecFiles::Commit() {
   PULSE_RETURN_IF_ERROR(out_.Commit(is_file_ ? &info_ : nullptr));
-  if (remove_input_ && unlink(in_name_.c_str()) != 0) {
-    return ErrnoError(errno, "removing", in_name_);
+  if (!remove_input_) return std::string();
+  const auto stays = [&](const char* why) {
+    return absl::StrCat(in_name_, " was ", why, " while it was read, and is not removed; ",
+                        out_name_, " has what was read");
+  };
+  struct stat read {};
+  struct stat named {};
+  if (fstat(in_.get(), &read) != 0) return ErrnoError(errno, "reading", in_name_);
+  if (stat(in_name_.c_str(), &named) != 0 || named.st_ino != read.st_ino ||
+      named.st_dev != read.st_dev) {
+    return stays("renamed or replaced");
   }
-  return absl::OkStatus();
+  if (read.st_size != info_.st_size || read.st_mtim.tv_sec != info_.st_mtim.tv_sec ||
+      read.st_mtim.tv_nsec != info_.st_mtim.tv_nsec) {
+    return stays("changed");
+  }
+  if (unlink(in_name_.c_str()) != 0) return ErrnoError(errno, "removing", in_name_);
+  return std::string();
 }
 
 absl::StatusOr<uint64_t> CodecFiles::CommitSalvaged() {

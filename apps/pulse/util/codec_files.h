@@ -45,8 +45,10 @@ class CodecFiles {
   uint32_t mtime() const;
   uint64_t input_size() const;
 
-  // The output gets its name; then the input is removed, if it is to be.
-  absl::Status Commit();
+  // The output gets its name; then the input is removed, if it is to be. Not one that was changed
+  // or replaced meanwhile: what it has now is in no other file. Then this is what the result says,
+  // and else it is empty.
+  absl::StatusOr<std::string> Commit();
   // The output gets its name, the input stays. Returns the size of the output, if it is a file.
   absl::StatusOr<uint64_t> CommitSalvaged();
 

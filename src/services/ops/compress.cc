@@ -54,8 +54,11 @@ class FileChunks : public Source {
     PULSE_ASSIGN_OR_RETURN(
         const size_t n, ReadAt(fd_, chunk.input.data(), chunk.input.size(), at, "reading", name_));
     if (n == chunk.input.size()) return absl::OkStatus();
+    struct stat now;
+    if (fstat(fd_, &now) != 0) return ErrnoError(errno, "reading", name_);
     return absl::DataLossError(absl::StrCat(name_, " became shorter while it was read: it ends at ",
-                                            at + n, ", and had bytes up to ", end_));
+                                            now.st_size, ", and had bytes up to ",
+                                            at + chunk.input.size()));
   }
 
  private:
@@ -264,13 +267,10 @@ absl::StatusOr<QueueStats> CompressChunks(const CompressOptions& options, Source
           },
           order, owned));
 
-  QueueOptions queue_options;
-  queue_options.placement = options.processors.placement;
+  QueueOptions queue_options = OptionsFor(options.processors, order);
   queue_options.operation = absl::StrCat("compress/", FormatName(options.format));
   queue_options.level = options.level;
   queue_options.chunk_bytes = chunk_bytes;
-  queue_options.rates = options.processors.rates;
-  queue_options.in_calling_thread = options.processors.in_calling_thread;
   queue_options.total_bytes = total;
 
   OutputWriter writer(out, out_name);

@@ -299,11 +299,11 @@ class Decompressor {
   absl::Status RunQueue(Piece piece, Source& source, Sink& sink,
                         std::optional<uint64_t> total = std::nullopt) {
     Made& made = made_[piece];
+    EngineOrder order;
+    order.kind = EngineOrder::Kind::kDecompress;
+    order.format = static_cast<uint8_t>(piece);
+    order.chunk_bytes = kUsualPiece;
     if (made.engines.empty()) {
-      EngineOrder order;
-      order.kind = EngineOrder::Kind::kDecompress;
-      order.format = static_cast<uint8_t>(piece);
-      order.chunk_bytes = kUsualPiece;
       PULSE_ASSIGN_OR_RETURN(
           made.engines, MakeEngines(
                             options_.processors, DecoderName(piece),
@@ -313,13 +313,10 @@ class Decompressor {
                             },
                             order, made.owned));
     }
-    QueueOptions queue_options;
-    queue_options.placement = options_.processors.placement;
+    QueueOptions queue_options = OptionsFor(options_.processors, order);
     queue_options.operation = absl::StrCat("decompress/", DecoderName(piece));
     queue_options.chunk_bytes = 256 << 10;
     queue_options.total_bytes = total;
-    queue_options.rates = options_.processors.rates;
-    queue_options.in_calling_thread = options_.processors.in_calling_thread;
     Queue* running = nullptr;
     const uint64_t before = in_.offset();
     if (options_.processors.progress) {

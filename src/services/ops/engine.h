@@ -17,6 +17,8 @@
 
 namespace pulse::ops {
 
+struct PlacementReport;  // placement_report.h
+
 // A piece of input. `input` holds `prefix` bytes of what came before (a dictionary; may be none)
 // and then the data of the chunk. Read-only while engines process it: two may do so at once.
 struct Chunk {
@@ -94,6 +96,9 @@ class Engine {
   // Nobody waits for results any more: a Process that blocks should return soon, with any status.
   // Any thread.
   virtual void Interrupt() {}
+  // What its queue decided, now and then and at its end: for those who watch the other side. One
+  // call at a time. Blocks for a quarter of a second at most.
+  virtual void Explain(const PlacementReport& report) {}
 
  private:
   const EngineTraits traits_;

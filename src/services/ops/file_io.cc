@@ -187,8 +187,7 @@ OutputWriter::~OutputWriter() {
 
 absl::Status OutputWriter::Write(absl::string_view bytes) {
   if (limit_ != 0 && bytes.size() > limit_ - written()) {
-    return absl::ResourceExhaustedError(absl::StrCat("the output of ", name_,
-                                                     " would be larger than ", limit_,
+    return absl::ResourceExhaustedError(absl::StrCat(name_, " would become larger than ", limit_,
                                                      " bytes; --max-output sets this limit"));
   }
   PULSE_RETURN_IF_ERROR(sink_.Write(bytes));

@@ -49,6 +49,19 @@ absl::StatusOr<std::vector<EngineTraits>> EnginesFor(const Processors& processor
   return engines;
 }
 
+QueueOptions OptionsFor(const Processors& processors, const EngineOrder& order) {
+  QueueOptions options;
+  options.placement = processors.placement;
+  options.rates = processors.rates;
+  options.in_calling_thread = processors.in_calling_thread;
+  if (processors.numbers != nullptr) {
+    options.report = [numbers = processors.numbers, task = TaskOf(order)](const auto& report) {
+      numbers->Add(task, report);
+    };
+  }
+  return options;
+}
+
 absl::StatusOr<Engine*> EngineCache::Get(const std::string& what, const Make& make) {
   const auto it = engines_.find(what);
   if (it != engines_.end()) return it->second.get();

@@ -10,6 +10,7 @@
 
 #include "services/ops/engine.h"
 #include "services/ops/engine_order.h"
+#include "services/ops/placement_numbers.h"
 #include "services/ops/queue.h"
 #include "services/ops/rates.h"
 #include "services/ops/scheduler.h"
@@ -43,6 +44,8 @@ struct Processors {
   EngineSupplier* lane_agent = nullptr;
   // With it: engines that were made before and are kept for the next input; may be null.
   EngineCache* engines = nullptr;
+  // What placement decided, by task; may be null. Not owned.
+  PlacementNumbers* numbers = nullptr;
   // Now and then, by the calling thread: bytes read and written so far. False: cancel.
   std::function<bool(uint64_t in, uint64_t out)> progress;
 };
@@ -52,6 +55,9 @@ struct Processors {
 // InvalidArgument: the placement names a side that has none. `name` is that of the codec.
 absl::StatusOr<std::vector<EngineTraits>> EnginesFor(const Processors& processors,
                                                      absl::string_view name);
+
+// Options of a queue that does what `order` describes on these processors.
+QueueOptions OptionsFor(const Processors& processors, const EngineOrder& order);
 
 // An engine of the cache, if there is one, or a new one that goes to `owned`.
 absl::StatusOr<Engine*> KeepEngine(const Processors& processors, const std::string& what,

@@ -2,6 +2,7 @@
 #include <libdeflate.h>
 #include <lz4.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include <algorithm>
 #include <cstring>
@@ -124,6 +125,10 @@ class ZstdDecoder : public Engine {
         ZSTD_decompressDCtx(contexts_[static_cast<size_t>(lane)], result.bytes.data(), chunk.tag,
                             chunk.data(), chunk.size());
     if (ZSTD_isError(got) != 0) {
+      // The library speaks of its caller's buffer, which has what the frame says.
+      if (ZSTD_getErrorCode(got) == ZSTD_error_dstSize_tooSmall) {
+        return Damaged(chunk, 0, "a zstd frame with more content than it says");
+      }
       return Damaged(chunk, 0, absl::StrCat("zstd frame: ", ZSTD_getErrorName(got)));
     }
     if (got != chunk.tag) return Damaged(chunk, 0, "a zstd frame with less content than it says");

@@ -14,6 +14,7 @@ namespace {
 
 // How long a lane waits before it looks again whether another one is late.
 constexpr std::chrono::milliseconds kLookAgain{5};
+constexpr int64_t kReportEvery = 1'000'000'000;
 
 QueueOptions WithDefaults(QueueOptions options, const std::vector<Engine*>& engines) {
   if (!options.clock) options.clock = [] { return NowNanos(); };
@@ -52,6 +53,23 @@ double QueueStats::RateOf(Side side) const {
   return sum;
 }
 
+PlacementReport QueueStats::Report() const {
+  PlacementReport report;
+  for (const EngineStats& engine : engines) {
+    PlacementReport::OfSide& side = report.of(engine.side);
+    side.chunks += engine.chunks;
+    side.bytes += engine.bytes;
+    side.redone += engine.redone;
+    if (engine.side == Side::kAgent) {
+      report.most_before_nanos = std::max(report.most_before_nanos, engine.most_before_nanos);
+    }
+  }
+  report.of(Side::kHost).rate = RateOf(Side::kHost);
+  report.of(Side::kAgent).rate = RateOf(Side::kAgent);
+  report.whole = seconds > 0 ? static_cast<double>(input_bytes) / seconds : 0;
+  return report;
+}
+
 std::string QueueStats::Explain() const {
   const auto rounded = [](double value, double unit) { return std::round(value * unit) / unit; };
   const auto megabytes = [](double rate) { return std::llround(rate / 1e6); };
@@ -70,23 +88,16 @@ std::string QueueStats::Explain() const {
     if (engine.discarded > 0) absl::StrAppend(&text, ", ", engine.discarded, " in vain");
     if (engine.lost) absl::StrAppend(&text, ", lost: ", engine.error.message());
   }
-  const double host = RateOf(Side::kHost);
-  const double agent = RateOf(Side::kAgent);
-  if (host > 0 && agent > 0) {
-    const double whole = seconds > 0 ? static_cast<double>(input_bytes) / seconds : 0;
-    absl::StrAppend(&text, "; TT of the host ", megabytes(host), " MB/s, of the agent ",
-                    megabytes(agent), "; OT ", megabytes(whole), "; C1 (agent faster) ",
-                    agent > host ? "yes" : "no", ", C2 (both faster than either) ",
-                    whole > std::max(host, agent) ? "yes" : "no");
-    int64_t before = 0;
-    for (const EngineStats& engine : engines) {
-      if (engine.side == Side::kAgent) before = std::max(before, engine.most_before_nanos);
-    }
-    // What the host does meanwhile.
+  const PlacementReport report = Report();
+  if (report.BothAreKnown()) {
+    absl::StrAppend(&text, "; TT of the host ", megabytes(report.of(Side::kHost).rate),
+                    " MB/s, of the agent ", megabytes(report.of(Side::kAgent).rate), "; OT ",
+                    megabytes(report.whole), "; C1 (agent faster) ", report.C1() ? "yes" : "no",
+                    ", C2 (both faster than either) ", report.C2() ? "yes" : "no");
+    const auto before = static_cast<double>(report.most_before_nanos);
     if (before > 0) {
-      absl::StrAppend(&text, "; set-up of ", rounded(static_cast<double>(before) * 1e-6, 10),
-                      " ms, break-even at ",
-                      rounded(host * static_cast<double>(before) * 1e-15, 10), " MB");
+      absl::StrAppend(&text, "; set-up of ", rounded(before * 1e-6, 10), " ms, break-even at ",
+                      rounded(report.BreakEvenBytes() * 1e-6, 10), " MB");
     }
   }
   return text;
@@ -115,7 +126,7 @@ Queue::~Queue() = default;
 absl::Status Queue::Run(Source& source, Sink& sink) {
   source_ = &source;
   sink_ = &sink;
-  started_ = options_.clock();
+  last_report_ = started_ = options_.clock();
   for (Engine* engine : engines_) engine->Begin();
   std::vector<std::thread> threads;
   {
@@ -143,14 +154,13 @@ absl::Status Queue::Run(Source& source, Sink& sink) {
       lock.lock();
       continue;
     }
+    lane_ended_.wait_for(lock, options_.tick_every);
     if (options_.tick) {
-      lane_ended_.wait_for(lock, options_.tick_every);
       lock.unlock();
       options_.tick();
       lock.lock();
-    } else {
-      lane_ended_.wait(lock);
     }
+    if (options_.clock() - last_report_ >= kReportEvery) Report(lock, false);
   }
   lock.unlock();
   for (std::thread& thread : threads) thread.join();
@@ -360,9 +370,38 @@ void Queue::Recycle(std::shared_ptr<Chunk> chunk) {
   if (chunk.use_count() == 1) free_chunks_.push_back(std::move(chunk));
 }
 
-void Queue::FinishStats() {
-  const Lock lock(mutex_);
+void Queue::Report(Lock& lock, bool ended) {
+  if (options_.in_calling_thread) return;
   const int64_t now = options_.clock();
+  last_report_ = now;
+  if (!ended) UpdateStats(now);
+  PlacementReport report = stats_.Report();
+  PlacementReport all = report;
+  std::swap(all, reported_);
+  for (size_t i = 0; i < report.sides.size(); ++i) {
+    report.sides[i].chunks -= all.sides[i].chunks;
+    report.sides[i].bytes -= all.sides[i].bytes;
+    report.sides[i].redone -= all.sides[i].redone;
+  }
+  report.placement = options_.placement.kind;
+  report.ended = ended;
+  lock.unlock();
+  for (Engine* engine : engines_) engine->Explain(report);
+  if (options_.report) options_.report(report);
+  lock.lock();
+}
+
+void Queue::FinishStats() {
+  Lock lock(mutex_);
+  UpdateStats(options_.clock());
+  for (size_t i = 0; i < engines_.size() && options_.rates != nullptr; ++i) {
+    options_.rates->Put(KeyOf(options_, *engines_[i]),
+                        scheduler_.engine(static_cast<int>(i)).rates);
+  }
+  Report(lock, true);
+}
+
+void Queue::UpdateStats(int64_t now) {
   stats_.seconds = static_cast<double>(std::max(last_delivery_, started_) - started_) * 1e-9;
   stats_.run_seconds = static_cast<double>(now - started_) * 1e-9;
   stats_.input_bytes = input_bytes();
@@ -372,7 +411,6 @@ void Queue::FinishStats() {
     const EngineTraits& traits = engines_[i]->traits();
     stats_.engines[i].bytes_per_second =
         rates.BytesPerSecond(options_.chunk_bytes, now) / (traits.pipeline ? traits.lanes : 1);
-    if (options_.rates != nullptr) options_.rates->Put(KeyOf(options_, *engines_[i]), rates);
   }
 }
 

@@ -31,6 +31,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "services/ops/engine.h"
+#include "services/ops/placement_report.h"
 #include "services/ops/rates.h"
 #include "services/ops/scheduler.h"
 
@@ -84,6 +85,9 @@ struct QueueOptions {
   // Called by Run's thread now and then while lanes work: progress, signals. May call Cancel().
   std::function<void()> tick;
   std::chrono::milliseconds tick_every{100};
+  // What placement decided, by Run's thread: each second, and at the end. Not with
+  // `in_calling_thread`, where nothing is decided. May be null.
+  std::function<void(const PlacementReport&)> report;
 };
 
 struct EngineStats {
@@ -119,6 +123,8 @@ struct QueueStats {
   std::string Explain() const;
   // Bytes per second of all lanes of a side; 0: not known.
   double RateOf(Side side) const;
+  // The same as numbers, with all that was counted.
+  PlacementReport Report() const;
 };
 
 class Queue {
@@ -173,6 +179,10 @@ class Queue {
   std::shared_ptr<Chunk> NewChunk();
   void Recycle(std::shared_ptr<Chunk> chunk);
   void FinishStats();
+  // Rates and times of the stats, as they are now.
+  void UpdateStats(int64_t now);
+  // Tells the engines, and who asked for it, what was decided since the last time.
+  void Report(Lock& lock, bool ended);
 
   const QueueOptions options_;
   const std::vector<Engine*> engines_;
@@ -181,6 +191,8 @@ class Queue {
   int64_t started_ = 0;
   int64_t last_delivery_ = 0;
   QueueStats stats_;
+  PlacementReport reported_;  // counts so far
+  int64_t last_report_ = 0;
   std::atomic<uint64_t> input_bytes_{0};
   std::atomic<uint64_t> output_bytes_{0};
 

@@ -97,12 +97,15 @@ class Brackets : public Engine {
     interrupted_ = true;
     wake_.notify_all();
   }
+  void Explain(const PlacementReport& report) override { reports.push_back(report); }
   // Blocks until interrupted.
   absl::Status Hang() {
     std::unique_lock lock(mutex_);
     wake_.wait(lock, [&] { return interrupted_; });
     return absl::CancelledError("interrupted");
   }
+
+  std::vector<PlacementReport> reports;
 
  private:
   const Hook hook_;
@@ -166,6 +169,72 @@ TEST(Queue, Split_SharesByPercentage) {
   Queue queue(options, {&host, &agent});
   ASSERT_TRUE(queue.Run(source, sink).ok());
   EXPECT_EQ(queue.stats().engines[1].chunks, 100u);
+}
+
+TEST(Queue, Report_SaysWhatEachSideDidAndHowFast) {
+  // A clock that moves by itself: each look at it is 10 ms later.
+  std::atomic<int64_t> time{1};
+  Numbers source(400);
+  InOrder sink;
+  Brackets host("host", 2);
+  Brackets agent("agent", 1, Side::kAgent);
+  QueueOptions options;
+  options.placement = {Placement::Kind::kSplit, 25};
+  options.clock = [&] { return time += 10'000'000; };
+  options.tick_every = std::chrono::milliseconds(1);
+  std::vector<PlacementReport> reports;
+  options.report = [&](const PlacementReport& report) { reports.push_back(report); };
+  Queue queue(options, {&host, &agent});
+  ASSERT_TRUE(queue.Run(source, sink).ok());
+  ASSERT_FALSE(reports.empty());
+  PlacementReport sum;
+  for (const PlacementReport& report : reports) {
+    sum.AddCountsOf(report);
+    EXPECT_EQ(report.placement, Placement::Kind::kSplit);
+    EXPECT_EQ(report.ended, &report == &reports.back());
+  }
+  EXPECT_EQ(sum.of(Side::kHost).chunks, 300u);
+  EXPECT_EQ(sum.of(Side::kAgent).chunks, 100u);
+  EXPECT_EQ(sum.of(Side::kHost).bytes + sum.of(Side::kAgent).bytes, queue.stats().input_bytes);
+  const PlacementReport& last = reports.back();
+  EXPECT_TRUE(last.BothAreKnown());
+  EXPECT_EQ(last.of(Side::kHost).rate, queue.stats().RateOf(Side::kHost));
+  EXPECT_EQ(last.of(Side::kAgent).rate, queue.stats().RateOf(Side::kAgent));
+  EXPECT_GT(last.whole, 0);
+  EXPECT_EQ(last.C1(), last.of(Side::kAgent).rate > last.of(Side::kHost).rate);
+  // The line says the same.
+  EXPECT_NE(
+      queue.stats().Explain().find(last.C1() ? "C1 (agent faster) yes" : "C1 (agent faster) no"),
+      std::string::npos);
+  // Both engines were told.
+  for (const Brackets* engine : {&host, &agent}) {
+    ASSERT_EQ(engine->reports.size(), reports.size());
+    EXPECT_TRUE(engine->reports.back().ended);
+  }
+}
+
+TEST(Queue, Report_OfALongRun_ComesWhileItRuns) {
+  std::atomic<int64_t> time{1};
+  std::atomic<int> reports{0};
+  Numbers source(3);
+  InOrder sink;
+  // The second chunk ends once a report has come.
+  Brackets host("host", 1, Side::kHost, [&](int, uint64_t number) {
+    while (number == 1 && reports == 0) std::this_thread::yield();
+    return absl::OkStatus();
+  });
+  QueueOptions options;
+  options.clock = [&] { return time += 500'000'000; };
+  options.tick_every = std::chrono::milliseconds(1);
+  bool ended = false;
+  options.report = [&](const PlacementReport& report) {
+    ++reports;
+    ended = report.ended;
+  };
+  Queue queue(options, {&host});
+  ASSERT_TRUE(queue.Run(source, sink).ok());
+  EXPECT_GT(reports, 1);
+  EXPECT_TRUE(ended);
 }
 
 TEST(Queue, EngineThatIsLost_CostsNothingButTime) {

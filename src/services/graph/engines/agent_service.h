@@ -22,8 +22,8 @@
 #include <vector>
 
 #include "agent/compute_pool.h"
-#include "agent/numbers.h"
 #include "agent/service_spec.h"
+#include "base/numbers.h"
 #include "base/private_memory.h"
 #include "services/graph/engines/shared_mappings.h"
 

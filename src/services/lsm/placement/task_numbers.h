@@ -1,7 +1,7 @@
 // The whole compactions that an agent runs, as numbers for those who watch.
 #pragma once
 
-#include "agent/numbers.h"
+#include "base/numbers.h"
 #include "services/lsm/placement/task_counters.h"
 
 namespace pulse::lsm {

@@ -128,6 +128,11 @@ absl::StatusOr<FilterOutcome> FilterRecords(const RuleSet& rules, const FilterOp
                                             SourceOptions source_options, int in, int out) {
   PULSE_ASSIGN_OR_RETURN(const std::unique_ptr<RecordSource> source,
                          RecordSource::Make(in, std::move(source_options)));
+  ops::EngineOrder order;
+  order.kind = ops::EngineOrder::Kind::kFilter;
+  if (options.processors.agent != nullptr) {
+    order = FilterOrder(rules, options.selection, options.source.chunk_bytes);
+  }
   std::vector<std::unique_ptr<ops::Engine>> engines;
   PULSE_ASSIGN_OR_RETURN(
       std::vector<ops::Engine*> pointers,
@@ -136,16 +141,11 @@ absl::StatusOr<FilterOutcome> FilterRecords(const RuleSet& rules, const FilterOp
           [&](ops::EngineTraits of) -> absl::StatusOr<std::unique_ptr<ops::Engine>> {
             return FilterEngine::Make(&rules, options.selection, std::move(of));
           },
-          options.processors.agent != nullptr
-              ? FilterOrder(rules, options.selection, options.source.chunk_bytes)
-              : ops::EngineOrder(),
-          engines));
-  ops::QueueOptions queue_options;
-  queue_options.placement = options.processors.placement;
+          order, engines));
+  ops::QueueOptions queue_options = ops::OptionsFor(options.processors, order);
   queue_options.operation = "filter";
   queue_options.chunk_bytes = options.source.chunk_bytes;
   queue_options.total_bytes = source->TotalBytes();
-  queue_options.rates = options.processors.rates;
   ops::Queue* running = nullptr;
   if (options.processors.progress) {
     queue_options.tick = [&] {
@@ -176,6 +176,7 @@ absl::StatusOr<FilterOutcome> RunFilter(const RuleSet& rules, const FilterOption
                                         int out) {
   const std::string& name = options.source.name;
   SourceOptions source = options.source;
+  std::optional<uint64_t> garbage_offset;  // of the stage before, once it has ended
   Stage pump;
   Stage before;
   Stage behind;
@@ -195,10 +196,11 @@ absl::StatusOr<FilterOutcome> RunFilter(const RuleSet& rules, const FilterOption
     decompress.processors.progress = nullptr;
     const absl::Status started = before.Start(
         true,
-        [=, &name](int fd) {
+        [=, &name, &garbage_offset](int fd) {
           const int compressed_in = whole->valid() ? whole->get() : in;
           const auto report = ops::Decompress(decompress, compressed_in, name, fd, name);
           whole->reset();  // the pump may wait for its reader
+          if (report.ok() && report->trailing_garbage) garbage_offset = report->garbage_offset;
           return report.status();
         },
         &from);
@@ -232,6 +234,7 @@ absl::StatusOr<FilterOutcome> RunFilter(const RuleSet& rules, const FilterOption
   if (!first.ok() && ErrnoOf(first) != EPIPE) return first;
   if (!last.ok() && ErrnoOf(last) != EPIPE) return last;
   outcome->reader_gone = outcome->reader_gone || !last.ok();
+  outcome->garbage_offset = garbage_offset;
   return outcome;
 }
 

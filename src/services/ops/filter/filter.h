@@ -34,6 +34,8 @@ struct FilterOutcome {
   uint64_t selected = 0;
   // The reader of the output went away: nothing more was written, and not all was read.
   bool reader_gone = false;
+  // Of compressed input: from here on there was no stream, which was ignored.
+  std::optional<uint64_t> garbage_offset;
   ops::QueueStats stats;
 };
 

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
 #include "base/file_calls.h"
+#include "services/ops/filter/matcher.h"
 #include "services/ops/format.h"
 
 namespace pulse::filter {
@@ -67,10 +68,11 @@ absl::StatusOr<bool> RecordSource::Next(ops::Chunk& chunk) {
 }
 
 absl::Status RecordSource::TooLong(uint64_t offset) const {
-  return absl::OutOfRangeError(
-      absl::StrCat(options_.name, ": the ", options_.records == Records::kLines ? "line" : "record",
-                   " that begins at byte ", offset, " is longer than ", options_.max_record,
-                   " bytes; --max-line allows longer ones"));
+  return absl::OutOfRangeError(absl::StrCat(
+      options_.name, ": the ", options_.records == Records::kLines ? "line" : "record",
+      " that begins at byte ", offset, " is longer than ", options_.max_record,
+      options_.max_record < kMostRecordBytes ? " bytes; --max-line allows longer ones"
+                                             : " bytes, the most that --max-line allows"));
 }
 
 // --- Files ---------------------------------------------------------------------------------------
@@ -79,12 +81,16 @@ absl::StatusOr<bool> RecordSource::NextOfFile(ops::Chunk& chunk) {
   struct stat st;
   if (fstat(fd_, &st) != 0) return ErrnoError(errno, "reading", options_.name);
   const auto size = static_cast<uint64_t>(st.st_size);
+  if (size < most_size_) {
+    ended_ = true;
+    return absl::DataLossError(absl::StrCat(options_.name,
+                                            ": became shorter while it was read: it had ",
+                                            most_size_, " bytes, and now has ", size));
+  }
+  most_size_ = size;
   if (size <= offset_) {
     ended_ = true;
-    if (size == offset_) return false;
-    return absl::DataLossError(absl::StrCat(options_.name,
-                                            ": became shorter while it was read: ", offset_,
-                                            " bytes had been read, and now it has ", size));
+    return false;
   }
   PULSE_ASSIGN_OR_RETURN(const uint64_t end, EndOfLines(offset_, size));
   chunk.offset = offset_;
@@ -93,11 +99,8 @@ absl::StatusOr<bool> RecordSource::NextOfFile(ops::Chunk& chunk) {
   return true;
 }
 
-// Where the lines end that begin at `begin` and fit into a chunk.
-absl::StatusOr<uint64_t> RecordSource::EndOfLines(uint64_t begin, uint64_t size) {
-  const uint64_t wanted = begin + options_.chunk_bytes;
-  if (wanted >= size) return size;
-  // The last newline before `wanted`.
+// Behind the last newline before `wanted`; `begin` if there is none.
+absl::StatusOr<uint64_t> RecordSource::BehindLastNewline(uint64_t begin, uint64_t wanted) {
   uint64_t step = kProbe;
   for (uint64_t end = wanted; end > begin; step = std::min(step * 4, kLongestProbe)) {
     const uint64_t from = end - std::min(step, end - begin);
@@ -110,11 +113,20 @@ absl::StatusOr<uint64_t> RecordSource::EndOfLines(uint64_t begin, uint64_t size)
     }
     end = from;
   }
+  return begin;
+}
+
+// Where the lines end that begin at `begin` and fit into a chunk. A last line without a newline,
+// which may still be written, is a chunk of its own.
+absl::StatusOr<uint64_t> RecordSource::EndOfLines(uint64_t begin, uint64_t size) {
+  const uint64_t wanted = std::min(begin + options_.chunk_bytes, size);
+  PULSE_ASSIGN_OR_RETURN(const uint64_t behind, BehindLastNewline(begin, wanted));
+  if (behind > begin) return behind;
   // One line fills the chunk: to its end.
-  for (uint64_t from = wanted; from < size; from += step) {
-    probe_.Resize(step);
-    PULSE_ASSIGN_OR_RETURN(const size_t n,
-                           ReadAt(fd_, probe_.data(), step, from, "reading", options_.name));
+  for (uint64_t from = wanted; from < size; from += kLongestProbe) {
+    probe_.Resize(kLongestProbe);
+    PULSE_ASSIGN_OR_RETURN(
+        const size_t n, ReadAt(fd_, probe_.data(), kLongestProbe, from, "reading", options_.name));
     const void* newline = memchr(probe_.data(), '\n', n);
     const uint64_t seen =
         newline == nullptr
@@ -122,9 +134,10 @@ absl::StatusOr<uint64_t> RecordSource::EndOfLines(uint64_t begin, uint64_t size)
             : from + static_cast<uint64_t>(static_cast<const uint8_t*>(newline) - probe_.data());
     if (seen - begin > options_.max_record) return TooLong(begin);
     if (newline != nullptr) return seen + 1;
-    if (n < step) break;
+    if (n < kLongestProbe) break;
   }
   if (size - begin > options_.max_record) return TooLong(begin);
+  ended_ = true;  // what is written to this line later is no line of its own
   return size;
 }
 

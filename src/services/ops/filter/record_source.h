@@ -55,6 +55,7 @@ class RecordSource : public ops::Source {
   RecordSource(int fd, SourceOptions options) : fd_(fd), options_(std::move(options)) {}
 
   absl::StatusOr<bool> NextOfFile(ops::Chunk& chunk);
+  absl::StatusOr<uint64_t> BehindLastNewline(uint64_t begin, uint64_t wanted);
   absl::StatusOr<uint64_t> EndOfLines(uint64_t begin, uint64_t size);
   absl::StatusOr<bool> NextOfStream(ops::Chunk& chunk);
   // Reads once; 0 at the end. `wait`: else -1 if nothing is there.
@@ -69,6 +70,7 @@ class RecordSource : public ops::Source {
   bool regular_ = false;
   uint64_t offset_ = 0;  // of the next chunk
   uint64_t start_ = 0;   // of the descriptor, when it was given
+  uint64_t most_size_ = 0;
   bool ended_ = false;
   ops::Buffer rest_;  // of a stream: what is no whole record yet
   ops::Buffer probe_;

@@ -184,6 +184,25 @@ TEST(RecordSourceTest, File_ThatGrows_IsReadToItsEnd) {
   EXPECT_EQ(all, "a\nb\nc\nd\ne\nf\n");
 }
 
+TEST(RecordSourceTest, File_ThatGrowsWithinALine_KeepsTheLineWhole) {
+  const ScratchPath path("grows-within");
+  const UniqueFd fd = FileOf(path, "first\nsec");
+  auto source = RecordSource::Make(fd.get(), Small(100));
+  ops::Chunk chunk;
+  const auto next = [&] {
+    if (!*(*source)->Next(chunk)) return std::string("the end");
+    EXPECT_TRUE((*source)->Load(chunk).ok());
+    return std::string(chunk.input.view());
+  };
+  EXPECT_EQ(next(), "first\n");
+  ASSERT_EQ(pwrite(fd.get(), "ond\nthi", 7, 9), 7);
+  EXPECT_EQ(next(), "second\n");
+  EXPECT_EQ(next(), "thi");
+  // A line that was read as the last one, and is written to its end later, is not read in two.
+  ASSERT_EQ(pwrite(fd.get(), "rd\n", 3, 16), 3);
+  EXPECT_EQ(next(), "the end");
+}
+
 TEST(RecordSourceTest, File_ThatBecomesShorter_IsAnError) {
   const ScratchPath path("shrinks");
   const UniqueFd fd = FileOf(path, "a\nb\nc\nd\n");
@@ -197,6 +216,17 @@ TEST(RecordSourceTest, File_ThatBecomesShorter_IsAnError) {
   const auto next = (*source)->Next(chunk);
   EXPECT_EQ(next.status().code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(Text(next.status()), HasSubstr("became shorter"));
+}
+
+TEST(RecordSourceTest, File_ThatBecomesAsShortAsWhatWasRead_IsAnError) {
+  const ScratchPath path("shrinks-to");
+  const UniqueFd fd = FileOf(path, "a\nb\nc\nd\n");
+  auto source = RecordSource::Make(fd.get(), Small(4));
+  ops::Chunk chunk;
+  ASSERT_TRUE(*(*source)->Next(chunk));
+  ASSERT_EQ(ftruncate(fd.get(), 4), 0);
+  EXPECT_TRUE((*source)->Load(chunk).ok());
+  EXPECT_THAT(Text((*source)->Next(chunk).status()), HasSubstr("it had 8 bytes, and now has 4"));
 }
 
 TEST(RecordSourceTest, File_FromWhereTheDescriptorIs) {

@@ -224,4 +224,32 @@ void IngestServer::Serve(Stream* stream) {
   ended_.notify_all();
 }
 
+NumberGroup IngestNumbers(const IngestStats& stats) {
+  constexpr auto kCounter = NumberKind::kCounter;
+  static constexpr NumberSpec kSpecs[] = {
+      {"streams", Unit::kCount, kCounter, "pulse_ingest_streams_total",
+       "Clients' streams that have ended, in whatever way."},
+      {"failed", Unit::kCount, kCounter, "pulse_ingest_streams_failed_total",
+       "Of them: were reset, since they could not be read or passed on to their end."},
+      {"open", Unit::kCount, NumberKind::kGauge, "pulse_ingest_streams_open",
+       "Streams that are filtered now."},
+      {"bytes_received", Unit::kBytes, kCounter, "pulse_ingest_received_bytes_total",
+       "Bytes of the streams that have ended, as clients sent them."},
+      {"bytes_filtered", Unit::kBytes, kCounter, "pulse_ingest_filtered_bytes_total",
+       "Bytes after decompression, of streams that were not reset."},
+      {"bytes_sent", Unit::kBytes, kCounter, "pulse_ingest_sent_bytes_total",
+       "Bytes to the host, of streams that were not reset."},
+      {"records_sent", Unit::kCount, kCounter, "pulse_ingest_sent_records_total",
+       "Records to the host, of streams that were not reset."},
+  };
+  return {"ingest",
+          {{&kSpecs[0], stats.streams},
+           {&kSpecs[1], stats.failed},
+           {&kSpecs[2], stats.open},
+           {&kSpecs[3], stats.bytes_received},
+           {&kSpecs[4], stats.bytes_filtered},
+           {&kSpecs[5], stats.bytes_sent},
+           {&kSpecs[6], stats.records_sent}}};
+}
+
 }  // namespace pulse::ingest

@@ -24,6 +24,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/numbers.h"
 #include "base/unique_fd.h"
 #include "net/address.h"
 #include "services/ops/filter/filter.h"
@@ -50,6 +51,9 @@ struct IngestStats {
   uint64_t bytes_sent = 0;      // to the host
   uint64_t records_sent = 0;
 };
+
+// For the agent's status and metrics.
+NumberGroup IngestNumbers(const IngestStats& stats);
 
 class IngestServer {
  public:

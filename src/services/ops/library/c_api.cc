@@ -25,11 +25,14 @@ using pulse::ops::Request;
 using pulse::ops::Way;
 
 struct pulse_ops {
-  pulse_ops(Processors given, size_t most) : processors(std::move(given)), pool(processors, most) {
+  pulse_ops(Processors given, size_t most)
+      : processors(std::move(given)), pool(processors, most, &numbers) {
     processors.rates = &rates;
+    processors.numbers = &numbers;
   }
 
   pulse::ops::RateTable rates;
+  pulse::ops::PlacementNumbers numbers;
   Processors processors;
   pulse::ops::Pool pool;
 };
@@ -253,6 +256,20 @@ int pulse_ops_get_counts(const pulse_ops* ops, pulse_ops_counts* counts) {
   counts->fallback_chunks = now.fallback_chunks;
   counts->agent_lost = now.agent_lost ? 1 : 0;
   return PULSE_OPS_OK;
+}
+
+size_t pulse_ops_get_metrics(const pulse_ops* ops, char* to, size_t size) {
+  if (ops == nullptr) {
+    if (to != nullptr && size > 0) *to = '\0';
+    return 0;
+  }
+  const std::string text = pulse::ops::MetricsText(ops->numbers.Take());
+  if (to != nullptr && size > 0) {
+    const size_t n = std::min(text.size(), size - 1);
+    std::memcpy(to, text.data(), n);
+    to[n] = '\0';
+  }
+  return text.size();
 }
 
 int pulse_ops_stream_open(pulse_ops* ops, const pulse_ops_request* request,

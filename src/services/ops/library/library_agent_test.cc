@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <future>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "agent/socket_server.h"
 #include "base/cpu_list.h"
 #include "base/testing.h"
@@ -20,6 +22,8 @@ namespace {
 using operators::Operators;
 using operators::Request;
 using operators::Result;
+using testing::HasSubstr;
+using testing::Not;
 using testing_util::TestSeed;
 
 TEST(OpsLibraryAgentTest, Open_OldStruct_HasNoAgent) {
@@ -225,6 +229,47 @@ TEST(OpsLibraryAgentTest, Submit_Auto_EachRequestIsDoneOnce) {
   const pulse_ops_counts counts = CountsOf(operators);
   EXPECT_EQ(counts.done_by_host + counts.done_by_agent, data.size());
   EXPECT_EQ(counts.fallback_chunks, 0u);
+}
+
+TEST(OpsLibraryAgentTest, Metrics_OfRunsAndBatches_SayWhichSideDidWhat) {
+  const std::vector<int> cpus = MyCpus();
+  if (cpus.size() < 2) GTEST_SKIP() << "one CPU: no second side";
+  pulse_ops_options options;
+  pulse_ops_options_init(&options);
+  const std::string host = std::to_string(cpus[0]);
+  const std::string agent = std::to_string(cpus[1]);
+  options.cpus = host.c_str();
+  options.agent_cpus = agent.c_str();
+  options.placement = "split=50";
+  const Operators both = Operators::Open(&options, nullptr);
+  ASSERT_TRUE(both);
+  const std::string data = MakeData(Kind::kText, 8 << 20, TestSeed());
+  Request run(PULSE_OPS_COMPRESS);
+  run.From(data).format = PULSE_OPS_ZSTD;
+  run.chunk_bytes = 1 << 20;
+  const Result packed = both.Run(run);
+  ASSERT_TRUE(packed.ok()) << packed.message();
+  Request small(PULSE_OPS_DECOMPRESS);
+  small.From(packed.data());
+  std::vector<std::future<Result>> batch;
+  for (int i = 0; i < 4; ++i) batch.push_back(both.Submit(small));
+  for (auto& one : batch) EXPECT_TRUE(one.get().ok());
+  const std::string text = both.Metrics();
+  for (const char* task : {"compress_zstd", "decompress_zstd"}) {
+    const int each = task[0] == 'c' ? 4 : 2;
+    for (const char* side : {"host", "agent"}) {
+      const std::string labels = absl::StrCat("{task=\"", task, "\",side=\"", side, "\"} ");
+      EXPECT_THAT(text, HasSubstr(absl::StrCat("chunks_total", labels, each, "\n")));
+      EXPECT_THAT(text, Not(HasSubstr(absl::StrCat("rate_bytes_per_second", labels, "0\n"))));
+    }
+  }
+  EXPECT_THAT(text, HasSubstr("runs_total{placement=\"split\"} 5\n"));
+  // As much as there is room for.
+  std::string cut(101, 'x');
+  EXPECT_EQ(pulse_ops_get_metrics(both.get(), cut.data(), 100), text.size());
+  EXPECT_EQ(cut.substr(0, 99), text.substr(0, 99));
+  EXPECT_EQ(cut.substr(99), std::string("\0x", 2));
+  EXPECT_EQ(pulse_ops_get_metrics(both.get(), nullptr, 0), text.size());
 }
 
 TEST(OpsLibraryAgentTest, Counts_OfNothing_AreRefused) {

@@ -538,6 +538,9 @@ TEST_F(OpsLibraryTest, NullArguments_RefusedOrIgnored) {
   EXPECT_EQ(pulse_ops_stream_write(nullptr, "x", 1), PULSE_OPS_INVALID);
   EXPECT_EQ(pulse_ops_stream_finish(nullptr, result.get()), PULSE_OPS_INVALID);
   EXPECT_EQ(pulse_ops_under_way(nullptr), 0u);
+  char text[] = "x";
+  EXPECT_EQ(pulse_ops_get_metrics(nullptr, text, sizeof text), 0u);
+  EXPECT_STREQ(text, "");
   pulse_ops_release(nullptr);
   pulse_ops_move(nullptr, result.get());
   pulse_ops_rules_free(nullptr);

@@ -26,9 +26,10 @@ RateKey KindOf(const pulse_ops_request& raw) {
 
 }  // namespace
 
-Pool::Pool(const Processors& processors, size_t most_under_way)
+Pool::Pool(const Processors& processors, size_t most_under_way, PlacementNumbers* numbers)
     : processors_(processors),
       most_(most_under_way),
+      numbers_(numbers),
       lanes_(processors.agent == nullptr
                  ? nullptr
                  : std::make_unique<AgentLanes>(processors.agent, !AgentOnly(processors))) {}
@@ -157,7 +158,7 @@ void Pool::Run(const Thread& thread) {
     lock.unlock();
     const int64_t start = NowNanos();
     pulse_ops_result result = Execute(request, processors_, nullptr, &lane);
-    Done(thread.side, kind, request.raw.in_size, start);
+    Done(thread.side, kind, request.raw, start);
     if (request.raw.done != nullptr) {
       request.raw.done(request.raw.done_arg, &result);
       pulse_ops_release(&result);
@@ -171,12 +172,25 @@ void Pool::Run(const Thread& thread) {
   }
 }
 
-void Pool::Done(Side side, const RateKey& kind, uint64_t bytes, int64_t start) {
+void Pool::Done(Side side, const RateKey& kind, const pulse_ops_request& raw, int64_t start) {
   const int64_t now = NowNanos();
-  const std::lock_guard lock(mutex_);
-  SideRates& rates = rates_[kind];
-  (side == Side::kHost ? rates.host : rates.agent).Add(bytes, now - start, now);
-  ++(side == Side::kHost ? done_by_host_ : done_by_agent_);
+  PlacementReport report;
+  report.placement = processors_.placement.kind;
+  report.ended = true;
+  report.of(side).chunks = 1;
+  report.of(side).bytes = raw.in_size;
+  {
+    const std::lock_guard lock(mutex_);
+    SideRates& rates = rates_[kind];
+    (side == Side::kHost ? rates.host : rates.agent).Add(raw.in_size, now - start, now);
+    ++(side == Side::kHost ? done_by_host_ : done_by_agent_);
+    const auto of_all = [&](const Rate& rate, Side of) {
+      return rate.BytesPerSecond(now) * static_cast<double>(ThreadsOf(of));
+    };
+    report.of(Side::kHost).rate = of_all(rates.host, Side::kHost);
+    report.of(Side::kAgent).rate = of_all(rates.agent, Side::kAgent);
+  }
+  numbers_->Add(TaskOf(raw), report);
 }
 
 Pool::Counts Pool::counts() const {

@@ -31,7 +31,8 @@ namespace pulse::ops {
 
 class Pool {
  public:
-  Pool(const Processors& processors, size_t most_under_way);
+  // `numbers` outlives the pool.
+  Pool(const Processors& processors, size_t most_under_way, PlacementNumbers* numbers);
   ~Pool();
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
@@ -71,7 +72,7 @@ class Pool {
 
   bool StartThreads();
   void Run(const Thread& thread);
-  void Done(Side side, const RateKey& kind, uint64_t bytes, int64_t start);
+  void Done(Side side, const RateKey& kind, const pulse_ops_request& raw, int64_t start);
   // The next item for this side.
   std::deque<Item>::iterator Find(Side side);
   bool IsWorthwhile(const Item& item, Side side);
@@ -79,6 +80,7 @@ class Pool {
 
   const Processors processors_;
   const size_t most_;
+  PlacementNumbers* const numbers_;
   // Of an agent in another process; null: there is none.
   const std::unique_ptr<AgentLanes> lanes_;
   mutable std::mutex mutex_;

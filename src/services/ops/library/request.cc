@@ -12,7 +12,9 @@
 #include "base/errors.h"
 #include "base/file_calls.h"
 #include "base/unique_fd.h"
+#include "services/ops/codecs.h"
 #include "services/ops/compress.h"
+#include "services/ops/decoders.h"
 #include "services/ops/decompress.h"
 #include "services/ops/filter/filter.h"
 #include "services/ops/filter/filter_order.h"
@@ -432,6 +434,28 @@ pulse_ops_result ResultOf(const absl::Status& status, uint64_t tag) {
     std::memcpy(result.message, text.data(), text.size());
   }
   return result;
+}
+
+size_t TaskOf(const pulse_ops_request& raw) {
+  EngineOrder order;
+  if (raw.operation == PULSE_OPS_FILTER) {
+    order.kind = EngineOrder::Kind::kFilter;
+  } else if (raw.operation == PULSE_OPS_COMPRESS) {
+    const CompressOptions options = CompressOptionsOf(raw, {});
+    order.kind = EngineOrder::Kind::kCompress;
+    order.codec = static_cast<uint8_t>(
+        PickCodec(options.format, options.level, options.deterministic, options.primed));
+  } else {
+    const absl::string_view memory(static_cast<const char*>(raw.in), raw.in_size);
+    const auto format = Recognise(memory.substr(0, kRecogniseBytes));
+    const bool zstd = format.ok() && *format == Format::kZstd;
+    const bool lz4 = format.ok() && *format == Format::kLz4;
+    order.kind = EngineOrder::Kind::kDecompress;
+    order.format = static_cast<uint8_t>(zstd  ? Piece::kZstd
+                                        : lz4 ? Piece::kLz4
+                                              : Piece::kMarkedCrc);
+  }
+  return TaskOf(order);
 }
 
 pulse_ops_result Execute(const Request& request, const Processors& processors, ByteSource* stream,

@@ -14,6 +14,7 @@
 #include "services/ops/filter/filter_engine.h"
 #include "services/ops/filter/rule_set.h"
 #include "services/ops/operation.h"
+#include "services/ops/tasks.h"
 
 // The C type: a rule set that lives as long as somebody uses it.
 struct pulse_ops_rules {
@@ -49,6 +50,9 @@ struct Request {
 
 enum class Way { kRun, kSubmit, kStream };
 absl::StatusOr<Request> CheckRequest(const pulse_ops_request* request, Way way);
+
+// What does it, for metrics.
+size_t TaskOf(const pulse_ops_request& raw);
 
 // Does it. `stream`: the input, of a request that names none. `lane`: in the calling thread; else
 // on `processors`. SIGPIPE is blocked meanwhile.

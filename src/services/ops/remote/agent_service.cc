@@ -144,13 +144,18 @@ bool OpsService::OnRequest(MessageGroup* group, const RingMessage& message, uint
   if (kind == MessageKind::kChunk && message.length >= sizeof(ChunkRequest)) {
     return HandleChunk(group, message, ticket);
   }
-  if (message.length < sizeof(Prepare)) {
+  if (message.length < (kind == MessageKind::kReport ? sizeof(Report) : sizeof(Prepare))) {
     Break(absl::DataLossError("a request is shorter than a request"));
     group->Forget(ticket);
     return true;
   }
   if (kind == MessageKind::kPrepare) {
     HandlePrepare(group, message, ticket);
+    return true;
+  }
+  if (kind == MessageKind::kReport) {
+    HandleReport(group, message);
+    group->Forget(ticket);
     return true;
   }
   Prepare request;
@@ -219,6 +224,33 @@ void OpsService::HandlePrepare(MessageGroup* group, const RingMessage& message, 
       if (!shutting_down()) group->Answer(id, KindOf(MessageKind::kPrepare), 0, {});
     });
   });
+}
+
+void OpsService::HandleReport(MessageGroup* group, const RingMessage& message) {
+  Report told;
+  std::memcpy(&told, message.data, sizeof(told));
+  const auto it = operators_.find(told.operator_number);
+  if (it == operators_.end() || it->second == nullptr) {
+    return Refuse(group, told.id, MessageKind::kReport,
+                  absl::NotFoundError("there is no such operator"));
+  }
+  PlacementReport report;
+  bool bounded = told.whole <= kMostReported && told.before_nanos <= kMostReported;
+  for (const auto& [of, side] : {std::pair(told.host, Side::kHost), {told.agent, Side::kAgent}}) {
+    for (const uint64_t n : {of.chunks, of.bytes, of.redone, of.rate})
+      bounded &= n <= kMostReported;
+    report.of(side) = {of.chunks, of.bytes, of.redone, static_cast<double>(of.rate)};
+  }
+  if (!bounded || told.placement > static_cast<uint8_t>(Placement::Kind::kPaper)) {
+    return Refuse(group, told.id, MessageKind::kReport,
+                  absl::InvalidArgumentError("a report of what cannot be"));
+  }
+  report.placement = static_cast<Placement::Kind>(told.placement);
+  report.whole = static_cast<double>(told.whole);
+  report.most_before_nanos = static_cast<int64_t>(told.before_nanos);
+  report.ended = told.ended != 0;
+  agent_->counters().placement.Add(TaskOf(it->second->order), report);
+  group->Answer(told.id, KindOf(MessageKind::kReport), 0, {});
 }
 
 absl::StatusOr<std::shared_ptr<const filter::RuleSet>> OpsService::Compile(

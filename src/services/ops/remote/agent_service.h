@@ -93,6 +93,7 @@ class OpsService : public MessageService {
 
   void HandlePrepare(MessageGroup* group, const RingMessage& message, uint64_t ticket);
   bool HandleChunk(MessageGroup* group, const RingMessage& message, uint64_t ticket);
+  void HandleReport(MessageGroup* group, const RingMessage& message);
   void Refuse(MessageGroup* group, uint64_t id, MessageKind kind, const absl::Status& why);
   std::unique_ptr<Work> NewWork();
   // From now on so many bytes are held for it.

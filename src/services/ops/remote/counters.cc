@@ -3,16 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "services/ops/codecs.h"
-#include "services/ops/decoders.h"
-
 namespace pulse::ops::remote {
 namespace {
-
-// In the order of TaskOf.
-constexpr const char* kNames[kTasks] = {"compress_isal",   "compress_zlib",  "compress_libdeflate",
-                                        "compress_zstd",   "compress_lz4",   "decompress_deflate",
-                                        "decompress_zstd", "decompress_lz4", "filter"};
 
 constexpr NumberSpec kThreads = {"threads", Unit::kCount, NumberKind::kGauge, "pulse_ops_threads",
                                  "Threads that process chunks of operators."};
@@ -52,30 +44,11 @@ struct TaskSpecs {
 
 }  // namespace
 
-size_t TaskOf(const EngineOrder& order) {
-  switch (order.kind) {
-    case EngineOrder::Kind::kCompress:
-      return static_cast<size_t>(static_cast<Codec>(order.codec));
-    case EngineOrder::Kind::kDecompress:
-      switch (static_cast<Piece>(order.format)) {
-        case Piece::kZstd:
-          return 6;
-        case Piece::kLz4:
-          return 7;
-        default:
-          return 5;
-      }
-    case EngineOrder::Kind::kFilter:
-      break;
-  }
-  return 8;
-}
-
 NumberGroup OpsNumbers(const OpsCounters& counters) {
   static const std::array<TaskSpecs, kTasks> specs = {
-      TaskSpecs(kNames[0]), TaskSpecs(kNames[1]), TaskSpecs(kNames[2]),
-      TaskSpecs(kNames[3]), TaskSpecs(kNames[4]), TaskSpecs(kNames[5]),
-      TaskSpecs(kNames[6]), TaskSpecs(kNames[7]), TaskSpecs(kNames[8])};
+      TaskSpecs(TaskName(0)), TaskSpecs(TaskName(1)), TaskSpecs(TaskName(2)),
+      TaskSpecs(TaskName(3)), TaskSpecs(TaskName(4)), TaskSpecs(TaskName(5)),
+      TaskSpecs(TaskName(6)), TaskSpecs(TaskName(7)), TaskSpecs(TaskName(8))};
   const auto read = [](const std::atomic<uint64_t>& n) {
     return n.load(std::memory_order_relaxed);
   };
@@ -94,6 +67,7 @@ NumberGroup OpsNumbers(const OpsCounters& counters) {
     group.numbers.push_back({&specs[i].specs[3], read(task.bytes_out)});
     group.numbers.push_back({&specs[i].specs[4], read(task.busy_nanos)});
   }
+  for (const Number& number : counters.placement.Take()) group.numbers.push_back(number);
   return group;
 }
 

@@ -9,14 +9,11 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "agent/numbers.h"
-#include "services/ops/engine_order.h"
+#include "base/numbers.h"
+#include "services/ops/placement_numbers.h"
+#include "services/ops/tasks.h"
 
 namespace pulse::ops::remote {
-
-// Compression by each codec, decompression by what decodes, the filter.
-inline constexpr size_t kTasks = 9;
-size_t TaskOf(const EngineOrder& order);
 
 struct OpsCounters {
   struct Task {
@@ -33,6 +30,7 @@ struct OpsCounters {
   std::atomic<uint64_t> undelivered{0};  // results for which their host has no room
   std::atomic<uint64_t> operators{0};
   std::atomic<uint64_t> rules{0};  // compiled, ever
+  PlacementNumbers placement;      // as hosts report it
 };
 
 NumberGroup OpsNumbers(const OpsCounters& counters);

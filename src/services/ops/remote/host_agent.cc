@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <chrono>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
+#include "services/ops/placement_report.h"
 #include "services/ops/remote/check.h"
 #include "services/ops/remote/wire.h"
 
@@ -22,6 +25,8 @@ constexpr uint64_t kMostRing = uint64_t{64} << 20;
 constexpr uint64_t kUsualRatio = 4;
 // Of the chunks that an agent has compressed, one in so many is decompressed again, and the first.
 constexpr uint64_t kDecodeEach = 64;
+// The last report of a stream is awaited for so long: then the host may leave.
+constexpr std::chrono::milliseconds kReportWait{250};
 
 uint64_t RingFor(uint64_t message, uint64_t count) {
   // A message is at most half as long as its ring.
@@ -52,6 +57,26 @@ class RemoteEngine : public Engine {
   void Interrupt() override {
     interrupted_ = true;
     line_->Wake();
+  }
+
+  void Explain(const PlacementReport& report) override {
+    PlacementReport all = report;
+    all.AddCountsOf(untold_);
+    const auto side = [](const PlacementReport::OfSide& of) {
+      return Report::OfSide{of.chunks, of.bytes, of.redone, Bounded(of.rate)};
+    };
+    Report told{};
+    told.operator_number = number_;
+    told.placement = static_cast<uint8_t>(all.placement);
+    told.ended = all.ended ? 1 : 0;
+    told.host = side(all.of(Side::kHost));
+    told.agent = side(all.of(Side::kAgent));
+    told.whole = Bounded(all.whole);
+    told.before_nanos = Bounded(static_cast<double>(all.most_before_nanos));
+    // Where there is no room, the next report has these counts.
+    const auto wait = all.ended ? kReportWait : std::chrono::milliseconds(0);
+    const bool sent = line_->Tell(MessageKind::kReport, &told, sizeof(told), wait);
+    untold_ = sent ? PlacementReport() : all;
   }
 
   absl::Status Process(int, const Chunk& chunk, Result& result) override {
@@ -93,6 +118,11 @@ class RemoteEngine : public Engine {
   }
 
  private:
+  static uint64_t Bounded(double value) {
+    return static_cast<uint64_t>(
+        std::llround(std::clamp(value, 0.0, static_cast<double>(kMostReported))));
+  }
+
   // Copies the answer, then checks it. Aborted: it makes no sense. Else what the agent says.
   absl::Status Take(const Line::Answer& answer, Result& result) const {
     const absl::Status senseless = absl::AbortedError(
@@ -145,6 +175,7 @@ class RemoteEngine : public Engine {
   const uint32_t number_;
   const EngineOrder order_;
   const EngineSupplier::MakeLocal make_local_;
+  PlacementReport untold_;  // counts
   std::atomic<bool> interrupted_{false};
   std::atomic<uint64_t> decoded_{0};
   std::mutex local_mu_;

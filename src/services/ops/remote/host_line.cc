@@ -79,12 +79,26 @@ void Line::Wake() {
 
 absl::Status Line::Lost() const { return absl::UnavailableError(channel_->LostError().message()); }
 
-void Line::Tell(MessageKind kind, void* header, size_t header_bytes) {
+bool Line::Tell(MessageKind kind, void* header, size_t header_bytes,
+                std::chrono::milliseconds wait) {
   uint64_t id = 0;
   const uint32_t slot = group_->TakeSlot(&id);
-  if (slot == HostMessageGroup::kNoSlot) return;
+  if (slot == HostMessageGroup::kNoSlot) return false;
   std::memcpy(header, &id, sizeof(id));
-  group_->Submit(slot, id, KindOf(kind), {header, header_bytes}, {}).IgnoreError();
+  Call call;
+  const bool waits = wait.count() > 0;
+  if (waits) {
+    const std::lock_guard lock(mu_);
+    calls_.emplace(id, &call);
+  }
+  const absl::Status sent = group_->Submit(slot, id, KindOf(kind), {header, header_bytes}, {});
+  if (!waits) return sent.ok();
+  std::unique_lock lock(mu_);
+  if (sent.ok()) call.wake.wait_for(lock, wait, [&] { return call.done || call.lost; });
+  calls_.erase(id);
+  lock.unlock();
+  if (call.done) Release(call.answer);
+  return sent.ok();
 }
 
 absl::StatusOr<Line::Answer> Line::Ask(MessageKind kind, void* header, size_t header_bytes,

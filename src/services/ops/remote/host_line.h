@@ -7,6 +7,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <map>
@@ -51,8 +52,10 @@ class Line : private HostMessageGroup::Taker {
   // was called): the answer is dropped when it comes. Unavailable: the agent is lost.
   absl::StatusOr<Answer> Ask(MessageKind kind, void* header, size_t header_bytes, Piece body,
                              const std::atomic<bool>* interrupted);
-  // Sends a request whose answer nobody waits for; not at all where there is no room.
-  void Tell(MessageKind kind, void* header, size_t header_bytes);
+  // Sends a request whose answer says nothing; not at all, and false, where there is no room. Waits
+  // at most so long for it: what was not answered, an agent may not see whose host leaves.
+  bool Tell(MessageKind kind, void* header, size_t header_bytes,
+            std::chrono::milliseconds wait = std::chrono::milliseconds(0));
   void Release(const Answer& answer) { group_->Release(answer.ticket); }
   // Whoever waits looks at `interrupted` again.
   void Wake();

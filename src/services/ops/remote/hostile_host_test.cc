@@ -21,6 +21,7 @@ namespace pulse::ops::remote {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 using testing_util::TestSeed;
 
 // One request after the other, by hand.
@@ -203,6 +204,30 @@ TEST_F(HostileHostTest, Chunk_ThatNoSourceMakes_IsNotGivenToItsEngine) {
   for (int i = 0; i < 100; ++i) blocks += std::string("\x01\x00\x00\x00x", 5);
   EXPECT_EQ(piece(Piece::kLz4, blocks, uint64_t{4} << 20, 0),
             Code(absl::StatusCode::kResourceExhausted));
+}
+
+TEST_F(HostileHostTest, Report_Nonsense_IsRefusedAndNotCounted) {
+  Report report{};
+  report.operator_number = 1;
+  report.host.chunks = 5;
+  EXPECT_EQ(host_.Ask(MessageKind::kReport, report), Code(absl::StatusCode::kNotFound));
+  ASSERT_EQ(host_.MakeOperator(1, kCompress, 2, 0, 6), 0);
+  const auto refused = [&](auto change) {
+    Report changed = report;
+    change(changed);
+    return host_.Ask(MessageKind::kReport, changed) == kInvalid;
+  };
+  EXPECT_TRUE(refused([](Report& r) { r.placement = 5; }));
+  EXPECT_TRUE(refused([](Report& r) { r.host.bytes = UINT64_MAX; }));
+  EXPECT_TRUE(refused([](Report& r) { r.agent.rate = kMostReported + 1; }));
+  EXPECT_TRUE(refused([](Report& r) { r.whole = UINT64_MAX; }));
+  EXPECT_TRUE(refused([](Report& r) { r.before_nanos = UINT64_MAX; }));
+  EXPECT_THAT(MetricsText(agent_.counters().placement.Take()), Not(HasSubstr("libdeflate")));
+  EXPECT_EQ(host_.Ask(MessageKind::kReport, report), 0);
+  EXPECT_THAT(MetricsText(agent_.counters().placement.Take()),
+              HasSubstr("chunks_total{task=\"compress_libdeflate\",side=\"host\"} 5\n"));
+  host_.header_bytes = sizeof(Report) - 1;
+  EXPECT_EQ(host_.Ask(MessageKind::kReport, report), RawHost::kLost);
 }
 
 TEST_F(HostileHostTest, Request_TooShortOrUnknown_EndsOnlyItsSession) {

@@ -95,6 +95,30 @@ TEST_P(RemoteTest, Compress_WithTheHost_EachDoesSome) {
   EXPECT_TRUE(RunDecompress(DecompressWith(On(connected, kAuto)), both.bytes).bytes == data);
 }
 
+// The agent's metrics have what the host's placement decided.
+TEST(RemoteOpsTest, Compress_WithTheHost_AgentIsToldWhatEachSideDid) {
+  TestAgent agent;
+  auto connected = RemoteAgent::Connect(agent.socket()).value();
+  const std::string data = MakeData(Kind::kText, 8'000'000, TestSeed());
+  Processors processors = On(connected, Placement::Kind::kSplit);
+  processors.placement.percent = 25;
+  PlacementNumbers mine;
+  processors.numbers = &mine;
+  for (int run = 0; run < 2; ++run) {
+    const Outcome both = RunCompress(CompressWith(Format::kZstd, 3, processors), data);
+    ASSERT_EQ(both.status, absl::OkStatus());
+  }
+  const std::string text = MetricsText(mine.Take());
+  EXPECT_THAT(text, HasSubstr("pulse_placement_runs_total{placement=\"split\"} 2\n"));
+  EXPECT_THAT(text, HasSubstr("chunks_total{task=\"compress_zstd\",side=\"agent\"} "));
+  // A host that leaves at once has said it, too.
+  processors.agent = nullptr;
+  connected = nullptr;
+  EXPECT_TRUE(Eventually([&] { return MetricsText(agent.counters().placement.Take()) == text; }))
+      << text << "\nbut the agent has\n"
+      << MetricsText(agent.counters().placement.Take());
+}
+
 TEST_P(RemoteTest, Filter_ByTheAgentAlone_SelectsWhatTheHostSelects) {
   TestAgent agent(2, GetParam());
   const auto connected = RemoteAgent::Connect(agent.socket()).value();

@@ -3,6 +3,7 @@
 // raises kServiceVersion. Section 4.2 of the co-processing paper.
 //
 // kPrepare makes an operator of the host's number, kChunk has it process one chunk, kDrop ends it.
+// kReport tells what the host's placement decided for one, for the agent's metrics.
 // A response has the result's bytes, or minus the code of an absl::Status and a text for people.
 // The peer is untrusted: what is used was copied once and checked; the CRC-32 of what crosses is
 // compared before it is used.
@@ -14,9 +15,9 @@
 namespace pulse::ops::remote {
 
 inline constexpr uint32_t kServiceId = 2;
-inline constexpr uint32_t kServiceVersion = 2;
+inline constexpr uint32_t kServiceVersion = 3;
 
-enum class MessageKind : uint16_t { kPrepare = 1, kDrop = 2, kChunk = 3 };
+enum class MessageKind : uint16_t { kPrepare = 1, kDrop = 2, kChunk = 3, kReport = 4 };
 inline uint16_t KindOf(MessageKind kind) { return static_cast<uint16_t>(kind); }
 
 // The hello's answer tells, in its first fact: threads (16 bits) and, above, the versions of the
@@ -66,6 +67,28 @@ struct ChunkAnswer {
   uint32_t crc;  // CRC-32 of the bytes
 };
 static_assert(sizeof(ChunkAnswer) == 32 && std::is_trivially_copyable_v<ChunkAnswer>);
+
+// kReport: a PlacementReport (placement_report.h). Rates in bytes per second.
+struct Report {
+  struct OfSide {
+    uint64_t chunks;
+    uint64_t bytes;
+    uint64_t redone;
+    uint64_t rate;
+  };
+  uint64_t id;
+  uint32_t operator_number;
+  uint8_t placement;  // a Placement::Kind
+  uint8_t ended;
+  uint16_t reserved;  // 0
+  OfSide host;
+  OfSide agent;
+  uint64_t whole;
+  uint64_t before_nanos;
+};
+static_assert(sizeof(Report) == 96 && std::is_trivially_copyable_v<Report>);
+// No number of a report is larger.
+inline constexpr uint64_t kMostReported = uint64_t{1} << 50;
 
 // No part of a text for people is longer.
 inline constexpr uint64_t kMostText = 2048;

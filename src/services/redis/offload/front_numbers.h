@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "agent/numbers.h"
+#include "base/numbers.h"
 #include "services/redis/offload/resp.h"
 
 namespace pulse::redis {

@@ -22,6 +22,8 @@ struct NumberSpec {
   const char* help = nullptr;
   const char* label = nullptr;  // where several numbers are one metric: which of them this is
   const char* label_value = nullptr;
+  const char* second_label = nullptr;
+  const char* second_value = nullptr;
 };
 
 struct Number {

@@ -1,0 +1,99 @@
+#include "apps/pulse/util/codec_files.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <string>
+
+#include "base/file_calls.h"
+#include "base/testing.h"
+
+namespace pulse {
+namespace {
+
+using testing::HasSubstr;
+using testing_util::ScratchPath;
+
+void Write(const std::string& path, const std::string& text, int flags = O_TRUNC) {
+  const UniqueFd file = OpenFile(path, O_WRONLY | O_CREAT | flags);
+  ASSERT_TRUE(file.valid());
+  ASSERT_TRUE(WriteAll(file.get(), text, "writing", path).ok());
+}
+
+class CodecFilesTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    Write(file_, "what is read");
+    // Older than any clock tick, so that each change shows.
+    const timespec times[2] = {{1'000'000'000, 0}, {1'000'000'000, 0}};
+    ASSERT_EQ(utimensat(AT_FDCWD, file_.c_str(), times, 0), 0);
+  }
+  void TearDown() override {
+    unlink(packed_.c_str());
+    unlink(other_.c_str());
+  }
+  CodecFiles Open(FileChoices choices = {}) {
+    return CodecFiles::ForCompression(choices, file_, ".gz").value();
+  }
+  bool IsThere(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
+
+  const ScratchPath scratch_{"codec-files"};
+  const std::string file_ = scratch_.get();
+  const std::string packed_ = file_ + ".gz";
+  const std::string other_ = file_ + ".other";
+};
+
+TEST_F(CodecFilesTest, Commit_OfWhatNobodyTouched_RemovesTheInput) {
+  CodecFiles files = Open();
+  EXPECT_EQ(files.Commit().value(), "");
+  EXPECT_FALSE(IsThere(file_));
+  EXPECT_TRUE(IsThere(packed_));
+}
+
+TEST_F(CodecFilesTest, Commit_OfAFileThatGrew_KeepsIt) {
+  CodecFiles files = Open();
+  Write(file_, " and what came later", O_APPEND);
+  const std::string said = files.Commit().value();
+  EXPECT_THAT(said, HasSubstr(file_ + " was changed while it was read, and is not removed"));
+  EXPECT_THAT(said, HasSubstr(packed_ + " has what was read"));
+  EXPECT_TRUE(IsThere(file_));
+  EXPECT_TRUE(IsThere(packed_));
+}
+
+TEST_F(CodecFilesTest, Commit_OfAFileWrittenInPlace_KeepsIt) {
+  CodecFiles files = Open();
+  Write(file_, "WHAT", 0);
+  EXPECT_THAT(files.Commit().value(), HasSubstr("was changed while it was read"));
+  EXPECT_TRUE(IsThere(file_));
+}
+
+TEST_F(CodecFilesTest, Commit_OfAFileThatWasReplaced_KeepsTheNewOne) {
+  CodecFiles files = Open();
+  Write(other_, "another file");
+  ASSERT_EQ(rename(other_.c_str(), file_.c_str()), 0);
+  EXPECT_THAT(files.Commit().value(), HasSubstr(file_ + " was renamed or replaced"));
+  EXPECT_TRUE(IsThere(file_));
+}
+
+TEST_F(CodecFilesTest, Commit_OfAFileThatWasRenamed_KeepsIt) {
+  CodecFiles files = Open();
+  ASSERT_EQ(rename(file_.c_str(), other_.c_str()), 0);
+  EXPECT_THAT(files.Commit().value(), HasSubstr("was renamed or replaced"));
+  EXPECT_TRUE(IsThere(other_));
+}
+
+TEST_F(CodecFilesTest, Commit_WithKeep_SaysNothingOfChanges) {
+  FileChoices choices;
+  choices.keep = true;
+  CodecFiles files = Open(choices);
+  Write(file_, "more", O_APPEND);
+  EXPECT_EQ(files.Commit().value(), "");
+  EXPECT_TRUE(IsThere(file_));
+}
+
+}  // namespace
+}  // namespace pulse
