@@ -195,6 +195,7 @@ BatchResult KvStore::RunBatch(uint32_t partition, const BatchBuffers& buffers) {
   shard.partition->SetNow(now_ms());
   const BatchRules rules = {.partition = partition,
                             .partitions = static_cast<uint32_t>(shards_.size()),
+                            .most_far_bytes = options_.limits.max_value,
                             .watch = &watch_};
   const BatchResult result = ProcessBatch(shard.partition.get(), buffers, rules, &shard.batches);
   shard.partition->Settle();
