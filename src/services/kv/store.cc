@@ -137,6 +137,8 @@ absl::Status KvStore::OpenPartitions(const PartitionOptions& options) {
       shards_[i].partition->set_on_evict([this](std::string_view key) {
         if (watch_.active()) watch_.Touch(key);
       });
+      shards_[i].partition->set_on_expire(
+          [this](std::string_view key) { watch_.TellOfExpiry(key); });
     });
   }
   for (std::thread& thread : threads) thread.join();
