@@ -103,6 +103,22 @@ SCENARIOS = {
         ("b", "ACL WHOAMI"), ("b", f"SUBSCRIBE {INVALIDATE}"), ("a", "ACL SETUSER x &__red*"),
         ("b", f"SUBSCRIBE {INVALIDATE}"), ("a", "ACL DELUSER nobody x"), ("c", "AUTH x y"),
         ("c", "PING"), ("a", "ACL USERS")],
+    "rules that change within a transaction": [
+        ("a", "ACL SETUSER x on nopass ~a* ~b* +@all"), ("b", "AUTH x y"), ("b", "MULTI"),
+        ("b", "GET a"), ("b", "SET a 1"), ("b", "GET b"), ("a", "ACL SETUSER x -get"),
+        ("b", "SET a 2"), ("b", "EXEC"), ("b", "MULTI"), ("b", "SET a 3"),
+        ("a", "ACL SETUSER x -set"), ("b", "SET a 4"), ("b", "EXEC"),
+        ("a", "ACL SETUSER x +@all"), ("b", "MULTI"), ("b", "GET b"), ("b", "MGET a b"),
+        ("b", "SET a 5"), ("a", "ACL SETUSER x resetkeys ~a*"), ("b", "EXEC"), ("b", "MULTI"),
+        ("b", "ACL SETUSER x -get"), ("b", "GET a"), ("b", "SET a 6"),
+        ("b", "ACL SETUSER x +get"), ("b", "GET a"), ("b", "EXEC"), ("b", "GET a"),
+        ("b", "MULTI"), ("b", "PING"), ("a", "ACL SETUSER x -exec"), ("b", "EXEC"),
+        ("a", "ACL SETUSER x +exec"), ("b", "EXEC"), ("b", "GET a"), ("b", "MULTI"),
+        ("b", "EXEC x"), ("b", "EXEC"), ("b", "EXEC x"), ("a", "ACL DELUSER x")],
+    "a user that is made again": [
+        ("a", "ACL SETUSER x on nopass ~* +@all"), ("b", "AUTH x y"), ("b", "PING"), ("a", "MULTI"),
+        ("a", "ACL DELUSER x"), ("a", "ACL SETUSER x on nopass ~* +@all"), ("a", "EXEC"),
+        ("b", None), ("c", "AUTH x y"), ("c", "PING"), ("a", "ACL DELUSER x")],
     "rules of users": [
         ("a", "ACL SETUSER x on >p ~a* %R~b +get"), ("a", "ACL GETUSER x"), ("a", "ACL LIST"),
         ("a", "ACL SETUSER x foo"), ("a", "ACL SETUSER x +nosuch"), ("a", "ACL SETUSER x +@nosuch"),

@@ -373,15 +373,13 @@ KvStore::RunResult KvStore::RunSets(const Place& place, absl::Span<const Request
 }
 
 void KvStore::RunTransaction(const std::vector<Queued>& commands,
-                             const redis::WatchTable::Set& watches,
-                             const std::function<void(const Queued&, redis::ReplyWriter*)>& other,
+                             const redis::WatchTable::Set& watches, const Answer& answer,
                              redis::ReplyWriter* reply, redis::CommandCounts* counts) {
-  RunTransaction(Everywhere(), commands, watches, other, reply, counts);
+  RunTransaction(Everywhere(), commands, watches, answer, reply, counts);
 }
 
 void KvStore::RunTransaction(const Place& place, const std::vector<Queued>& commands,
-                             const redis::WatchTable::Set& watches,
-                             const std::function<void(const Queued&, redis::ReplyWriter*)>& other,
+                             const redis::WatchTable::Set& watches, const Answer& answer,
                              redis::ReplyWriter* reply, redis::CommandCounts* counts) {
   ShardSet wanted = 0;
   const auto want = [&](std::string_view key) { wanted |= place.SetOf(key); };
@@ -416,7 +414,7 @@ void KvStore::RunTransaction(const Place& place, const std::vector<Queued>& comm
         reply->Error(view.error());
         return true;
       },
-      other, reply, counts);
+      answer, reply, counts);
 }
 
 bool KvStore::Watch(const std::string_view* keys, size_t count, bool may_block,
