@@ -282,11 +282,13 @@ def main():
     seed = args.seed if args.seed is not None else random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed} (repeat with --seed {seed})", flush=True)
     servers = Servers(args.pulse, args.server)
-    failed = 0
+    failed = played = 0
     try:
         for scenario, steps in SCENARIOS.items():
             if args.server in NOT_AS_REDIS.get(scenario, []):
+                print(f"left out, as pulse {args.server} is known to differ: {scenario}")
                 continue
+            played += 1
             ours, theirs = (play(port, steps) for port in servers.ports)
             for step, mine, other in zip(steps, ours, theirs):
                 if mine == other:
@@ -298,7 +300,7 @@ def main():
         servers.close()
     if failed:
         sys.exit(f"redis_scenarios: {failed} replies differ")
-    print(f"{len(SCENARIOS)} scenarios, {args.users} users: the same replies as redis-server's")
+    print(f"{played} scenarios, {args.users} users: the same replies as redis-server's")
 
 
 if __name__ == "__main__":
