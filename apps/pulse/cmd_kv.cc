@@ -407,7 +407,7 @@ void AddKvCommand(CLI::App& app) {
                   "such clients at a time; memory is set aside for all of them")
       ->capture_default_str();
   cmd->add_option("--shm-value", args->shm_value,
-                  "of such clients: the most that a key and its value may have together")
+                  "of such clients: the most that a pipelined key and its value may have together")
       ->capture_default_str();
   cmd->add_option("--shm-threads", args->shm.threads,
                   "threads that serve such clients, and divide the partitions among them")

@@ -11,10 +11,11 @@
  * examples/kv_client_example.c is a whole program. Link with -lpulse-kv-client. C99 and C++.
  *
  * Keys and values are those of the server's Redis and memcached clients: any bytes, keys of 0 to
- * 65535. Key and value of one request together, and a value that is read, have at most
- * pulse_kv_limits() bytes (`pulse kv --shm-value`); beyond that a call says PULSE_KV_TOO_LARGE, and
- * the item is for clients of the other protocols. What is given to a call is copied before it
- * returns.
+ * 65535, and no more than pulse_kv_limits() bytes. The calls for one key take values as large as
+ * the store does (`pulse kv --max-value`; 512 MiB at most), each as a whole. Of a request that is
+ * submitted, key and value together, and a value that is read, have at most pulse_kv_limits() bytes
+ * (`pulse kv --shm-value`). Beyond that a call, or a completion, says PULSE_KV_TOO_LARGE. What is
+ * given to a call is copied before it returns.
  *
  * Access. The socket has mode 0600, and the server takes clients of its own user and of root. That
  * is all the access control there is: passwords and users (--requirepass, --users) are for the
@@ -68,7 +69,8 @@ enum {
   PULSE_KV_VERSION = 10,  /* open: library and server are of releases that do not fit */
   PULSE_KV_CLIENTS = 11,  /* open: the server has as many clients as it takes (--shm-clients) */
   PULSE_KV_DENIED = 12,   /* open: another user's server */
-  PULSE_KV_SYSTEM = 13    /* open: the system refused memory or descriptors */
+  PULSE_KV_SYSTEM = 13    /* open: the system refused memory or descriptors; get and set of a large
+                             value: memory. Nothing was done */
 };
 
 /* A few words for a code; never NULL. Any thread. */
@@ -83,7 +85,8 @@ PULSE_KV_API int pulse_kv_open(const char* path, uint32_t timeout_ms, pulse_kv_c
 /* Does not wait; requests under way may or may not be carried out. NULL is ignored. */
 PULSE_KV_API void pulse_kv_close(pulse_kv_client* client);
 
-/* The most bytes that key and value of a set, and the value of a get, may have. */
+/* The most bytes that key and value of a set, and the value of a get, may have if they are
+ * submitted. */
 PULSE_KV_API void pulse_kv_limits(const pulse_kv_client* client, size_t* set_bytes,
                                   size_t* get_bytes);
 
@@ -91,7 +94,8 @@ PULSE_KV_API void pulse_kv_limits(const pulse_kv_client* client, size_t* set_byt
  * completions which were not taken.
  *
  * Copies the value to `value`, which has room for `room` bytes, and sets *size. PULSE_KV_TOO_LARGE:
- * the value has *size bytes, and nothing was copied. `size` may not be NULL. */
+ * the value has *size bytes, and nothing was copied. `size` may not be NULL. A value beyond
+ * pulse_kv_limits() is asked for twice, and is what it was the second time. */
 PULSE_KV_API int pulse_kv_get(pulse_kv_client* client, const void* key, size_t key_size,
                               void* value, size_t room, size_t* size);
 /* Replaces value and expiry. The item ends in `ttl_ms` milliseconds; 0: it does not end. */
@@ -117,7 +121,8 @@ typedef struct pulse_kv_completion {
    * delete or close for this client; submit and flush leave it valid. Copy what you keep, and check
    * the copy: a server that means harm can write there meanwhile. NULL unless PULSE_KV_OK. */
   const void* value;
-  size_t value_size; /* PULSE_KV_TOO_LARGE: of the value that does not fit, 0 if not known */
+  size_t value_size; /* PULSE_KV_TOO_LARGE: of the value that does not fit, 0 if not known;
+                        pulse_kv_get gets it */
   int32_t code;      /* PULSE_KV_OK to PULSE_KV_REFUSED */
   int32_t zero;
 } pulse_kv_completion;

@@ -29,13 +29,22 @@ size_t RoundUp(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
 
 }  // namespace
 
-absl::StatusOr<Region> Region::CreateShared(size_t bytes) {
+absl::StatusOr<UniqueFd> Region::CreateFile(size_t bytes) {
   const size_t size = RoundUp(bytes, wire::kPage);
   UniqueFd fd(memfd_create("pulse-region", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.valid()) return ErrnoError(errno, "creating shared memory", "memfd");
   if (ftruncate(fd.get(), static_cast<off_t>(size)) != 0) {
     return ErrnoError(errno, "sizing shared memory to", absl::StrCat(size, " bytes"));
   }
+  if (fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) {
+    return ErrnoError(errno, "sealing shared memory", "memfd");
+  }
+  return fd;
+}
+
+absl::StatusOr<Region> Region::CreateShared(size_t bytes) {
+  const size_t size = RoundUp(bytes, wire::kPage);
+  PULSE_ASSIGN_OR_RETURN(UniqueFd fd, CreateFile(size));
   void* p = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (p == MAP_FAILED) {
     return ErrnoError(errno, "mapping shared memory of", absl::StrCat(size, " bytes"));
@@ -44,9 +53,6 @@ absl::StatusOr<Region> Region::CreateShared(size_t bytes) {
   r.memory_ = MappedMemory(static_cast<char*>(p), Unmap{size});
   // Heeded where shmem_enabled=advise.
   r.huge_ = size >= kHugePage && madvise(p, size, MADV_HUGEPAGE) == 0;
-  if (fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) {
-    return ErrnoError(errno, "sealing shared memory", "memfd");
-  }
   r.fd_ = std::move(fd);
   return r;
 }
@@ -59,24 +65,29 @@ absl::StatusOr<Region> Region::CreatePrivate(size_t bytes) {
   return r;
 }
 
-absl::StatusOr<Region> Region::Map(UniqueFd fd, size_t bytes) {
-  const int seals = fcntl(fd.get(), F_GET_SEALS);
+absl::Status Region::CheckFile(int fd, size_t bytes) {
+  const int seals = fcntl(fd, F_GET_SEALS);
   if (seals < 0 || (seals & kSeals) != kSeals) {
     return absl::InvalidArgumentError(
         "the peer's memory is not a sealed memfd; it could be resized under us, so it is refused");
   }
   struct statfs fs;
-  if (fstatfs(fd.get(), &fs) != 0 || fs.f_type == HUGETLBFS_MAGIC) {
+  if (fstatfs(fd, &fs) != 0 || fs.f_type == HUGETLBFS_MAGIC) {
     return absl::InvalidArgumentError(
         "the peer's memory is of reserved huge pages, which can be taken from under us; it is "
         "refused");
   }
   struct stat st;
-  if (fstat(fd.get(), &st) != 0 || st.st_size < 0 || static_cast<size_t>(st.st_size) < bytes ||
+  if (fstat(fd, &st) != 0 || st.st_size < 0 || static_cast<size_t>(st.st_size) < bytes ||
       bytes == 0) {
     return absl::InvalidArgumentError(absl::StrCat("the peer's memory has ", st.st_size,
                                                    " bytes where ", bytes, " were announced"));
   }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Region> Region::Map(UniqueFd fd, size_t bytes) {
+  PULSE_RETURN_IF_ERROR(CheckFile(fd.get(), bytes));
   bytes = RoundUp(bytes, wire::kPage);
   void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (p == MAP_FAILED)

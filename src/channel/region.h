@@ -30,6 +30,11 @@ class Region {
   int fd() const { return fd_.get(); }
   bool huge() const { return huge_; }
 
+  // The same without a mapping: a sealed memfd of `bytes`, for who reads and writes it by calls;
+  // and whether a peer's is one, as Map asks.
+  static absl::StatusOr<UniqueFd> CreateFile(size_t bytes);
+  static absl::Status CheckFile(int fd, size_t bytes);
+
   // Touches every page now, so that nobody faults on the data path. Best effort.
   void Populate() const;
   // Gives up ownership: the memory stays mapped for good, as a peer may still write there.

@@ -43,7 +43,7 @@ class Client:
         line = self.file.readline()
         if line[:1] == b"$" and line != b"$-1\r\n":
             return line + self.file.read(int(line[1:]) + 2)
-        if line[:1] in b"*%~>" and line != b"*-1\r\n":
+        if line and line[:1] in b"*%~>" and line != b"*-1\r\n":
             count = int(line[1:]) * (2 if line[:1] == b"%" else 1)
             return line + b"".join(self.receive() for _ in range(count))
         return line

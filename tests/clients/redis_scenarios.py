@@ -76,6 +76,12 @@ SCENARIOS = {
         ("a", "ECHO quiet"), ("a", "GET k"), ("c", "FLUSHALL"), ("a", None), ("a", "MULTI"),
         ("a", "GET k"), ("a", "SET k 1"), ("a", "EXEC"), ("a", None), ("a", "RESET"),
         ("a", "GET k"), ("c", "SET k 1"), ("a", "ECHO quiet")],
+    "keys that expire": [
+        ("a", "HELLO 3"), ("a", "CLIENT TRACKING ON BCAST PREFIX k NOLOOP"), ("a", "SET k 1 PX 60"),
+        ("a", None), ("a", "GET k"), ("b", "HELLO 3"), ("b", "CLIENT TRACKING ON"),
+        ("c", "SET k 1 PX 60"), ("a", None), ("a", None), ("c", "SET other 1 PX 60"),
+        ("b", "GET other"), ("b", None), ("b", "GET other"), ("a", "ECHO quiet"),
+        ("b", "ECHO quiet")],
     "latencies": [
         ("a", "CONFIG RESETSTAT"), ("a", "LATENCY HISTOGRAM get"), ("a", "GET k"),
         ("a", "LATENCY HISTOGRAM get nosuch set"), ("a", "HELLO 3"), ("a", "GET k"),
@@ -97,6 +103,22 @@ SCENARIOS = {
         ("b", "ACL WHOAMI"), ("b", f"SUBSCRIBE {INVALIDATE}"), ("a", "ACL SETUSER x &__red*"),
         ("b", f"SUBSCRIBE {INVALIDATE}"), ("a", "ACL DELUSER nobody x"), ("c", "AUTH x y"),
         ("c", "PING"), ("a", "ACL USERS")],
+    "rules that change within a transaction": [
+        ("a", "ACL SETUSER x on nopass ~a* ~b* +@all"), ("b", "AUTH x y"), ("b", "MULTI"),
+        ("b", "GET a"), ("b", "SET a 1"), ("b", "GET b"), ("a", "ACL SETUSER x -get"),
+        ("b", "SET a 2"), ("b", "EXEC"), ("b", "MULTI"), ("b", "SET a 3"),
+        ("a", "ACL SETUSER x -set"), ("b", "SET a 4"), ("b", "EXEC"),
+        ("a", "ACL SETUSER x +@all"), ("b", "MULTI"), ("b", "GET b"), ("b", "MGET a b"),
+        ("b", "SET a 5"), ("a", "ACL SETUSER x resetkeys ~a*"), ("b", "EXEC"), ("b", "MULTI"),
+        ("b", "ACL SETUSER x -get"), ("b", "GET a"), ("b", "SET a 6"),
+        ("b", "ACL SETUSER x +get"), ("b", "GET a"), ("b", "EXEC"), ("b", "GET a"),
+        ("b", "MULTI"), ("b", "PING"), ("a", "ACL SETUSER x -exec"), ("b", "EXEC"),
+        ("a", "ACL SETUSER x +exec"), ("b", "EXEC"), ("b", "GET a"), ("b", "MULTI"),
+        ("b", "EXEC x"), ("b", "EXEC"), ("b", "EXEC x"), ("a", "ACL DELUSER x")],
+    "a user that is made again": [
+        ("a", "ACL SETUSER x on nopass ~* +@all"), ("b", "AUTH x y"), ("b", "PING"), ("a", "MULTI"),
+        ("a", "ACL DELUSER x"), ("a", "ACL SETUSER x on nopass ~* +@all"), ("a", "EXEC"),
+        ("b", None), ("c", "AUTH x y"), ("c", "PING"), ("a", "ACL DELUSER x")],
     "rules of users": [
         ("a", "ACL SETUSER x on >p ~a* %R~b +get"), ("a", "ACL GETUSER x"), ("a", "ACL LIST"),
         ("a", "ACL SETUSER x foo"), ("a", "ACL SETUSER x +nosuch"), ("a", "ACL SETUSER x +@nosuch"),
@@ -125,6 +147,8 @@ SCENARIOS = {
         ("a", "CLIENT REPLY OFF", "SET k 2", "CLIENT REPLY ON"), ("a", "GET k"),
         ("b", "CLIENT KILL ID {a} SKIPME no"), ("b", "CLIENT KILL ID {b} SKIPME no")],
 }
+# What a server is known to do differently (docs/services/kv.md).
+NOT_AS_REDIS = {"keys that expire": ["serve"]}
 RULES = ["~a*", "~b", "%R~c*", "%W~c*", "%W~d", "%RW~e", "allkeys", "resetkeys", "&x", "+@all",
          "-@all", "+@read", "+@write", "-@write", "-@dangerous", "+@string", "-@fast", "+@slow",
          "+@keyspace", "+@connection", "+@transaction", "+@pubsub", "+@admin", "-@admin", "+get",
@@ -258,9 +282,13 @@ def main():
     seed = args.seed if args.seed is not None else random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed} (repeat with --seed {seed})", flush=True)
     servers = Servers(args.pulse, args.server)
-    failed = 0
+    failed = played = 0
     try:
         for scenario, steps in SCENARIOS.items():
+            if args.server in NOT_AS_REDIS.get(scenario, []):
+                print(f"left out, as pulse {args.server} is known to differ: {scenario}")
+                continue
+            played += 1
             ours, theirs = (play(port, steps) for port in servers.ports)
             for step, mine, other in zip(steps, ours, theirs):
                 if mine == other:
@@ -272,7 +300,7 @@ def main():
         servers.close()
     if failed:
         sys.exit(f"redis_scenarios: {failed} replies differ")
-    print(f"{len(SCENARIOS)} scenarios, {args.users} users: the same replies as redis-server's")
+    print(f"{played} scenarios, {args.users} users: the same replies as redis-server's")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,8 @@
 // The KV queue pair, both ways: what an agent writes to a host, and what a host answers. Any bytes
 // are answered or refused, one response for each request, within the buffers.
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <memory>
 #include <vector>
 
@@ -13,7 +16,9 @@ using pulse::kv::BatchBuffers;
 using pulse::kv::BatchCounts;
 using pulse::kv::BatchHeader;
 using pulse::kv::BatchResult;
+using pulse::kv::FarMemory;
 using pulse::kv::HashKey;
+using pulse::kv::kFar;
 using pulse::kv::kLeastMemory;
 using pulse::kv::kTtl;
 using pulse::kv::Partition;
@@ -28,6 +33,17 @@ using pulse::kv::WireOp;
 using pulse::kv::WireStatus;
 
 constexpr QueuePairOptions kOptions = {.slots = 2, .batch = 16, .buffer_bytes = 4096};
+
+// Of the client's own.
+FarMemory Far() {
+  constexpr uint64_t kBytes = 64 << 10;
+  static const int fd = [] {
+    const int made = memfd_create("fuzz", MFD_CLOEXEC);
+    FUZZ_CHECK(made >= 0 && ftruncate(made, kBytes) == 0);
+    return made;
+  }();
+  return {fd, kBytes};
+}
 
 Partition* Keys() {
   static const auto partition = [] {
@@ -44,6 +60,11 @@ void WriteRequests(pulse::fuzz::Input* in, char* buffer) {
   for (uint64_t left = in->Below(kOptions.batch + 1); left > 0; --left) {
     const auto op = static_cast<WireOp>(in->Below(5));
     const std::string key(in->Below(20), static_cast<char>('a' + in->Below(3)));
+    if (in->Byte() % 8 == 7) {
+      const uint32_t size = in->Byte() % 4 == 0 ? in->Number<uint32_t>() : in->Number<uint16_t>();
+      if (!writer.AddFar(op, key, HashKey(key), size, in->Byte(), in->Byte() & kTtl)) break;
+      continue;
+    }
     const std::string value(in->Below(16) * in->Byte(), 'v');
     if (!writer.Add(op, key, HashKey(key), value, in->Byte(), in->Byte() & kTtl)) break;
   }
@@ -57,6 +78,7 @@ void WriteRequests(pulse::fuzz::Input* in, char* buffer) {
 size_t Process(const char* requests, char* responses, uint32_t partition, uint32_t partitions) {
   BatchCounts counts;
   BatchBuffers buffers{requests, responses, kOptions.buffer_bytes, kOptions.batch};
+  buffers.far = Far();
   while (true) {
     const BatchResult result =
         ProcessBatch(Keys(), buffers, {.partition = partition, .partitions = partitions}, &counts);
@@ -69,6 +91,7 @@ size_t Process(const char* requests, char* responses, uint32_t partition, uint32
       std::string_view value;
       FUZZ_CHECK(reader.Read(i, &d, &value));
       FUZZ_CHECK(d.status <= WireStatus::kMalformed);
+      FUZZ_CHECK((d.flags & kFar) == 0 || d.value_size <= buffers.far.bytes);
       FUZZ_CHECK(value.data() >= responses &&
                  value.data() + value.size() <= responses + kOptions.buffer_bytes);
     }

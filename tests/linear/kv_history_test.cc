@@ -91,10 +91,10 @@ class FaultyKeyspace : public redis::Keyspace {
   }
   bool CollectsSets() const override { return store_->CollectsSets(); }
   void RunTransaction(const std::vector<Queued>& commands, const redis::WatchTable::Set& watches,
-                      const std::function<void(const Queued&, redis::ReplyWriter*)>& other,
-                      redis::ReplyWriter* reply, redis::CommandCounts* counts) override {
+                      const Answer& answer, redis::ReplyWriter* reply,
+                      redis::CommandCounts* counts) override {
     if (fault_ != Fault::kTornTransactions) {
-      store_->RunTransaction(commands, watches, other, reply, counts);
+      store_->RunTransaction(commands, watches, answer, reply, counts);
       return;
     }
     reply->Array(commands.size());

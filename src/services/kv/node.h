@@ -32,9 +32,9 @@ class KvNode final : public redis::Keyspace {
   }
   bool CollectsSets() const override { return store_->CollectsSets(); }
   void RunTransaction(const std::vector<Queued>& commands, const redis::WatchTable::Set& watches,
-                      const std::function<void(const Queued&, redis::ReplyWriter*)>& other,
-                      redis::ReplyWriter* reply, redis::CommandCounts* counts) override {
-    store_->RunTransaction(place_, commands, watches, other, reply, counts);
+                      const Answer& answer, redis::ReplyWriter* reply,
+                      redis::CommandCounts* counts) override {
+    store_->RunTransaction(place_, commands, watches, answer, reply, counts);
   }
   bool Watch(const std::string_view* keys, size_t count, bool may_block,
              redis::WatchTable::Set* watches, std::string*) override {

@@ -1,7 +1,10 @@
 #include "services/kv/processing.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <string>
 
 #include "services/kv/core/mica_cache.h"
@@ -27,7 +30,7 @@ class ResponseSink {
     } else if (item->value_size() <= 8) {
       d.value_size = static_cast<uint32_t>(item->value_size());
       CopyValue(reinterpret_cast<char*>(&d.value), item->value());
-    } else if (item->value_size() > size_ - payload_) {
+    } else if (!FitsAlone(item->value_size())) {
       d.status = WireStatus::kTooLarge;
       d.value_size = 8;
       d.value = item->value_size();
@@ -42,6 +45,14 @@ class ResponseSink {
     }
     Write(i, d);
     return true;
+  }
+  // Whether a value of this size fits into a transfer that begins with it.
+  bool FitsAlone(size_t value_size) const { return value_size <= size_ - payload_; }
+  void GotFar(size_t i, size_t value_size) {
+    ResponseDescriptor d{};
+    d.flags = kFar;
+    d.value_size = static_cast<uint32_t>(value_size);
+    Write(i, d);
   }
   void Stored(size_t i, Partition::Result result) {
     WriteStatus(i, result == Partition::Result::kStored     ? WireStatus::kOk
@@ -69,19 +80,41 @@ class ResponseSink {
   const size_t payload_;
 };
 
+// False: the file has less, or the system cannot.
+bool ReadFar(int fd, char* to, size_t size) {
+  for (size_t at = 0; at < size;) {
+    const ssize_t got = pread(fd, to + at, size - at, static_cast<off_t>(at));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    at += static_cast<size_t>(got);
+  }
+  return true;
+}
+
+bool WriteFar(int fd, const char* from, size_t size) {
+  for (size_t at = 0; at < size;) {
+    const ssize_t put = pwrite(fd, from + at, size - at, static_cast<off_t>(at));
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) return false;
+    at += static_cast<size_t>(put);
+  }
+  return true;
+}
+
 // Where key and value of a request are: views of `d` itself, or of the buffer. False: nowhere.
 bool Locate(const char* buffer, size_t size, const RequestDescriptor& d, std::string_view* key,
             std::string_view* value) {
   if ((d.flags & kInline) != 0) {
-    if (d.key_size > 8 || d.value_size > 8) return false;
+    if (d.key_size > 8 || d.value_size > 8 || (d.flags & kFar) != 0) return false;
     *key = {reinterpret_cast<const char*>(&d.key), d.key_size};
     *value = {reinterpret_cast<const char*>(&d.value), d.value_size};
     return true;
   }
-  const uint64_t bytes = uint64_t{d.key_size} + d.value_size;
+  const uint32_t value_size = (d.flags & kFar) != 0 ? 0 : d.value_size;
+  const uint64_t bytes = uint64_t{d.key_size} + value_size;
   if (d.key > size || bytes > size - d.key) return false;
   *key = {buffer + d.key, d.key_size};
-  *value = {buffer + d.key + d.key_size, d.value_size};
+  *value = {buffer + d.key + d.key_size, value_size};
   return true;
 }
 
@@ -168,6 +201,7 @@ class BatchProcessor {
   void Execute(size_t i, const Candidate& candidate, const RequestDescriptor& d,
                std::string_view key, std::string_view value, uint64_t hash) {
     if (stopped_) return;
+    if ((d.flags & kFar) != 0) return ExecuteFar(i, candidate, d, key, hash);
     switch (d.op) {
       case WireOp::kGet:
         if (!sink_.Got(i, partition_.FindAt(candidate.at, candidate.word, key, hash))) {
@@ -200,6 +234,48 @@ class BatchProcessor {
     ++answered_;
   }
 
+  // At most one of a batch: what a client may have done in one turn is bounded.
+  void ExecuteFar(size_t i, const Candidate& candidate, const RequestDescriptor& d,
+                  std::string_view key, uint64_t hash) {
+    const bool get = d.op == WireOp::kGet;
+    if (far_used_ || d.value_size > buffers_.far.bytes || (!get && d.op != WireOp::kSet)) {
+      return Refuse(i);
+    }
+    if (get) {
+      const auto* item = partition_.FindAt(candidate.at, candidate.word, key, hash);
+      if (item == nullptr || sink_.FitsAlone(item->value_size()) ||
+          item->value_size() > d.value_size) {
+        if (!sink_.Got(i, item)) {
+          stopped_ = true;
+          return;
+        }
+      } else {
+        far_used_ = true;
+        if (!WriteFar(buffers_.far.fd, item->value_bytes(), item->value_size())) return Refuse(i);
+        sink_.GotFar(i, item->value_size());
+      }
+    } else {
+      ItemFacts facts;
+      if (!ReadExpiry(d, &facts)) return Refuse(i);
+      Item* item = nullptr;
+      auto result = Partition::Result::kTooLarge;
+      if (d.value_size <= rules_.most_far_bytes) {
+        result =
+            partition_.PutAt(candidate.at, candidate.word, key, hash, d.value_size, facts, &item);
+      }
+      if (result == Partition::Result::kStored) {
+        far_used_ = true;
+        const bool is_whole = ReadFar(buffers_.far.fd, item->value_bytes(), d.value_size);
+        // The system has failed. No value is better than half of one.
+        if (!is_whole) partition_.Erase(key, hash);
+        TellWatchers(key);
+        if (!is_whole) return Refuse(i);
+      }
+      sink_.Stored(i, result);
+    }
+    ++answered_;
+  }
+
   bool ReadExpiry(const RequestDescriptor& d, ItemFacts* facts) const {
     if ((d.flags & kInline) != 0 || d.value == 0) return true;
     if (d.value >= static_cast<uint64_t>(kNoExpiry)) return false;
@@ -220,6 +296,7 @@ class BatchProcessor {
   const BatchRules rules_;
   ResponseSink sink_;
   size_t answered_ = 0;
+  bool far_used_ = false;
   bool stopped_ = false;  // no room for the next response
 };
 

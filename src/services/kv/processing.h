@@ -24,13 +24,23 @@ struct BatchCounts {
   uint64_t response_bytes = 0;  // of whole transfers
 };
 
-// Two buffers of `size` bytes, for at most `most` requests. Those before `first` were answered.
+// Memory of the client's own, for one value that no buffer holds: a sealed memfd. It is read and
+// written, and never mapped: so it is none of this process's memory, and what the client does to it
+// meanwhile is of no consequence.
+struct FarMemory {
+  int fd = -1;  // none
+  uint64_t bytes = 0;
+};
+
+// Two buffers of `size` bytes, for at most `most` requests. Those before `first` were answered. One
+// request of a batch, or of what is left of it, may use the far memory.
 struct BatchBuffers {
   const char* requests;
   char* responses;
   size_t size;
   size_t most;
   size_t first = 0;
+  FarMemory far = {};
 };
 
 struct BatchRules {
@@ -39,7 +49,8 @@ struct BatchRules {
   // Which partition it is, of how many; keys of others make no sense. Only of untrusted ones.
   uint32_t partition = 0;
   uint32_t partitions = 1;
-  redis::WatchTable* watch = nullptr;  // is told of the keys that are written
+  uint64_t most_far_bytes = kMaxValueBytes;  // of a value that is far
+  redis::WatchTable* watch = nullptr;        // is told of the keys that are written
 };
 
 struct BatchResult {

@@ -65,6 +65,25 @@ class RequestWriter {
     std::memcpy(buffer_, &header, sizeof(header));
     return sizeof(header) + count_ * sizeof(RequestDescriptor) + (end_ - PayloadBegin(most_));
   }
+  // A request whose value is far: `value_size` bytes, of a GET the room for it. `flags`: kTtl, or
+  // none.
+  bool AddFar(WireOp op, std::string_view key, uint64_t hash, size_t value_size, int64_t expires_ms,
+              uint8_t flags) {
+    if (count_ == most_ || key.size() > size_ - end_) return false;
+    RequestDescriptor d;
+    d.hash = hash;
+    d.key = end_;
+    d.value = static_cast<uint64_t>(expires_ms);
+    d.value_size = static_cast<uint32_t>(value_size);
+    d.key_size = static_cast<uint16_t>(key.size());
+    d.op = op;
+    d.flags = flags | kFar;
+    std::memcpy(buffer_ + end_, key.data(), key.size());
+    end_ += key.size();
+    std::memcpy(buffer_ + sizeof(BatchHeader) + count_ * sizeof(d), &d, sizeof(d));
+    ++count_;
+    return true;
+  }
   size_t count() const { return count_; }
 
  private:
@@ -92,13 +111,18 @@ class ResponseReader {
     std::memcpy(&header, buffer_, sizeof(header));
     return header.count;
   }
-  // Response `i`, and its value, a view of the buffer; false when it makes no sense.
+  // Response `i`, and its value, a view of the buffer; false when it makes no sense. The value of
+  // one that is kFar lies elsewhere, and the view is empty.
   bool Read(size_t i, ResponseDescriptor* descriptor, std::string_view* value) const {
     const char* at = buffer_ + sizeof(BatchHeader) + i * sizeof(*descriptor);
     std::memcpy(descriptor, at, sizeof(*descriptor));
     if ((descriptor->flags & kInline) != 0) {
       if (descriptor->value_size > 8) return false;
       *value = {at + offsetof(ResponseDescriptor, value), descriptor->value_size};
+      return true;
+    }
+    if ((descriptor->flags & kFar) != 0) {
+      *value = {buffer_, 0};
       return true;
     }
     if (descriptor->value > size_ || descriptor->value_size > size_ - descriptor->value) {

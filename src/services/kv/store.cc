@@ -137,6 +137,8 @@ absl::Status KvStore::OpenPartitions(const PartitionOptions& options) {
       shards_[i].partition->set_on_evict([this](std::string_view key) {
         if (watch_.active()) watch_.Touch(key);
       });
+      shards_[i].partition->set_on_expire(
+          [this](std::string_view key) { watch_.TellOfExpiry(key); });
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -195,6 +197,7 @@ BatchResult KvStore::RunBatch(uint32_t partition, const BatchBuffers& buffers) {
   shard.partition->SetNow(now_ms());
   const BatchRules rules = {.partition = partition,
                             .partitions = static_cast<uint32_t>(shards_.size()),
+                            .most_far_bytes = options_.limits.max_value,
                             .watch = &watch_};
   const BatchResult result = ProcessBatch(shard.partition.get(), buffers, rules, &shard.batches);
   shard.partition->Settle();
@@ -370,15 +373,13 @@ KvStore::RunResult KvStore::RunSets(const Place& place, absl::Span<const Request
 }
 
 void KvStore::RunTransaction(const std::vector<Queued>& commands,
-                             const redis::WatchTable::Set& watches,
-                             const std::function<void(const Queued&, redis::ReplyWriter*)>& other,
+                             const redis::WatchTable::Set& watches, const Answer& answer,
                              redis::ReplyWriter* reply, redis::CommandCounts* counts) {
-  RunTransaction(Everywhere(), commands, watches, other, reply, counts);
+  RunTransaction(Everywhere(), commands, watches, answer, reply, counts);
 }
 
 void KvStore::RunTransaction(const Place& place, const std::vector<Queued>& commands,
-                             const redis::WatchTable::Set& watches,
-                             const std::function<void(const Queued&, redis::ReplyWriter*)>& other,
+                             const redis::WatchTable::Set& watches, const Answer& answer,
                              redis::ReplyWriter* reply, redis::CommandCounts* counts) {
   ShardSet wanted = 0;
   const auto want = [&](std::string_view key) { wanted |= place.SetOf(key); };
@@ -413,7 +414,7 @@ void KvStore::RunTransaction(const Place& place, const std::vector<Queued>& comm
         reply->Error(view.error());
         return true;
       },
-      other, reply, counts);
+      answer, reply, counts);
 }
 
 bool KvStore::Watch(const std::string_view* keys, size_t count, bool may_block,

@@ -77,8 +77,8 @@ class KvStore final : public redis::Keyspace {
                     absl::Span<std::string> errors) override;
   bool CollectsSets() const override { return false; }
   void RunTransaction(const std::vector<Queued>& commands, const redis::WatchTable::Set& watches,
-                      const std::function<void(const Queued&, redis::ReplyWriter*)>& other,
-                      redis::ReplyWriter* reply, redis::CommandCounts* counts) override;
+                      const Answer& answer, redis::ReplyWriter* reply,
+                      redis::CommandCounts* counts) override;
   bool Watch(const std::string_view* keys, size_t count, bool may_block,
              redis::WatchTable::Set* watches, std::string* error) override;
   int64_t now_ms() const override { return options_.clock(); }
@@ -185,8 +185,7 @@ class KvStore final : public redis::Keyspace {
   RunResult RunSets(const Place& place, absl::Span<const redis::Request* const> sets,
                     bool may_block, absl::Span<std::string> errors);
   void RunTransaction(const Place& place, const std::vector<Queued>& commands,
-                      const redis::WatchTable::Set& watches,
-                      const std::function<void(const Queued&, redis::ReplyWriter*)>& other,
+                      const redis::WatchTable::Set& watches, const Answer& answer,
                       redis::ReplyWriter* reply, redis::CommandCounts* counts);
   bool Watch(const Place& place, const std::string_view* keys, size_t count, bool may_block,
              redis::WatchTable::Set* watches);

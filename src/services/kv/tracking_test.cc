@@ -182,6 +182,20 @@ TEST_F(KvTrackingTest, Key_ThatExpiresOrIsEvicted_IsToldOf) {
   EXPECT_EQ(client.Receive(), Invalid({"victim"}));
 }
 
+// As in Redis, of what it has written itself, too.
+TEST_F(KvTrackingTest, Broadcast_KeyThatExpires_IsToldOfWhenTheStoreNotices) {
+  Open(2);
+  redis::BlockingClient client = Tracker("BCAST PREFIX k");
+  redis::BlockingClient own = Tracker("BCAST NOLOOP");
+  own.Ask("SET k 1 PX 50");
+  EXPECT_EQ(client.Receive(), Invalid({"k"}));
+  for (redis::BlockingClient* who : {&client, &own}) EXPECT_EQ(who->Receive(), Invalid({"k"}));
+  own.Ask("SET other 1 PX 50");
+  EXPECT_EQ(own.Receive(), Invalid({"other"}));
+  ExpectQuiet(&client);
+  ExpectQuiet(&own);
+}
+
 TEST_F(KvTrackingTest, Optin_OnlyReadsBehindCaching_AreTold) {
   Open();
   redis::BlockingClient client = Tracker("OPTIN");

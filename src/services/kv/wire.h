@@ -27,11 +27,15 @@ enum class WireOp : uint8_t { kGet = 1, kSet = 2, kDelete = 3 };
 enum WireFlags : uint8_t {
   kInline = 1,  // key and value are in the descriptor
   kTtl = 2,     // of a request that is not kInline: `value` is a time to live instead of an expiry
+  // The value is in memory of the client's (shm/wire.h), from its beginning; never with kInline. A
+  // GET that has it says by `value_size` how much fits there, and is answered with it where the
+  // value fits into no buffer.
+  kFar = 64,
 };
 
 struct RequestDescriptor {
   uint64_t hash;   // of the key; the host computes it again unless it trusts its agent
-  uint64_t key;    // kInline: its bytes; else the offset of key and value
+  uint64_t key;    // kInline: its bytes; else the offset of key and value, kFar: of the key alone
   uint64_t value;  // kInline: its bytes; else the expiry in milliseconds since 1970, or 0
   uint32_t value_size;
   uint16_t key_size;
@@ -50,7 +54,7 @@ enum class WireStatus : uint8_t {
 };
 
 struct ResponseDescriptor {
-  uint64_t value;  // kInline: its bytes; else its offset
+  uint64_t value;  // kInline: its bytes; kFar: 0; else its offset
   uint32_t value_size;
   WireStatus status;
   uint8_t flags;

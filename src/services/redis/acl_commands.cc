@@ -169,18 +169,10 @@ bool Executor::RefreshUser(Session* session) {
     return true;
   }
   if (user == nullptr) return false;
-  BecomeUser(session, std::move(user), version);
-  return true;
-}
-
-// What is queued for a transaction must be allowed to the user who has it carried out.
-void Executor::BecomeUser(Session* session, AclUsers::User user, uint64_t version) {
+  // Another one of the same name, made since.
+  if (session->user != nullptr && session->user->id() != user->id()) return false;
   session->SetUser(std::move(user), version);
-  const bool may_all =
-      std::all_of(session->queue.begin(), session->queue.end(), [&](const auto& queued) {
-        return session->user->Allows(*queued->command, queued->request.arguments());
-      });
-  if (!may_all) session->BreakMulti();
+  return true;
 }
 
 bool Executor::EndForbiddenConnections(const Session& session) {
@@ -188,8 +180,8 @@ bool Executor::EndForbiddenConnections(const Session& session) {
   for (const ClientFacts& client : facts_->clients.List()) {
     if (client.user.empty()) continue;
     const AclUsers::User user = facts_->users.Find(client.user);
-    const bool hears = client.subscribed;
-    if (user != nullptr && (!hears || user->MayHear(kTrackingChannel))) continue;
+    const bool is_there = user != nullptr && user->id() == client.user_id;
+    if (is_there && (!client.subscribed || user->MayHear(kTrackingChannel))) continue;
     if (client.id == session.facts.id) {
       own = true;
     } else {

@@ -83,19 +83,81 @@ TEST_F(AclTest, ChannelTakenAway_EndsThoseWhoHaveSubscribedToIt_AndNobodyElse) {
   EXPECT_EQ(boss.ReadAll(), "+OK\r\n");
 }
 
-TEST_F(AclTest, TransactionWithWhatIsNotAllowedAnyMore_IsNotCarriedOut) {
+constexpr char kDenied[] =
+    "-NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC "
+    "call. This command is no longer allowed for the following reason: no permission ";
+
+// Each command by itself, as in Redis.
+TEST_F(AclTest, RulesThatChangeBeforeExec_RefuseWhatIsNotAllowedAnyMore) {
   Open();
   BlockingClient boss(port());
   BlockingClient client = User(&boss, "u", "~* +@all");
   EXPECT_EQ(client.Ask("MULTI"), "+OK\r\n");
   EXPECT_EQ(client.Ask("SET k 1"), "+QUEUED\r\n");
+  EXPECT_EQ(client.Ask("GET k"), "+QUEUED\r\n");
   EXPECT_EQ(boss.Ask("ACL SETUSER u -set"), "+OK\r\n");
+  EXPECT_EQ(client.Ask("EXEC"),
+            absl::StrCat("*2\r\n", kDenied, "to execute the command or subcommand\r\n$-1\r\n"));
+  EXPECT_THAT(PlainReply(boss.Ask("ACL LOG")),
+              HasSubstr("$6 reason $7 command $7 context $5 multi $6 object $3 set"));
+  // At once, of what is still to be queued.
+  EXPECT_EQ(client.Ask("MULTI"), "+OK\r\n");
+  EXPECT_EQ(client.Ask("GET k"), "+QUEUED\r\n");
+  EXPECT_EQ(boss.Ask("ACL SETUSER u resetkeys ~a"), "+OK\r\n");
+  EXPECT_THAT(client.Ask("GET k"), StartsWith("-NOPERM this user"));
   EXPECT_THAT(client.Ask("EXEC"), StartsWith("-EXECABORT"));
-  EXPECT_EQ(client.Ask("GET k"), "$-1\r\n");
+  EXPECT_EQ(client.Ask("MULTI"), "+OK\r\n");
+  EXPECT_EQ(client.Ask("GET a"), "+QUEUED\r\n");
+  EXPECT_EQ(boss.Ask("ACL SETUSER u resetkeys ~k"), "+OK\r\n");
+  EXPECT_EQ(client.Ask("EXEC"), absl::StrCat("*1\r\n", kDenied, "to touch the specified keys\r\n"));
+  // EXEC itself, and with it the transaction.
+  EXPECT_EQ(client.Ask("MULTI"), "+OK\r\n");
+  EXPECT_EQ(boss.Ask("ACL SETUSER u -exec"), "+OK\r\n");
+  EXPECT_EQ(client.Ask("EXEC"),
+            "-EXECABORT Transaction discarded because of: NOPERM this user has no permissions to "
+            "run the 'exec' command\r\n");
+  EXPECT_EQ(boss.Ask("ACL SETUSER u +exec"), "+OK\r\n");
+  EXPECT_THAT(client.Ask("EXEC"), StartsWith("-ERR EXEC without MULTI"));
   EXPECT_EQ(client.Ask("MULTI"), "+OK\r\n");
   EXPECT_EQ(client.Ask("GET k"), "+QUEUED\r\n");
   EXPECT_EQ(boss.Ask("ACL SETUSER u +set"), "+OK\r\n");
   EXPECT_EQ(client.Ask("EXEC"), "*1\r\n$-1\r\n");
+}
+
+TEST_F(AclTest, TransactionThatChangesItsOwnRules_IsHeldToThem) {
+  Open();
+  BlockingClient boss(port());
+  BlockingClient client = User(&boss, "u", "~* +@all");
+  for (const char* line : {"MULTI", "SET k 1", "ACL SETUSER u -set", "SET k 2", "GET k"}) {
+    client.Ask(line);
+  }
+  EXPECT_EQ(client.Ask("EXEC"),
+            absl::StrCat("*4\r\n+OK\r\n+OK\r\n", kDenied,
+                         "to execute the command or subcommand\r\n$1\r\n1\r\n"));
+  // Nobody may do anything.
+  for (const char* line : {"MULTI", "ACL DELUSER u", "GET k"}) client.Ask(line);
+  client.Send("EXEC\r\n");
+  EXPECT_THAT(client.ReadAll(), StartsWith("*2\r\n:1\r\n-NOPERM"));
+}
+
+// Within an instant, so that its connections have seen nothing of it.
+TEST_F(AclTest, UserMadeAgain_IsNotWhoHadTheConnectionsOfTheOldOne) {
+  Open();
+  BlockingClient boss(port());
+  BlockingClient idle = User(&boss, "u", "~* +@all");
+  BlockingClient busy = User(&boss, "u", "~* +@all");
+  BlockingClient other = User(&boss, "v", "~* +@all");
+  for (const char* line : {"MULTI", "ACL DELUSER u", "ACL SETUSER u on nopass ~* +@all"}) {
+    boss.Ask(line);
+  }
+  EXPECT_EQ(boss.Ask("EXEC"), "*2\r\n:1\r\n+OK\r\n");
+  EXPECT_EQ(idle.ReadAll(), "");
+  EXPECT_EQ(busy.ReadAll(), "");
+  EXPECT_EQ(other.Ask("PING"), "+PONG\r\n");
+  BlockingClient fresh(port());
+  EXPECT_EQ(fresh.Ask("AUTH u any"), "+OK\r\n");
+  EXPECT_EQ(boss.Ask("ACL SETUSER u +@all"), "+OK\r\n");
+  EXPECT_EQ(fresh.Ask("PING"), "+PONG\r\n");
 }
 
 TEST_F(AclTest, Transaction_OfAnotherUser_IsNotCarriedOut) {
@@ -106,7 +168,7 @@ TEST_F(AclTest, Transaction_OfAnotherUser_IsNotCarriedOut) {
   EXPECT_EQ(client.Ask("MULTI"), "+OK\r\n");
   EXPECT_EQ(client.Ask("GET secret"), "+QUEUED\r\n");
   EXPECT_EQ(client.Ask("AUTH low any"), "+OK\r\n");
-  EXPECT_THAT(client.Ask("EXEC"), StartsWith("-EXECABORT"));
+  EXPECT_EQ(client.Ask("EXEC"), absl::StrCat("*1\r\n", kDenied, "to touch the specified keys\r\n"));
 }
 
 TEST_F(AclTest, SlowLog_HasNothingOfUsers) {

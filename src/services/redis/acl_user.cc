@@ -117,6 +117,7 @@ std::string AclSelector::Apply(std::string_view word) {
 }
 
 std::string AclSelector::ApplyKeys(std::string_view word) {
+  if (all_keys_ && word != "~*") return AfterAll("keys", "patterns");
   Pattern pattern;
   pattern.read = pattern.write = word[0] == '~';
   if (word[0] == '%') {
@@ -136,7 +137,6 @@ std::string AclSelector::ApplyKeys(std::string_view word) {
     patterns_.clear();
     return "";
   }
-  if (all_keys_) return AfterAll("keys", "patterns");
   const auto known = std::find_if(patterns_.begin(), patterns_.end(),
                                   [&](const Pattern& p) { return p.text == pattern.text; });
   if (known != patterns_.end()) {

@@ -5,6 +5,7 @@
 // A value; once it is shared it is constant, and any thread may ask it. Nothing blocks.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -74,6 +75,9 @@ class AclUser {
   static std::string Make(const net::User& of_file, AclUser* user);
 
   const std::string& name() const { return name_; }
+  // Who is deleted, and made again under the same name, is another one. 0: not among AclUsers.
+  uint64_t id() const { return id_; }
+  void set_id(uint64_t id) { id_ = id; }
   bool enabled() const { return enabled_; }
   bool no_password() const { return no_password_; }
   const std::vector<std::string>& hashes() const { return hashes_; }
@@ -111,6 +115,7 @@ class AclUser {
   void Settle();
 
   std::string name_;
+  uint64_t id_ = 0;
   bool enabled_ = false;
   bool no_password_ = false;
   std::string_view sanitizes_;  // the word; nothing depends on it

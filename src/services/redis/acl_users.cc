@@ -53,9 +53,20 @@ absl::Status AclUsers::Begin(const net::Users& users, std::string_view path) {
   PULSE_ASSIGN_OR_RETURN(Map map, Read(users, {path.data(), path.size()}));
   const std::lock_guard<std::mutex> lock(mutex_);
   path_ = path;
+  Replace(std::move(map));
+  return absl::OkStatus();
+}
+
+// Those of a name that there is stay who they are.
+void AclUsers::Replace(Map map) {
+  for (auto& [name, user] : map) {
+    const User before = FindLocked(name);
+    auto identified = std::make_shared<AclUser>(*user);
+    identified->set_id(before == nullptr ? ++last_id_ : before->id());
+    user = std::move(identified);
+  }
   users_ = std::move(map);
   Changed();
-  return absl::OkStatus();
 }
 
 void AclUsers::Changed() {
@@ -109,6 +120,7 @@ std::string AclUsers::Set(std::string_view name, const std::vector<std::string_v
   if (std::string error = user->Apply(words); !error.empty()) return error;
   const std::lock_guard<std::mutex> lock(mutex_);
   if (before == nullptr && users_.size() >= kMostUsers) return "There are too many users";
+  if (before == nullptr) user->set_id(++last_id_);
   users_.insert_or_assign(std::string(name), std::move(user));
   Changed();
   return "";
@@ -129,8 +141,7 @@ absl::Status AclUsers::Load() {
   PULSE_ASSIGN_OR_RETURN(const net::Users users, net::Users::Load(path_, /*any_words=*/true));
   PULSE_ASSIGN_OR_RETURN(Map map, Read(users, path_));
   const std::lock_guard<std::mutex> lock(mutex_);
-  users_ = std::move(map);
-  Changed();
+  Replace(std::move(map));
   return absl::OkStatus();
 }
 

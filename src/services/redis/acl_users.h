@@ -61,6 +61,7 @@ class AclUsers {
   static absl::StatusOr<Map> Read(const net::Users& users, absl::string_view path);
   absl::Status CheckText(const std::string& text) const;
   // With the lock.
+  void Replace(Map map);
   void Changed();
   User FindLocked(std::string_view name) const;
 
@@ -69,6 +70,7 @@ class AclUsers {
   mutable std::mutex mutex_;
   mutable std::mutex file_mutex_;
   Map users_;
+  uint64_t last_id_ = 0;
   std::atomic<uint64_t> version_{1};
   std::atomic<bool> anonymous_has_all_data_{true};
 };

@@ -230,7 +230,7 @@ bool Executor::Authenticate(Session* session, std::string_view name, std::string
     reply->Error("WRONGPASS invalid username-password pair or user is disabled.");
     return false;
   }
-  BecomeUser(session, std::move(user), version);
+  session->SetUser(std::move(user), version);
   return true;
 }
 

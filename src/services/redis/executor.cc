@@ -37,23 +37,6 @@ bool AsksKeyspace(Command command) {
   return command == Command::kInfo || command == Command::kConfig || command == Command::kMemory;
 }
 
-bool IsForSubscribers(Command command) {
-  return command == Command::kSubscribe || command == Command::kUnsubscribe ||
-         command == Command::kPing || command == Command::kQuit || command == Command::kReset;
-}
-
-void ReplyUnknown(const Request& request, ReplyWriter* reply) {
-  std::string text = absl::StrCat("ERR unknown command '", AbslOf(request[0].substr(0, 128)),
-                                  "', with args beginning with: ");
-  size_t left = 128;
-  for (size_t i = 1; i < request.size() && left > 0; ++i) {
-    const std::string_view shown = request[i].substr(0, left);
-    absl::StrAppend(&text, "'", AbslOf(shown), "' ");
-    left -= shown.size();
-  }
-  reply->Error(text);
-}
-
 }  // namespace
 
 void ServerFacts::Add(const CommandCounts& counts) {
@@ -353,58 +336,6 @@ Executor::Stop Executor::RunOne(Session* session, RequestBatch* batch, bool may_
   return stop;
 }
 
-// False after an error reply.
-bool Executor::Admit(Session* session, const Request& request, const CommandInfo* command,
-                     ReplyWriter* reply) {
-  const size_t begin = reply->out()->size();
-  if (command == nullptr) {
-    ReplyUnknown(request, reply);
-  } else if (!command->ArityFits(request.size())) {
-    reply->Error(
-        absl::StrCat("ERR wrong number of arguments for '", AbslOf(command->name), "' command"));
-  } else if (session->user == nullptr && (command->flags & kNoAuth) == 0) {
-    reply->Error("NOAUTH Authentication required.");
-  } else if ((session->user == nullptr || MayRun(*session, *command, request.arguments(), reply)) &&
-             node_) {
-    CheckSlots(*command, request, reply);
-  }
-  if (session->hears_alone() && reply->out()->size() == begin && !IsForSubscribers(command->id)) {
-    reply->Error(absl::StrCat("ERR Can't execute '", AbslOf(command->name),
-                              "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are "
-                              "allowed in this context"));
-  }
-  const bool admitted = reply->out()->size() == begin;
-  if (!admitted && session->in_multi) session->BreakMulti();
-  return admitted;
-}
-
-bool Executor::MayRun(const Session& session, const CommandInfo& command, const Arguments& args,
-                      ReplyWriter* reply) {
-  std::string_view object;
-  switch (session.user->Check(command, args, &object)) {
-    case AclUser::Verdict::kAllowed:
-      return true;
-    case AclUser::Verdict::kCommand: {
-      const std::string name = AclNameOf(command, args);
-      NoteDenied(session, AclLog::Reason::kCommand, name, session.user->name());
-      reply->Error(
-          absl::StrCat("NOPERM this user has no permissions to run the '", name, "' command"));
-      return false;
-    }
-    case AclUser::Verdict::kKey:
-      NoteDenied(session, AclLog::Reason::kKey, object, session.user->name());
-      reply->Error(
-          "NOPERM this user has no permissions to access one of the keys used as arguments");
-      return false;
-    case AclUser::Verdict::kChannel:
-      NoteDenied(session, AclLog::Reason::kChannel, object, session.user->name());
-      reply->Error(
-          "NOPERM this user has no permissions to access one of the channels used as arguments");
-      return false;
-  }
-  return false;
-}
-
 void Executor::CheckSlots(const CommandInfo& command, const Request& request, ReplyWriter* reply) {
   int slot = -1;
   bool several = false;
@@ -503,14 +434,17 @@ Executor::Stop Executor::Transact(Session* session, const CommandInfo& command, 
     commands.push_back({queued->command, &queued->request.arguments()});
   }
   Stop stop = Stop::kEnd;
-  const auto other = [&](const Keyspace::Queued& queued, ReplyWriter* r) {
+  const auto answer = [&](const Keyspace::Queued& queued, ReplyWriter* r) {
+    if (!MayStillRun(session, *queued.command, *queued.args, r)) return true;
+    if (queued.command->reads() || queued.command->writes()) return false;
     if (RunConnectionCommand(session, *queued.command, *queued.args, r) == Stop::kClose) {
       stop = Stop::kClose;
     }
+    return true;
   };
   const CpuScope scope(CpuComponent::kStore);
   const size_t begin = reply->out()->size();
-  store_->RunTransaction(commands, session->watches, other, reply, counts);
+  store_->RunTransaction(commands, session->watches, answer, reply, counts);
   // Their time is EXEC's.
   const bool done = reply->out()->compare(begin, 3, "*-1") != 0 && (*reply->out())[begin] != '_';
   for (const Keyspace::Queued& queued : commands) {

@@ -110,14 +110,20 @@ class Executor {
   // How many requests from the next on are of `command`, plain, and can go together.
   size_t CountBatchable(const Session& session, RequestBatch* batch, Command command);
   const Request* RequestAt(RequestBatch* batch, size_t index, ReplyWriter* reply);
+  // admission.cc. False after an error reply.
   bool Admit(Session* session, const Request& request, const CommandInfo* command,
              ReplyWriter* reply);
   // What the user may do has changed. False: there is no such user any more.
   bool RefreshUser(Session* session);
-  void BecomeUser(Session* session, AclUsers::User user, uint64_t version);
   // False after an error reply.
   bool MayRun(const Session& session, const CommandInfo& command, const Arguments& args,
               ReplyWriter* reply);
+  // The same of a command of a transaction, in its turn.
+  bool MayStillRun(Session* session, const CommandInfo& command, const Arguments& args,
+                   ReplyWriter* reply);
+  // Notes what is denied.
+  AclUser::Verdict CheckUser(const Session& session, const CommandInfo& command,
+                             const Arguments& args);
   // In cluster mode: refuses keys of another node, or of several slots.
   void CheckSlots(const CommandInfo& command, const Request& request, ReplyWriter* reply);
   bool IsOfOneSlot(const Session& session) const;

@@ -59,8 +59,8 @@ class ServerImpl : public Server {
   ServeOptions options_;
   PrivateDirectory directory_;
   std::unique_ptr<net::TlsContext> tls_;
+  ServerFacts facts_;  // which the store tells of what expires, to its end
   std::unique_ptr<Keyspace> store_;
-  ServerFacts facts_;
   std::vector<std::unique_ptr<Executor>> executors_;  // one, or one for each node
   std::unique_ptr<WorkerPool> pool_;
   std::unique_ptr<HostApplication> public_app_;

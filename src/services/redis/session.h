@@ -33,6 +33,7 @@ struct ClientFacts {
   std::string library;
   std::string library_version;
   std::string user;
+  uint64_t user_id = 0;  // AclUser::id
   int64_t since_ms = 0;
   int protocol = 2;
   bool tracking = false;
@@ -193,6 +194,7 @@ struct Session {
     user = std::move(who);
     users_version = version;
     facts.user = user == nullptr ? "" : user->name();
+    facts.user_id = user == nullptr ? 0 : user->id();
     authenticated.store(user != nullptr, std::memory_order_relaxed);
   }
   // Whether it may keep so much more for a transaction. A little is always there for everybody.

@@ -66,8 +66,7 @@ class Store final : public Keyspace {
                     absl::Span<std::string> errors) override;
   bool CollectsSets() const override { return options_.sync != SyncMode::kAlways; }
   void RunTransaction(const std::vector<Queued>& commands, const WatchTable::Set& watches,
-                      const std::function<void(const Queued&, ReplyWriter*)>& other,
-                      ReplyWriter* reply, CommandCounts* counts) override;
+                      const Answer& answer, ReplyWriter* reply, CommandCounts* counts) override;
   bool Watch(const std::string_view* keys, size_t count, bool may_block, WatchTable::Set* watches,
              std::string* error) override;
   int64_t now_ms() const override { return options_.clock(); }

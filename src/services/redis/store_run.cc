@@ -222,8 +222,7 @@ Store::RunResult Store::RunSets(absl::Span<const Request* const> sets, bool may_
 }
 
 void Store::RunTransaction(const std::vector<Queued>& commands, const WatchTable::Set& watches,
-                           const std::function<void(const Queued&, ReplyWriter*)>& other,
-                           ReplyWriter* reply, CommandCounts* counts) {
+                           const Answer& answer, ReplyWriter* reply, CommandCounts* counts) {
   KeyLocks::Wanted wanted;
   for (const Queued& queued : commands) {
     if ((queued.command->flags & kKeyspace) != 0) wanted.AddAll();
@@ -246,7 +245,7 @@ void Store::RunTransaction(const std::vector<Queued>& commands, const WatchTable
         RunCommand(call);
         return view.error().empty() && view.written_bytes() <= options_.max_transaction;
       },
-      other, reply, counts);
+      answer, reply, counts);
   const bool fits = view.written_bytes() <= options_.max_transaction;
   if (fits && view.error().empty()) Commit(&view);
   if (fits && view.error().empty()) return;

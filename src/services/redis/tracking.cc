@@ -223,10 +223,21 @@ void Tracking::ForgetGone() {
 void Tracking::OnChange(std::string_view key) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (const auto it = keys_.find(key); it != keys_.end()) Forget(it, false);
+  TellBroadcasts(key, /*own_too=*/false);
+}
+
+// Who has read it is told when its time is over, whoever notices.
+void Tracking::OnExpiry(std::string_view key) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  TellBroadcasts(key, /*own_too=*/true);
+}
+
+void Tracking::TellBroadcasts(std::string_view key, bool own_too) {
   if (broadcasts_ == 0) return;
   for (const auto& [id, client] : clients_) {
     const TrackingOptions& options = client.told->options();
-    if (!options.broadcast || (options.no_loop && id == Writing::client())) continue;
+    const bool own = !own_too && id == Writing::client();
+    if (!options.broadcast || (own && options.no_loop)) continue;
     if (client.told->Wants(key)) client.told->Add(key);
   }
 }

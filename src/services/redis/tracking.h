@@ -5,7 +5,8 @@
 // A read registers its keys before it is carried out, and a write tells after it has changed the
 // key, while it holds the key's lock (watch.h). So a client that was given an old value is told
 // after that. The connection sees to it that it hears of both in this order. A key that expires is
-// told of when its time is over.
+// told of when its time is over; in broadcast mode when the store notices that, to the client that
+// wrote it, too.
 //
 // Bounds: keys that are remembered are at most kMostKeys, and take at most kMostBytes with their
 // clients; beyond that the client is told at once that the key has changed, so that it does not
@@ -123,6 +124,7 @@ class Tracking final : public KeyListener {
 
   bool active() const override { return clients_now_.load(std::memory_order_seq_cst) > 0; }
   void OnChange(std::string_view key) override;
+  void OnExpiry(std::string_view key) override;
   void OnClear() override;
 
   struct Numbers {
@@ -176,6 +178,7 @@ class Tracking final : public KeyListener {
   void Count(const Told& told, int change);
   Keys::iterator Drop(Keys::iterator it);
   void Forget(Keys::iterator it, bool own_too);
+  void TellBroadcasts(std::string_view key, bool own_too);
   void ForgetAll();
   // Clients that are gone. Costs as much as there are keys.
   void ForgetGone();

@@ -200,6 +200,30 @@ TEST(UsersTest, Rules_AllowAsRedisDoes) {
   }
 }
 
+TEST(UsersTest, UserMadeAgain_HasAnotherId) {
+  const testing_util::ScratchPath path("users-ids");
+  const char* of_file = "user default on nopass +@all\nuser a on nopass +@all\n";
+  std::ofstream(path.get()) << of_file;
+  const auto read = net::Users::Parse(of_file, path.get(), /*any_words=*/true);
+  ASSERT_TRUE(read.ok());
+  AclUsers users;
+  ASSERT_TRUE(users.Begin(*read, path.get()).ok());
+  const uint64_t first = users.Find("a")->id();
+  EXPECT_NE(first, users.Find("default")->id());
+  ASSERT_EQ(users.Set("a", Words("off")), "");
+  ASSERT_EQ(users.Set("b", Words("on")), "");
+  EXPECT_EQ(users.Find("a")->id(), first);
+  ASSERT_TRUE(users.Delete("a"));
+  ASSERT_EQ(users.Set("a", Words("on")), "");
+  const uint64_t second = users.Find("a")->id();
+  EXPECT_NE(second, first);
+  EXPECT_NE(second, users.Find("b")->id());
+  // Who is in the file again stays.
+  ASSERT_TRUE(users.Load().ok());
+  EXPECT_EQ(users.Find("a")->id(), second);
+  EXPECT_EQ(users.Find("b"), nullptr);
+}
+
 TEST(UsersTest, Set_ThatMakesNoSense_ChangesNothing) {
   AclUsers users;
   EXPECT_EQ(users.Set("u", Words("on >pw +get ~a")), "");

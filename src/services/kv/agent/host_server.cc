@@ -136,7 +136,8 @@ void AgentServer::AddInfo(std::string* out) const {
 }
 
 // By turns: to the thread that has the fewest.
-absl::StatusOr<std::shared_ptr<ShmPeer>> AgentServer::Welcome(UniqueFd* socket, UniqueFd notify) {
+absl::StatusOr<std::shared_ptr<ShmPeer>> AgentServer::Welcome(UniqueFd* socket,
+                                                              std::vector<UniqueFd> fds) {
   if (const size_t lanes = lane_count_.load(std::memory_order_relaxed);
       lanes >= options_.max_lanes) {
     return ErrnoError(EUSERS, "there are", absl::StrCat(lanes, " loops of agents already"),
@@ -148,7 +149,7 @@ absl::StatusOr<std::shared_ptr<ShmPeer>> AgentServer::Welcome(UniqueFd* socket, 
   const int fd = socket->get();
   UniqueFd kick;
   PULSE_ASSIGN_OR_RETURN(auto lane, HostLane::Create(&shared_, (*least)->mailbox(),
-                                                     std::move(*socket), std::move(notify), &kick));
+                                                     std::move(*socket), std::move(fds[0]), &kick));
   PULSE_RETURN_IF_ERROR(SendMessage(
       fd, MakeMessage(wire::MessageType::kHelloAck, {lane->facts().bytes(), kLaneVersion}),
       {lane->memory()}, /*wait=*/false));

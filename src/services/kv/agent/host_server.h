@@ -58,7 +58,8 @@ class AgentServer final : private PeerHost {
  private:
   class Thread;
   explicit AgentServer(const AgentServerOptions& options);
-  absl::StatusOr<std::shared_ptr<ShmPeer>> Welcome(UniqueFd* socket, UniqueFd notify) override;
+  absl::StatusOr<std::shared_ptr<ShmPeer>> Welcome(UniqueFd* socket,
+                                                   std::vector<UniqueFd> fds) override;
   void SetPeers(const ShmPeers& peers) override;
 
   const AgentServerOptions options_;

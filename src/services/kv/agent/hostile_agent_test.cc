@@ -393,11 +393,12 @@ class EvilHost final : private PeerHost {
   uint64_t accepted() const { return accepted_.load(); }
 
  private:
-  absl::StatusOr<std::shared_ptr<ShmPeer>> Welcome(UniqueFd* socket, UniqueFd notify) override {
+  absl::StatusOr<std::shared_ptr<ShmPeer>> Welcome(UniqueFd* socket,
+                                                   std::vector<UniqueFd> fds) override {
     const int fd = socket->get();
     auto peer = std::make_shared<Peer>(std::move(*socket));
     auto* header = reinterpret_cast<LaneHeader*>(peer->memory.data());
-    peer->notify = Doorbell(std::move(notify), &header->agent_sleeping.value);
+    peer->notify = Doorbell(std::move(fds[0]), &header->agent_sleeping.value);
     EXPECT_TRUE(
         SendMessage(fd,
                     MakeMessage(wire::MessageType::kHelloAck, {peer->facts.bytes(), kLaneVersion}),

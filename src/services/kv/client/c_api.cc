@@ -31,14 +31,6 @@ int Submit(pulse_kv_client* client, WireOp op, const void* key, size_t key_size,
   return client->client->Submit(op, View(key, key_size), View(value, value_size), ttl_ms, tag);
 }
 
-int Call(pulse_kv_client* client, WireOp op, const void* key, size_t key_size, const void* value,
-         size_t value_size, uint64_t ttl_ms, pulse_kv_completion* completion) {
-  if (client == nullptr || !IsThere(key, key_size) || !IsThere(value, value_size)) {
-    return PULSE_KV_INVALID;
-  }
-  return client->client->Call(op, View(key, key_size), View(value, value_size), ttl_ms, completion);
-}
-
 }  // namespace
 
 extern "C" {
@@ -89,24 +81,22 @@ int pulse_kv_get(pulse_kv_client* client, const void* key, size_t key_size, void
                  size_t room, size_t* size) {
   if (size == nullptr || !IsThere(value, room)) return PULSE_KV_INVALID;
   *size = 0;
-  pulse_kv_completion got{};
-  const int code = Call(client, WireOp::kGet, key, key_size, nullptr, 0, 0, &got);
-  *size = got.value_size;
-  if (code != PULSE_KV_OK) return code;
-  if (got.value_size > room) return PULSE_KV_TOO_LARGE;
-  if (got.value_size > 0) std::memcpy(value, got.value, got.value_size);
-  return PULSE_KV_OK;
+  if (client == nullptr || !IsThere(key, key_size)) return PULSE_KV_INVALID;
+  return client->client->Get(View(key, key_size), static_cast<char*>(value), room, size);
 }
 
 int pulse_kv_set(pulse_kv_client* client, const void* key, size_t key_size, const void* value,
                  size_t value_size, uint64_t ttl_ms) {
-  pulse_kv_completion done{};
-  return Call(client, WireOp::kSet, key, key_size, value, value_size, ttl_ms, &done);
+  if (client == nullptr || !IsThere(key, key_size) || !IsThere(value, value_size)) {
+    return PULSE_KV_INVALID;
+  }
+  return client->client->Set(View(key, key_size), View(value, value_size), ttl_ms);
 }
 
 int pulse_kv_delete(pulse_kv_client* client, const void* key, size_t key_size) {
+  if (client == nullptr || !IsThere(key, key_size)) return PULSE_KV_INVALID;
   pulse_kv_completion done{};
-  return Call(client, WireOp::kDelete, key, key_size, nullptr, 0, 0, &done);
+  return client->client->Call(WireOp::kDelete, View(key, key_size), {}, 0, &done);
 }
 
 int pulse_kv_submit_get(pulse_kv_client* client, const void* key, size_t key_size, uint64_t tag) {

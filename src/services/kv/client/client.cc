@@ -1,5 +1,6 @@
 #include "services/kv/client/client.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -30,6 +31,29 @@ constexpr int64_t kSpinNanos = 50'000;
 constexpr int kLooks = 16;
 // Polls in vain until it asks the kernel whether the server lives.
 constexpr uint32_t kEmptyPolls = 256;
+// Of the far memory, that stays when it is not used.
+constexpr uint64_t kFarKept = uint64_t{1} << 20;
+
+// All of it; false: the system has no memory left.
+bool WriteAt(int fd, std::string_view bytes) {
+  for (size_t at = 0; at < bytes.size();) {
+    const ssize_t put = pwrite(fd, bytes.data() + at, bytes.size() - at, static_cast<off_t>(at));
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) return false;
+    at += static_cast<size_t>(put);
+  }
+  return true;
+}
+
+bool ReadAt(int fd, char* to, size_t size) {
+  for (size_t at = 0; at < size;) {
+    const ssize_t got = pread(fd, to + at, size - at, static_cast<off_t>(at));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    at += static_cast<size_t>(got);
+  }
+  return true;
+}
 
 }  // namespace
 
@@ -70,14 +94,16 @@ absl::StatusOr<std::unique_ptr<ShmClient>> ShmClient::Open(const std::string& pa
   options.service = kShmService;
   options.version = kShmVersion;
   options.least_bytes = sizeof(ShmHeader);
+  PULSE_ASSIGN_OR_RETURN(UniqueFd far, Region::CreateFile(kShmFarBytes));
+  options.own_memory = far.get();
   PULSE_ASSIGN_OR_RETURN(Attachment made, AttachTo(options, timeout_ms, deadline));
   ShmFacts facts;
   std::memcpy(&facts, made.region.data(), sizeof(facts));
   if (!facts.Valid() || facts.bytes() != made.bytes) {
     return NotAServer("its memory makes no sense");
   }
-  std::unique_ptr<ShmClient> client(
-      new ShmClient(facts, timeout_ms, std::move(made.socket), std::move(made.region)));
+  std::unique_ptr<ShmClient> client(new ShmClient(facts, timeout_ms, std::move(made.socket),
+                                                  std::move(made.region), std::move(far)));
   auto* header = reinterpret_cast<ShmHeader*>(client->region_.data());
   client->notify_ = Doorbell(std::move(made.notify.sleep), &header->client_waiting.value);
   for (uint32_t i = 0; i < facts.threads; ++i) {
@@ -91,7 +117,8 @@ absl::StatusOr<std::unique_ptr<ShmClient>> ShmClient::Open(const std::string& pa
   return client;
 }
 
-ShmClient::ShmClient(const ShmFacts& facts, int timeout_ms, UniqueFd socket, Region region)
+ShmClient::ShmClient(const ShmFacts& facts, int timeout_ms, UniqueFd socket, Region region,
+                     UniqueFd far)
     : facts_(facts),
       timeout_ms_(timeout_ms),
       socket_(std::move(socket)),
@@ -99,7 +126,9 @@ ShmClient::ShmClient(const ShmFacts& facts, int timeout_ms, UniqueFd socket, Reg
       set_bytes_(facts.buffer_bytes - RequestWriter::PayloadBegin(facts.batch)),
       get_bytes_(facts.buffer_bytes - sizeof(BatchHeader) -
                  facts.batch * sizeof(ResponseDescriptor)),
-      spin_(kSpinNanos) {}
+      spin_(kSpinNanos) {
+  far_.fd = std::move(far);
+}
 
 ShmClient::Queue::Queue(const ShmFacts& facts, char* memory, Doorbell* of_server)
     : pair(facts.queue(), memory),
@@ -115,6 +144,13 @@ int ShmClient::Submit(WireOp op, std::string_view key, std::string_view value, u
     return PULSE_KV_TOO_LARGE;
   }
   if (ttl_ms > INT64_MAX / 2) return PULSE_KV_INVALID;
+  return SubmitBy(key, tag, [&](RequestWriter* writer, uint64_t hash) {
+    return writer->Add(op, key, hash, value, static_cast<int64_t>(ttl_ms), kTtl);
+  });
+}
+
+template <class AddTo>
+int ShmClient::SubmitBy(std::string_view key, uint64_t tag, const AddTo& add) {
   const uint64_t hash = HashKey(key, facts_.hash_seed);
   Queue& queue = queues_[PartitionOf(hash, facts_.partitions)];
   for (int tries = 0; tries < 2; ++tries) {
@@ -122,7 +158,7 @@ int ShmClient::Submit(WireOp op, std::string_view key, std::string_view value, u
       if (!queue.pair.HasRoom()) return PULSE_KV_BUSY;
       queue.writer.emplace(queue.pair.BeginRequests());
     }
-    if (queue.writer->Add(op, key, hash, value, static_cast<int64_t>(ttl_ms), kTtl)) {
+    if (add(&*queue.writer, hash)) {
       queue.TagOf(queue.requests++) = tag;
       ++outstanding_;
       if (queue.writer->count() == facts_.batch) Submit(&queue);
@@ -197,6 +233,11 @@ int ShmClient::TakeFrom(Queue* queue, Completion* completions, size_t most, size
     ResponseDescriptor d;
     std::string_view value;
     if (!reader.Read(queue->read, &d, &value) || d.status > WireStatus::kMalformed) return Lose();
+    const bool is_far = (d.flags & kFar) != 0;
+    if (is_far && (d.status != WireStatus::kOk || queue != far_.queue ||
+                   queue->answered != far_.request || d.value_size > far_.room)) {
+      return Lose();
+    }
     const uint64_t tag = queue->TagOf(queue->answered++);
     if (queue->abandoned > 0) {
       --queue->abandoned;
@@ -205,8 +246,8 @@ int ShmClient::TakeFrom(Queue* queue, Completion* completions, size_t most, size
     --outstanding_;
     Completion& c = completions[(*count)++];
     c.tag = tag;
-    c.value = d.status == WireStatus::kOk ? value.data() : nullptr;
-    c.value_size = value.size();
+    c.value = d.status == WireStatus::kOk && !is_far ? value.data() : nullptr;
+    c.value_size = is_far ? d.value_size : value.size();
     c.code = static_cast<int32_t>(d.status);
     c.zero = 0;
     if (d.status == WireStatus::kOk) continue;
@@ -293,25 +334,127 @@ int ShmClient::Wait(Completion* completions, size_t most, size_t* count, int64_t
 
 int ShmClient::Call(WireOp op, std::string_view key, std::string_view value, uint64_t ttl_ms,
                     Completion* completion) {
+  return CallBy([&] { return Submit(op, key, value, ttl_ms, 0); }, timeout_ms_, completion);
+}
+
+template <class Send>
+int ShmClient::CallBy(const Send& send, int64_t timeout_ms, Completion* completion) {
   if (lost_) return PULSE_KV_LOST;
   if (outstanding_ > 0) return PULSE_KV_BUSY;
   ReleaseTaken();
-  int code = Submit(op, key, value, ttl_ms, 0);
+  int code = send();
   size_t count = 0;
   if (code == PULSE_KV_BUSY) {
     // By calls that were not answered in time; perhaps they are now.
     code = Poll(completion, 1, &count);
     ReleaseTaken();
-    if (code == PULSE_KV_OK) code = Submit(op, key, value, ttl_ms, 0);
+    if (code == PULSE_KV_OK) code = send();
     if (code == PULSE_KV_BUSY) return PULSE_KV_TIMEOUT;
   }
   if (code != PULSE_KV_OK) return code;
-  code = Wait(completion, 1, &count, timeout_ms_);
+  code = Wait(completion, 1, &count, timeout_ms);
   if (code == PULSE_KV_OK) return completion->code;
   if (code == PULSE_KV_TIMEOUT) {
     for (Queue& queue : queues_) queue.abandoned = queue.requests - queue.answered;
     outstanding_ = 0;
   }
+  return code;
+}
+
+int64_t ShmClient::Deadline() const { return NowNanos() + int64_t{timeout_ms_} * 1'000'000; }
+
+int ShmClient::AwaitFar(int64_t deadline) {
+  while (far_.IsBusy()) {
+    Completion none;
+    size_t count = 0;
+    if (const int code = Poll(&none, 1, &count); code != PULSE_KV_OK) return code;
+    if (!far_.IsBusy()) break;
+    if (NowNanos() >= deadline) return PULSE_KV_TIMEOUT;
+    ReleaseTaken();
+    SleepUntil(deadline);
+    if (ServerIsGone()) return Lose();
+  }
+  return PULSE_KV_OK;
+}
+
+int ShmClient::CallFar(WireOp op, std::string_view key, size_t size, uint64_t ttl_ms,
+                       int64_t deadline, Completion* completion) {
+  const int64_t left_ms = (deadline - NowNanos()) / 1'000'000;
+  const auto send = [&] {
+    Queue* const queue = &queues_[PartitionOf(HashKey(key, facts_.hash_seed), facts_.partitions)];
+    const uint64_t number = queue->requests;
+    const int code = SubmitBy(key, 0, [&](RequestWriter* writer, uint64_t hash) {
+      return writer->AddFar(op, key, hash, size, static_cast<int64_t>(ttl_ms), kTtl);
+    });
+    if (code != PULSE_KV_OK) return code;
+    far_.queue = queue;
+    far_.request = number;
+    far_.room = op == WireOp::kGet ? size : 0;
+    return code;
+  };
+  return CallBy(send, std::max<int64_t>(left_ms, 0), completion);
+}
+
+void ShmClient::TrimFar() {
+  if (far_.IsBusy()) return;
+  // Where that fails it stays until the client ends.
+  (void)fallocate(far_.fd.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, kFarKept,
+                  static_cast<off_t>(kShmFarBytes - kFarKept));
+}
+
+int ShmClient::Set(std::string_view key, std::string_view value, uint64_t ttl_ms) {
+  Completion done{};
+  if (value.size() <= set_bytes_ && key.size() <= set_bytes_ - value.size()) {
+    return Call(WireOp::kSet, key, value, ttl_ms, &done);
+  }
+  if (lost_) return PULSE_KV_LOST;
+  if (outstanding_ > 0) return PULSE_KV_BUSY;
+  if (key.size() > std::min<size_t>(UINT16_MAX, set_bytes_) || value.size() > kShmFarBytes) {
+    return PULSE_KV_TOO_LARGE;
+  }
+  if (ttl_ms > INT64_MAX / 2) return PULSE_KV_INVALID;
+  const int64_t deadline = Deadline();
+  int code = AwaitFar(deadline);
+  if (code != PULSE_KV_OK) return code;
+  code = WriteAt(far_.fd.get(), value)
+             ? CallFar(WireOp::kSet, key, value.size(), ttl_ms, deadline, &done)
+             : PULSE_KV_SYSTEM;
+  TrimFar();
+  return code;
+}
+
+int ShmClient::GetFar(std::string_view key, size_t room, int64_t deadline, Completion* got) {
+  const size_t most = std::min<size_t>(room, kShmFarBytes);
+  int code = PULSE_KV_TOO_LARGE;
+  // It may grow meanwhile; then it is asked for with all the room that there is.
+  for (const size_t wanted : {std::min<size_t>(got->value_size, most), most}) {
+    if (code = AwaitFar(deadline); code != PULSE_KV_OK) return code;
+    // Its pages are this process's, and not the server's, who would write there first.
+    if (fallocate(far_.fd.get(), 0, 0, static_cast<off_t>(wanted)) != 0 && errno != EINTR) {
+      return PULSE_KV_SYSTEM;
+    }
+    code = CallFar(WireOp::kGet, key, wanted, 0, deadline, got);
+    if (code != PULSE_KV_TOO_LARGE || got->value_size > most) break;
+  }
+  return code;
+}
+
+int ShmClient::Get(std::string_view key, char* value, size_t room, size_t* size) {
+  // The clock is read for those alone who have room for more.
+  const int64_t deadline = room > get_bytes_ ? Deadline() : 0;
+  Completion got{};
+  int code = Call(WireOp::kGet, key, {}, 0, &got);
+  const bool is_far =
+      code == PULSE_KV_TOO_LARGE && got.value_size > get_bytes_ && got.value_size <= room;
+  if (is_far) code = GetFar(key, room, deadline, &got);
+  *size = code == PULSE_KV_OK || code == PULSE_KV_TOO_LARGE ? got.value_size : 0;
+  if (code == PULSE_KV_OK && *size > room) code = PULSE_KV_TOO_LARGE;
+  if (code == PULSE_KV_OK && got.value == nullptr) {
+    if (!ReadAt(far_.fd.get(), value, *size)) code = PULSE_KV_SYSTEM;
+  } else if (code == PULSE_KV_OK && *size > 0) {
+    std::memcpy(value, got.value, *size);
+  }
+  if (is_far) TrimFar();
   return code;
 }
 

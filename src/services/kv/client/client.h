@@ -46,6 +46,10 @@ class ShmClient {
   // One request; the completion's code, or why there is none.
   int Call(WireOp op, std::string_view key, std::string_view value, uint64_t ttl_ms,
            Completion* completion);
+  // A value of any size, which goes by the far memory where no buffer holds it.
+  int Set(std::string_view key, std::string_view value, uint64_t ttl_ms);
+  // Copies it to the `room` bytes at `value`.
+  int Get(std::string_view key, char* value, size_t room, size_t* size);
 
  private:
   // Of a partition.
@@ -70,8 +74,34 @@ class ShmClient {
     uint32_t readable = 0;
   };
 
-  ShmClient(const ShmFacts& facts, int timeout_ms, UniqueFd socket, Region region);
+  // The memory for values that fit into no buffer, and the request that has it.
+  struct Far {
+    bool IsBusy() const { return queue != nullptr && queue->answered <= request; }
 
+    UniqueFd fd;
+    const Queue* queue = nullptr;  // of the last request
+    uint64_t request = 0;          // its number there
+    uint64_t room = 0;             // that it may be answered with
+  };
+
+  ShmClient(const ShmFacts& facts, int timeout_ms, UniqueFd socket, Region region, UniqueFd far);
+
+  // `add(writer, hash)` adds the request; false: the writer is full.
+  template <class AddTo>
+  int SubmitBy(std::string_view key, uint64_t tag, const AddTo& add);
+  template <class Send>
+  int CallBy(const Send& send, int64_t timeout_ms, Completion* completion);
+  // A request that has the far memory, with room for `size` bytes there, or so many of a value. Not
+  // after `deadline` (nanoseconds).
+  int CallFar(WireOp op, std::string_view key, size_t size, uint64_t ttl_ms, int64_t deadline,
+              Completion* completion);
+  // `*got` was TOO_LARGE.
+  int GetFar(std::string_view key, size_t room, int64_t deadline, Completion* got);
+  // Until no request has the far memory that nobody waits for any more.
+  int AwaitFar(int64_t deadline);
+  // Gives back what a large value took.
+  void TrimFar();
+  int64_t Deadline() const;
   void Submit(Queue* queue);
   // Lets the server have the slots whose responses were all handed out.
   void ReleaseTaken();
@@ -96,6 +126,7 @@ class ShmClient {
   size_t outstanding_ = 0;
   uint32_t next_queue_ = 0;  // that Poll begins with
   uint32_t empty_polls_ = 0;
+  Far far_;
   bool lost_ = false;
 };
 

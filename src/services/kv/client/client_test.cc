@@ -204,14 +204,22 @@ TEST_F(KvClientTest, Gets_OfLargeValues_ComeInParts) {
   }
 }
 
-TEST_F(KvClientTest, Sizes_BeyondTheLimits_AreTooLarge) {
+TEST_F(KvClientTest, Submit_BeyondTheLimits_IsTooLarge) {
   Open();
   TestClient client(path());
   size_t most_set = 0;
   size_t most_get = 0;
   pulse_kv_limits(client.get(), &most_set, &most_get);
-  EXPECT_EQ(client.Set("key", std::string(most_set - 3, 'v')), PULSE_KV_OK);
-  EXPECT_EQ(client.Set("key", std::string(most_set - 2, 'v')), PULSE_KV_TOO_LARGE);
+  const auto submit = [&](size_t bytes) {
+    const std::string value(bytes, 'v');
+    return pulse_kv_submit_set(client.get(), "key", 3, value.data(), value.size(), 0, 0);
+  };
+  EXPECT_EQ(submit(most_set - 2), PULSE_KV_TOO_LARGE);
+  EXPECT_EQ(submit(most_set - 3), PULSE_KV_OK);
+  pulse_kv_completion done{};
+  size_t count = 0;
+  ASSERT_EQ(pulse_kv_wait(client.get(), &done, 1, &count, 60'000), PULSE_KV_OK);
+  EXPECT_EQ(done.code, PULSE_KV_OK);
   EXPECT_EQ(client.Set(std::string(65'536, 'k'), ""), PULSE_KV_TOO_LARGE);
   EXPECT_EQ(client.Get("key"), std::string(most_set - 3, 'v'));
   // What other clients have stored.
@@ -221,11 +229,10 @@ TEST_F(KvClientTest, Sizes_BeyondTheLimits_AreTooLarge) {
       ASSERT_EQ(partition.Put("other", hash, size, {}, &item), Partition::Result::kStored);
       std::memset(item->value_bytes(), 'o', size);
     });
-    std::string value(most_get + 1, '\0');
-    size_t got = 0;
-    EXPECT_EQ(pulse_kv_get(client.get(), "other", 5, value.data(), value.size(), &got),
-              size == most_get ? PULSE_KV_OK : PULSE_KV_TOO_LARGE);
-    EXPECT_EQ(got, size);
+    ASSERT_EQ(pulse_kv_submit_get(client.get(), "other", 5, 0), PULSE_KV_OK);
+    ASSERT_EQ(pulse_kv_wait(client.get(), &done, 1, &count, 60'000), PULSE_KV_OK);
+    EXPECT_EQ(done.code, size == most_get ? PULSE_KV_OK : PULSE_KV_TOO_LARGE);
+    EXPECT_EQ(done.value_size, size);
   }
   char few[2];
   size_t got = 0;

@@ -1,5 +1,8 @@
 // Clients that break the protocol: the server answers the others as if they were not there.
+#include <fcntl.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <random>
 #include <thread>
@@ -57,6 +60,15 @@ TEST_F(HostileClientTest, Hello_ThatMakesNoSense_IsRefusedWithAReason) {
   auto ends = Doorbell::CreatePair();
   ASSERT_TRUE(ends.ok());
   const UniqueFd event(eventfd(0, EFD_CLOEXEC));
+  const auto far = Region::CreateFile(kShmFarBytes);
+  const auto small = Region::CreateFile(kShmFarBytes - wire::kPage);
+  ASSERT_TRUE(far.ok() && small.ok());
+  const UniqueFd unsealed(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(ftruncate(unsealed.get(), kShmFarBytes), 0);
+  int pipe_ends[2];
+  ASSERT_EQ(pipe2(pipe_ends, O_CLOEXEC), 0);
+  const UniqueFd reads(pipe_ends[0]);
+  const UniqueFd writes(pipe_ends[1]);
   const int bell = ends->ring.get();
   wire::Message other_version = RawClient::Hello();
   other_version.args[3] = kShmVersion + 1;
@@ -73,9 +85,13 @@ TEST_F(HostileClientTest, Hello_ThatMakesNoSense_IsRefusedWithAReason) {
        {Case{other_version, {bell}, "same release"}, Case{other_protocol, {bell}, "same release"},
         Case{other_service, {bell}, "same release"},
         Case{MakeMessage(wire::MessageType::kStatus), {}, "same release"},
-        Case{RawClient::Hello(), {}, "one doorbell"},
-        Case{RawClient::Hello(), {bell, bell}, "one doorbell"},
-        Case{RawClient::Hello(), {event.get()}, "doorbell is not"}}) {
+        Case{RawClient::Hello(), {}, "2 descriptors"},
+        Case{RawClient::Hello(), {bell}, "2 descriptors"},
+        Case{RawClient::Hello(), {bell, bell, bell}, "2 descriptors"},
+        Case{RawClient::Hello(), {event.get(), far->get()}, "doorbell is not"},
+        Case{RawClient::Hello(), {bell, unsealed.get()}, "not a sealed memfd"},
+        Case{RawClient::Hello(), {bell, writes.get()}, "not a sealed memfd"},
+        Case{RawClient::Hello(), {bell, small->get()}, "were announced"}}) {
     RawClient client(path());
     ASSERT_TRUE(client.Send(c.hello, c.fds).ok());
     const auto answer = client.Receive();
@@ -167,6 +183,55 @@ TEST_F(HostileClientTest, Payload_LargerThanTheBuffer_IsRefused) {
   ASSERT_EQ(answers.size(), 200u);
   EXPECT_EQ(answers[0], WireStatus::kOk);
   EXPECT_EQ(answers[199], WireStatus::kMalformed);
+}
+
+// One value of a batch may be far, of what a GET or a SET has, and no larger than the memory.
+TEST_F(HostileClientTest, FarRequests_ThatMakeNoSense_AreRefused) {
+  Open();
+  RawClient client(path());
+  client.Attach();
+  ASSERT_FALSE(testing::Test::HasFatalFailure());
+  const std::string value(100'000, 'f');
+  ASSERT_EQ(pwrite(client.far(), value.data(), value.size(), 0),
+            static_cast<ssize_t>(value.size()));
+  RequestWriter writer = client.queue(0).BeginRequests();
+  const auto add = [&](WireOp op, size_t size, uint8_t flags) {
+    ASSERT_TRUE(writer.AddFar(op, "key", 0, size, 0, flags));
+  };
+  add(WireOp::kDelete, 0, 0);
+  add(WireOp::kSet, 10, kInline);
+  add(WireOp::kSet, kShmFarBytes + 1, 0);
+  add(WireOp::kGet, ~uint32_t{0}, 0);
+  add(static_cast<WireOp>(77), 10, 0);
+  add(WireOp::kSet, value.size(), 0);
+  add(WireOp::kSet, value.size(), 0);
+  add(WireOp::kGet, value.size(), 0);
+  ASSERT_TRUE(writer.Add(WireOp::kGet, "key", 0, "", 0));
+  writer.Finish();
+  client.queue(0).Submit();
+  client.Ring(0);
+  const WireStatus no = WireStatus::kMalformed;
+  EXPECT_EQ(Await(&client, 0, 9),
+            (std::vector{no, no, no, no, no, WireStatus::kOk, no, no, WireStatus::kTooLarge}));
+  TestClient honest(path());
+  EXPECT_EQ(honest.Get("key"), value);
+  CheckStore();
+}
+
+// What the client does to its memory meanwhile changes its own value alone.
+TEST_F(HostileClientTest, FarMemory_WithHoles_ReadsAsZeros) {
+  Open();
+  RawClient client(path());
+  client.Attach();
+  ASSERT_FALSE(testing::Test::HasFatalFailure());
+  RequestWriter writer = client.queue(0).BeginRequests();
+  ASSERT_TRUE(writer.AddFar(WireOp::kSet, "key", 0, 3'000'000, 0, 0));
+  writer.Finish();
+  client.queue(0).Submit();
+  client.Ring(0);
+  EXPECT_EQ(Await(&client, 0, 1), std::vector{WireStatus::kOk});
+  TestClient honest(path());
+  EXPECT_EQ(honest.Get("key"), std::string(3'000'000, '\0'));
 }
 
 TEST_F(HostileClientTest, Parts_ThatAreNotTaken_KeepNobodyElseWaiting) {

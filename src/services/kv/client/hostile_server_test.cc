@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
+#include <deque>
 #include <functional>
 #include <random>
 #include <thread>
@@ -23,7 +24,9 @@ class FakeServer {
     thread_ = std::thread([this] {
       const UniqueFd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
       ASSERT_TRUE(socket.valid());
-      ASSERT_TRUE(ReceiveMessage(socket.get()).ok());
+      auto hello = ReceiveMessage(socket.get());
+      ASSERT_TRUE(hello.ok() && !hello->fds.empty());
+      notify_ = std::move(hello->fds[0]);
       serve_(this, socket.get());
     });
   }
@@ -58,6 +61,11 @@ class FakeServer {
         .IgnoreError();
   }
   char* memory() { return region_.data(); }
+  // Behind Welcome.
+  Doorbell TakeBell() {
+    auto* header = reinterpret_cast<ShmHeader*>(memory());
+    return {std::move(notify_), &header->client_waiting.value};
+  }
   // Until the client has left.
   static void AwaitEnd(int socket) { EXPECT_FALSE(ReceiveMessage(socket).ok()); }
 
@@ -66,6 +74,7 @@ class FakeServer {
   UniqueFd listener_;
   Region region_;
   UniqueFd sleep_;
+  UniqueFd notify_;
   std::thread thread_;
 };
 
@@ -133,13 +142,13 @@ TEST_F(HostileServerTest, Facts_OutOfRange_AreRefused) {
     uint32_t ShmFacts::*field;
     std::vector<uint32_t> values;
   };
-  for (const Case& c :
-       {Case{&ShmFacts::version, {0, 2}}, Case{&ShmFacts::partitions, {0, 1, 3, 65, 1U << 31, ~0U}},
-        Case{&ShmFacts::threads, {0, 17, ~0U}},
-        Case{&ShmFacts::slots, {0, 3, 8, 128, 1U << 31, ~0U}},
-        // The last one leaves no room for what follows the descriptors.
-        Case{&ShmFacts::batch, {0, 1025, ~0U, 600}},
-        Case{&ShmFacts::buffer_bytes, {0, 4097, 8192, 1U << 31, ~0U}}}) {
+  for (const Case& c : {Case{&ShmFacts::version, {0, kShmVersion - 1, kShmVersion + 1}},
+                        Case{&ShmFacts::partitions, {0, 1, 3, 65, 1U << 31, ~0U}},
+                        Case{&ShmFacts::threads, {0, 17, ~0U}},
+                        Case{&ShmFacts::slots, {0, 3, 8, 128, 1U << 31, ~0U}},
+                        // The last one leaves no room for what follows the descriptors.
+                        Case{&ShmFacts::batch, {0, 1025, ~0U, 600}},
+                        Case{&ShmFacts::buffer_bytes, {0, 4097, 8192, 1U << 31, ~0U}}}) {
     for (const uint32_t value : c.values) {
       ShmFacts facts = FakeServer::Facts();
       facts.*c.field = value;
@@ -205,6 +214,53 @@ TEST_F(HostileServerTest, Answers_ThatMakeNoSense_EndTheConnection) {
     done = true;
   }
   EXPECT_GT(lost, 10);
+}
+
+// It says that a value is where nobody asked for it, or has more bytes than there is room for.
+TEST_F(HostileServerTest, FarAnswer_NobodyAskedFor_EndsTheConnection) {
+  for (const bool asked : {false, true}) {
+    std::atomic<bool> done{false};
+    const FakeServer server(path_.get(), [&](FakeServer* s, int socket) {
+      const ShmFacts facts = FakeServer::Facts();
+      s->Welcome(socket, facts, facts.bytes());
+      Doorbell bell = s->TakeBell();
+      std::deque<QueuePair> queues;
+      for (uint32_t p = 0; p < facts.partitions; ++p) {
+        queues.emplace_back(facts.queue(), s->memory() + ShmQueueOffset(facts, p));
+      }
+      for (int answers = 0; !done;) {
+        for (QueuePair& queue : queues) {
+          if (queue.PeekRequests() == nullptr) continue;
+          char* to = queue.ResponseBufferOfOldest();
+          const BatchHeader header{1, {}};
+          ResponseDescriptor d{};
+          if (asked && answers++ == 0) {
+            d.status = WireStatus::kTooLarge;
+            d.flags = kInline;
+            d.value_size = 8;
+            d.value = 100'000;
+          } else {
+            d.flags = kFar;
+            d.value_size = asked ? 100'001 : 0;
+          }
+          std::memcpy(to, &header, sizeof(header));
+          std::memcpy(to + sizeof(header), &d, sizeof(d));
+          queue.Answer();
+          bell.Ring();
+        }
+      }
+    });
+    {
+      const TestClient client(path_.get());
+      ASSERT_EQ(client.open_code(), PULSE_KV_OK) << client.why();
+      std::string value(200'000, '\0');
+      size_t size = 0;
+      EXPECT_EQ(pulse_kv_get(client.get(), "k", 1, value.data(), value.size(), &size),
+                PULSE_KV_LOST);
+      EXPECT_EQ(size, 0u);
+    }
+    done = true;
+  }
 }
 
 TEST_F(HostileServerTest, Silence_AfterTheHandshake_IsATimeout) {

@@ -53,7 +53,7 @@ class TestClient {
   int Delete(std::string_view key) { return pulse_kv_delete(client_, key.data(), key.size()); }
 
  private:
-  static constexpr size_t kRoom = size_t{1} << 20;
+  static constexpr size_t kRoom = size_t{8} << 20;
   const size_t room_ = kRoom;
   pulse_kv_client* client_ = nullptr;
   char why_[512] = "";
@@ -68,6 +68,7 @@ class ShmTest : public testing::Test {
     store.partitions = partitions;
     store.clock = [this] { return now_ms_.load(); };
     store.ticks = false;
+    store.limits.max_value = max_value_;
     auto opened = KvStore::Open(store);
     ASSERT_TRUE(opened.ok()) << opened.status();
     store_ = *std::move(opened);
@@ -81,6 +82,7 @@ class ShmTest : public testing::Test {
   const std::string& path() const { return path_.get(); }
 
   uint64_t memory_bytes_ = uint64_t{64} << 20;
+  uint64_t max_value_ = kShmFarBytes;
   std::atomic<int64_t> now_ms_{1'000'000};
   testing_util::ScratchPath path_{"kv.shm"};
   std::unique_ptr<KvStore> store_;
@@ -109,7 +111,10 @@ class RawClient {
     auto ends = Doorbell::CreatePair();
     ASSERT_TRUE(ends.ok());
     sleep_ = std::move(ends->sleep);
-    ASSERT_TRUE(Send(Hello(), {ends->ring.get()}).ok());
+    auto far = Region::CreateFile(kShmFarBytes);
+    ASSERT_TRUE(far.ok()) << far.status();
+    far_ = *std::move(far);
+    ASSERT_TRUE(Send(Hello(), {ends->ring.get(), far_.get()}).ok());
     auto ack = Receive();
     ASSERT_TRUE(ack.ok()) << ack.status();
     ASSERT_EQ(ack->message.status, 0) << TextOf(ack->message);
@@ -138,6 +143,7 @@ class RawClient {
   ShmHeader* header() { return reinterpret_cast<ShmHeader*>(region_.data()); }
   const ShmFacts& facts() const { return facts_; }
   char* memory() { return region_.data(); }
+  int far() const { return far_.get(); }
   size_t bytes() const { return region_.size(); }
   QueuePair& queue(uint32_t partition) { return *queues_[partition]; }
   void Ring(uint32_t partition) { kicks_[partition % facts_.threads].Ring(); }
@@ -146,6 +152,7 @@ class RawClient {
  private:
   UniqueFd socket_;
   UniqueFd sleep_;
+  UniqueFd far_;
   Region region_;
   ShmFacts facts_{};
   std::vector<Doorbell> kicks_;

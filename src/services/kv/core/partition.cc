@@ -101,6 +101,7 @@ void Partition::EvictItem(uint64_t* at) {
 }
 
 void Partition::DropExpired(uint64_t* at) {
+  if (on_expire_) on_expire_(ItemAt(slot::Offset(*at))->key());
   Change();
   DropItem(at);
   ++state_->numbers.expired;
@@ -217,10 +218,12 @@ bool Partition::Erase(std::string_view key, uint64_t hash) {
   Change();
   uint64_t* at = FindSlot(key, hash);
   if (at == nullptr) return false;
-  const bool expired = ItemAt(slot::Offset(*at))->ExpiredAt(now_ms_);
+  if (ItemAt(slot::Offset(*at))->ExpiredAt(now_ms_)) {
+    DropExpired(at);
+    return false;
+  }
   DropItem(at);
-  state_->numbers.expired += expired;
-  return !expired;
+  return true;
 }
 
 Partition::Result Partition::SetFacts(std::string_view key, uint64_t hash, const ItemFacts& facts,

@@ -104,7 +104,9 @@ class Partition final : private Index::Items {
     uint64_t* at = FindSlot(key, hash);
     if (at == nullptr) return nullptr;
     Item* item = ItemAt(slot::Offset(*at));
-    return item->ExpiredAt(now_ms_) ? nullptr : item;
+    if (!item->ExpiredAt(now_ms_)) return item;
+    DropExpired(at);
+    return nullptr;
   }
   // Makes the key's item one with room for `value_size` bytes, which the caller writes to
   // (*item)->value_bytes() before any other call.
@@ -149,6 +151,11 @@ class Partition final : private Index::Items {
   // Is told of each key that is evicted, before it is.
   void set_on_evict(std::function<void(std::string_view key)> on_evict) {
     on_evict_ = std::move(on_evict);
+  }
+  // Is told of each key that has expired, when that is noticed: by a call that looks for it, by
+  // Erase, or when the memory of its item is given back. Not by a Put in its place.
+  void set_on_expire(std::function<void(std::string_view key)> on_expire) {
+    on_expire_ = std::move(on_expire);
   }
   // Most that one value may have here.
   uint64_t largest_item() const { return largest_item_; }
@@ -340,6 +347,7 @@ class Partition final : private Index::Items {
   int64_t futile_ms_ = 0;
   uint32_t most_open_ = 0;  // segments, before classes share them
   std::function<void(std::string_view)> on_evict_;
+  std::function<void(std::string_view)> on_expire_;
 };
 
 // Small values are what it is for.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
@@ -44,10 +45,11 @@ absl::StatusOr<Attachment> ShakeHands(const AttachOptions& options, UniqueFd soc
   made.socket = std::move(socket);
   PULSE_ASSIGN_OR_RETURN(made.notify, Doorbell::CreatePair());
   const auto pid = static_cast<uint64_t>(getpid());
+  std::vector<int> fds = {made.notify.ring.get()};
+  if (options.own_memory >= 0) fds.push_back(options.own_memory);
   PULSE_RETURN_IF_ERROR(SendMessage(
       made.socket.get(),
-      MakeMessage(wire::MessageType::kHello, {pid, options.service, 0, options.version}),
-      {made.notify.ring.get()}));
+      MakeMessage(wire::MessageType::kHello, {pid, options.service, 0, options.version}), fds));
   PULSE_ASSIGN_OR_RETURN(Received ack,
                          ReceiveAnswer(made.socket.get(), wire::MessageType::kHelloAck, deadline));
   made.bytes = ack.message.args[0];

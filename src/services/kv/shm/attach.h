@@ -21,6 +21,7 @@ struct AttachOptions {
   uint32_t service = 0;
   uint32_t version = 0;
   uint64_t least_bytes = 0;  // of the memory
+  int own_memory = -1;       // a descriptor that the hello brings, too
 };
 
 struct Attachment {

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "channel/doorbell.h"
 #include "channel/region.h"
+#include "services/kv/processing.h"
 #include "services/kv/shm/peer.h"
 #include "services/kv/shm/wire.h"
 
@@ -20,24 +21,29 @@ namespace pulse::kv {
 
 class ShmAttachment final : public ShmPeer {
  public:
-  // `kick_rings`: for the client, the ring end of each thread's doorbell.
+  // `far`: the client's memory for values that fit into no buffer; checked. `kick_rings`: for the
+  // client, the ring end of each thread's doorbell.
   static absl::StatusOr<std::shared_ptr<ShmAttachment>> Create(const ShmFacts& facts,
                                                                UniqueFd socket, UniqueFd notify,
+                                                               UniqueFd far,
                                                                std::vector<UniqueFd>* kick_rings);
 
   const ShmFacts& facts() const { return facts_; }
   int memory() const { return region_.fd(); }
+  FarMemory far() const { return {far_.get(), kShmFarBytes}; }
   QueuePair& queue(uint32_t partition) { return queues_[partition]; }
   Doorbell& kick(uint32_t thread) override { return kicks_[thread]; }
   // Wakes the client if it sleeps.
   void Ring() { notify_.Ring(); }
 
  private:
-  ShmAttachment(const ShmFacts& facts, Region region, UniqueFd socket, UniqueFd notify);
+  ShmAttachment(const ShmFacts& facts, Region region, UniqueFd socket, UniqueFd notify,
+                UniqueFd far);
   ShmHeader* header() { return reinterpret_cast<ShmHeader*>(region_.data()); }
 
   const ShmFacts facts_;
   const Region region_;
+  const UniqueFd far_;
   Doorbell notify_;
   std::deque<QueuePair> queues_;
   std::vector<Doorbell> kicks_;

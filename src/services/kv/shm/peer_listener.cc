@@ -129,11 +129,14 @@ absl::Status PeerListener::Welcome(UniqueFd* socket, Received hello) {
                       "install pulse and its client library from the same release");
   }
   if (hello.fds_lost) {
-    return ErrnoError(EMFILE, "taking a client's", "doorbell", kRaiseOpenFiles);
+    return ErrnoError(EMFILE, "taking a client's", "descriptors", kRaiseOpenFiles);
   }
-  if (hello.fds.size() != 1) return absl::InvalidArgumentError("a hello brings one doorbell");
+  if (hello.fds.size() != options_.descriptors) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a hello brings a doorbell first of ", options_.descriptors, " descriptors"));
+  }
   PULSE_RETURN_IF_ERROR(Doorbell::CheckRingEnd(hello.fds[0].get()));
-  PULSE_ASSIGN_OR_RETURN(auto peer, host_->Welcome(socket, std::move(hello.fds[0])));
+  PULSE_ASSIGN_OR_RETURN(auto peer, host_->Welcome(socket, std::move(hello.fds)));
   peers_.push_back(std::move(peer));
   host_->SetPeers(peers_);
   return absl::OkStatus();

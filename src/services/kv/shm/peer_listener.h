@@ -26,10 +26,12 @@ namespace pulse::kv {
 class PeerHost {
  public:
   virtual ~PeerHost() = default;
-  // A hello of the right protocol, service and version, with its doorbell. Takes the socket, once
+  // A hello of the right protocol, service and version, with its descriptors, the first of which
+  // is its doorbell. Takes the socket, once
   // it may answer by it, and sends the rest of the handshake. Does not wait for the peer. An error
   // is told to it, where the socket was not taken.
-  virtual absl::StatusOr<std::shared_ptr<ShmPeer>> Welcome(UniqueFd* socket, UniqueFd notify) = 0;
+  virtual absl::StatusOr<std::shared_ptr<ShmPeer>> Welcome(UniqueFd* socket,
+                                                           std::vector<UniqueFd> fds) = 0;
   // Those that there are now, after each change.
   virtual void SetPeers(const ShmPeers& peers) = 0;
 };
@@ -40,6 +42,7 @@ struct ListenerOptions {
   std::string thread;    // its name
   uint32_t service = 0;  // in the hello
   uint32_t version = 0;
+  size_t descriptors = 1;   // in the hello
   int64_t hello_ms = 2000;  // how long a peer may take to say hello
 };
 

@@ -49,8 +49,9 @@ bool ShmPoller::ServeQueue(ShmAttachment* client, uint32_t partition) {
       break;
   }
   const QueuePairOptions& o = queue.options();
-  const BatchResult result = store_->RunBatch(partition, {requests, queue.ResponseBufferOfOldest(),
-                                                          o.buffer_bytes, o.batch, queue.first()});
+  const BatchResult result =
+      store_->RunBatch(partition, {requests, queue.ResponseBufferOfOldest(), o.buffer_bytes,
+                                   o.batch, queue.first(), client->far()});
   if (result.whole) {
     queue.Answer();
   } else {

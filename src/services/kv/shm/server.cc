@@ -15,6 +15,7 @@ namespace {
 // Of a queue pair: so many batches of so many requests are under way.
 constexpr uint32_t kSlots = 4;
 constexpr uint32_t kBatch = 256;
+static_assert(kShmFarBytes == kMaxValueBytes);
 
 ShmFacts FactsOf(const ShmOptions& options, int partitions) {
   const uint64_t bytes = RequestWriter::PayloadBegin(kBatch) + options.value_bytes;
@@ -70,6 +71,7 @@ absl::StatusOr<std::unique_ptr<ShmServer>> ShmServer::Open(KvStore* store,
   listener.thread = "pulse-kv-accept";
   listener.service = kShmService;
   listener.version = kShmVersion;
+  listener.descriptors = 2;
   listener.hello_ms = options.hello_ms;
   PULSE_ASSIGN_OR_RETURN(server->listener_, PeerListener::Open(server.get(), listener));
   return server;
@@ -83,16 +85,19 @@ void ShmServer::SetPeers(const ShmPeers& peers) {
   client_count_.store(peers.size(), std::memory_order_relaxed);
 }
 
-absl::StatusOr<std::shared_ptr<ShmPeer>> ShmServer::Welcome(UniqueFd* socket, UniqueFd notify) {
+absl::StatusOr<std::shared_ptr<ShmPeer>> ShmServer::Welcome(UniqueFd* socket,
+                                                            std::vector<UniqueFd> fds) {
   const size_t clients = this->clients();
   if (clients >= options_.max_clients) {
     return ErrnoError(EUSERS, "there are", absl::StrCat(clients, " clients already"),
                       "close one, or raise --shm-clients");
   }
+  PULSE_RETURN_IF_ERROR(Region::CheckFile(fds[1].get(), kShmFarBytes));
   std::vector<UniqueFd> kicks;
   const int fd = socket->get();
-  PULSE_ASSIGN_OR_RETURN(
-      auto client, ShmAttachment::Create(facts_, std::move(*socket), std::move(notify), &kicks));
+  PULSE_ASSIGN_OR_RETURN(auto client,
+                         ShmAttachment::Create(facts_, std::move(*socket), std::move(fds[0]),
+                                               std::move(fds[1]), &kicks));
   PULSE_RETURN_IF_ERROR(
       SendMessage(fd, MakeMessage(wire::MessageType::kHelloAck, {facts_.bytes(), kShmVersion}),
                   {client->memory()}, /*wait=*/false));

@@ -45,7 +45,8 @@ class ShmServer final : private PeerHost {
 
  private:
   ShmServer(const ShmOptions& options, const ShmFacts& facts);
-  absl::StatusOr<std::shared_ptr<ShmPeer>> Welcome(UniqueFd* socket, UniqueFd notify) override;
+  absl::StatusOr<std::shared_ptr<ShmPeer>> Welcome(UniqueFd* socket,
+                                                   std::vector<UniqueFd> fds) override;
   void SetPeers(const ShmPeers& peers) override;
 
   const ShmOptions options_;

@@ -1,8 +1,8 @@
 // What `pulse kv --shm` and its clients (pulse/kv_client.h) share: the messages of the handshake,
 // over a Unix socket, and the layout of the memory that the server makes for a client.
 //
-//   client  kHello     args {pid, kShmService, 0, kShmVersion}, descriptor {the ring end of the
-//                      client's doorbell}
+//   client  kHello     args {pid, kShmService, 0, kShmVersion}, descriptors {the ring end of the
+//                      client's doorbell, far memory}
 //   server  kHelloAck  status, text; args {bytes of the memory, kShmVersion}, descriptor {memory}
 //   server  kServiceAck, for each of its threads: args {thread}, descriptor {the ring end of the
 //                      thread's doorbell for this client}
@@ -10,6 +10,10 @@
 // Then the socket only shows that the other side lives. The memory is [ShmHeader: one page] and a
 // queue pair for each partition (queue_pair.h). Requests for a key go to the queue pair of its
 // partition, which the thread `partition % threads` serves.
+//
+// The far memory is the client's: a sealed memfd of kShmFarBytes, with pages where it has written.
+// A value that fits into no buffer of the queue pairs lies at its beginning, of one request at a
+// time (kFar). Both sides read and write it by calls, so that it costs the server no memory.
 //
 // Each side treats the other as untrusted. The server reads nothing of the header but the client's
 // flag; the client copies it once and checks the copy.
@@ -26,11 +30,12 @@ namespace pulse::kv {
 
 inline constexpr uint64_t kShmMagic = 0x31304d48534b5650;  // "PVKSHM01", little-endian
 inline constexpr uint32_t kShmService = 2;                 // in the hello
-inline constexpr uint32_t kShmVersion = 1;
+inline constexpr uint32_t kShmVersion = 2;
 inline constexpr uint32_t kMostShmThreads = 16;
 inline constexpr uint32_t kMostShmPartitions = 64;
 inline constexpr uint32_t kMostShmSlots = 64;
 inline constexpr uint32_t kMostShmBuffer = 64 << 20;
+inline constexpr uint64_t kShmFarBytes = uint64_t{512} << 20;  // the largest value that there is
 
 struct ShmFacts {
   uint64_t magic;

@@ -58,7 +58,12 @@ inline std::string RunExec(Keyspace* keys, const std::vector<std::string>& lines
   CommandCounts counts;
   keys->RunTransaction(
       queued, watches == nullptr ? none : *watches,
-      [](const Keyspace::Queued&, ReplyWriter* r) { r->Simple("other"); }, &reply, &counts);
+      [](const Keyspace::Queued& command, ReplyWriter* r) {
+        if (command.command->reads() || command.command->writes()) return false;
+        r->Simple("other");
+        return true;
+      },
+      &reply, &counts);
   return PlainReply(out);
 }
 

@@ -28,8 +28,7 @@ Keyspace::RunResult Keyspace::EndCommand(const View& view, size_t begin,
 }
 
 bool Keyspace::RunQueued(const std::vector<Queued>& commands, uint64_t most_bytes,
-                         const std::function<bool(const Queued&)>& run,
-                         const std::function<void(const Queued&, ReplyWriter*)>& other,
+                         const std::function<bool(const Queued&)>& run, const Answer& answer,
                          ReplyWriter* reply, CommandCounts* counts) {
   const size_t begin = reply->out()->size();
   bool full = false;
@@ -39,8 +38,8 @@ bool Keyspace::RunQueued(const std::vector<Queued>& commands, uint64_t most_byte
     const bool writes = queued.command->writes();
     const bool on_keys = writes || queued.command->reads();
     counts->commands += on_keys;
-    if (!on_keys) {
-      other(queued, reply);
+    if (answer(queued, reply)) {
+      // It has replied.
     } else if (full && !writes) {
       reply->Error(kTooManyValues);
     } else if (!run(queued)) {

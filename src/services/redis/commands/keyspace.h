@@ -138,14 +138,15 @@ class Keyspace {
   virtual bool CollectsSets() const = 0;
 
   // All commands of a transaction, or none of them: then the reply is the null array, as a watched
-  // key has changed. `other` carries out what does not concern keys. Blocks.
+  // key has changed. `answer` is asked in each one's turn: true, and it has replied. It does so to
+  // what does not concern keys, and to what is refused. Blocks.
   struct Queued {
     const CommandInfo* command;
     const Arguments* args;
   };
+  using Answer = std::function<bool(const Queued&, ReplyWriter*)>;
   virtual void RunTransaction(const std::vector<Queued>& commands, const WatchTable::Set& watches,
-                              const std::function<void(const Queued&, ReplyWriter*)>& other,
-                              ReplyWriter* reply, CommandCounts* counts) = 0;
+                              const Answer& answer, ReplyWriter* reply, CommandCounts* counts) = 0;
   // Begins to watch `keys`. False when it would block.
   virtual bool Watch(const std::string_view* keys, size_t count, bool may_block,
                      WatchTable::Set* watches, std::string* error) = 0;
@@ -176,12 +177,11 @@ class Keyspace {
   // has done nothing: `before` are the counts then.
   static RunResult EndCommand(const View& view, size_t begin, const CommandCounts& before,
                               ReplyWriter* reply, CommandCounts* counts);
-  // The replies to a transaction's commands: `run` carries out what concerns keys, and false from
-  // it ends the transaction; `other` the rest. Replies beyond `most_bytes` in all become errors; a
+  // The replies to a transaction's commands: `run` carries out what `answer` did not, and false
+  // from it ends the transaction. Replies beyond `most_bytes` in all become errors; a
   // write behind them is carried out all the same.
   static bool RunQueued(const std::vector<Queued>& commands, uint64_t most_bytes,
-                        const std::function<bool(const Queued&)>& run,
-                        const std::function<void(const Queued&, ReplyWriter*)>& other,
+                        const std::function<bool(const Queued&)>& run, const Answer& answer,
                         ReplyWriter* reply, CommandCounts* counts);
 
   WatchTable watch_;

@@ -42,7 +42,7 @@ void WatchTable::Remove(const std::string& key, const std::shared_ptr<std::atomi
 }
 
 void WatchTable::Touch(std::string_view key) {
-  if (listener_ != nullptr && listener_->active()) listener_->OnChange(key);
+  if (KeyListener* const who = listener()) who->OnChange(key);
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto it = keys_.find(std::string(key));
   if (it == keys_.end()) return;
@@ -50,7 +50,7 @@ void WatchTable::Touch(std::string_view key) {
 }
 
 void WatchTable::TouchAll(const std::function<bool(std::string_view)>& which) {
-  if (listener_ != nullptr && listener_->active()) listener_->OnClear();
+  if (KeyListener* const who = listener()) who->OnClear();
   const std::lock_guard<std::mutex> lock(mutex_);
   for (const auto& [key, watchers] : keys_) {
     if (which != nullptr && !which(key)) continue;

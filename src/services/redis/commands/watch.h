@@ -24,6 +24,8 @@ class KeyListener {
   virtual ~KeyListener() = default;
   virtual bool active() const = 0;  // cheap: asked for each write
   virtual void OnChange(std::string_view key) = 0;
+  // The store has noticed that it is over. It may have been told of before, or be noticed never.
+  virtual void OnExpiry(std::string_view key) = 0;
   virtual void OnClear() = 0;  // of all keys, or all of one node
 };
 
@@ -61,19 +63,29 @@ class WatchTable {
   };
 
   bool active() const {
-    return watches_.load(std::memory_order_seq_cst) > 0 || (listener_ && listener_->active());
+    return watches_.load(std::memory_order_seq_cst) > 0 || listener() != nullptr;
   }
-  // Before keys can change; the listener outlives that.
-  void SetListener(KeyListener* listener) { listener_ = listener; }
+  // Before clients change keys; the listener outlives that.
+  void SetListener(KeyListener* listener) { listener_.store(listener, std::memory_order_release); }
   void Touch(std::string_view key);
+  // Of a key that has expired, which a Set knows by itself.
+  void TellOfExpiry(std::string_view key) {
+    if (KeyListener* const who = listener()) who->OnExpiry(key);
+  }
   // Those that `which` names; all without it.
   void TouchAll(const std::function<bool(std::string_view key)>& which = nullptr);
   size_t watches() const { return watches_.load(std::memory_order_relaxed); }
 
  private:
+  // Null unless it is active.
+  KeyListener* listener() const {
+    KeyListener* const who = listener_.load(std::memory_order_acquire);
+    return who != nullptr && who->active() ? who : nullptr;
+  }
   void Remove(const std::string& key, const std::shared_ptr<std::atomic<bool>>& who);
 
-  KeyListener* listener_ = nullptr;
+  // Keys may expire before it is set.
+  std::atomic<KeyListener*> listener_{nullptr};
   std::atomic<size_t> watches_{0};
   std::mutex mutex_;
   std::unordered_map<std::string, std::vector<std::shared_ptr<std::atomic<bool>>>> keys_;
