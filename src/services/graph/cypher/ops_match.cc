@@ -564,6 +564,8 @@ std::unique_ptr<Operator> MakeMatchOperator(const Step& step, Runtime* runtime, 
       return std::make_unique<ExpandOperator>(&step, runtime, next);
     case Step::Kind::kExpandVar:
       return std::make_unique<ExpandVarOperator>(&step, runtime, next);
+    case Step::Kind::kQuantified:
+      return MakeQuantifiedOperator(step, runtime, next);
     case Step::Kind::kShortest:
       return std::make_unique<ShortestOperator>(&step, runtime, next);
     case Step::Kind::kEdge:

@@ -67,6 +67,22 @@ struct SetOp {
   bool remove = false;
 };
 
+// A relationship of a quantified path and the node behind it, as they are walked.
+struct QuantifiedHop {
+  Direction direction = Direction::kBoth;
+  std::vector<int> types;               // names
+  Slot edge = -1, node = -1;            // of this repetition, for the predicates
+  bool into = false;                    // an earlier node of the repetition is the same variable
+  std::vector<const Expr*> predicates;  // as soon as the node is known
+};
+// A variable of a quantified path: a list with its `at`th node or relationship, as written, of each
+// repetition.
+struct QuantifiedGroup {
+  Slot slot = -1;
+  bool edges = false;
+  size_t at = 0;
+};
+
 struct Step;
 using Steps = std::vector<Step>;
 
@@ -75,6 +91,7 @@ struct Step {
     kScan,        // nodes into `slot`: all, by label, or by index
     kExpand,      // from `from` over one relationship
     kExpandVar,   // over min to max of them
+    kQuantified,  // over min to max repetitions of `hops`
     kShortest,    // between `from` and `slot`, both bound
     kEdge,        // over the relationship that `edge` holds already
     kFilter,      // predicates
@@ -121,6 +138,9 @@ struct Step {
   bool relisted = false;                // some of these are of an earlier clause
   Slot element = -1;                    // kExpandVar: slot of one relationship, for its predicates
   std::vector<const Expr*> predicates;  // kScan, kExpand: IsPurePredicate(), on `slot`
+  // kQuantified; `element` is the slot of a repetition's first node, which `predicates` are for.
+  std::vector<QuantifiedHop> hops;
+  std::vector<QuantifiedGroup> groups;
   std::vector<Slot> nulls;
   Slot row_number = -1;
   std::vector<std::pair<const Expr*, Slot>> items;

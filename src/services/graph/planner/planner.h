@@ -1,7 +1,8 @@
 // The planner: what names mean, which types are known, where rows keep what, and in which order
 // patterns are matched. Queries and projections in planner.cc, expressions in planner_expr.cc,
-// MATCH in planner_match.cc, planner_labels.cc and planner_order.cc, shortcuts in planner_rewrite,
-// _count and _live.cc, updates and CALL in planner_update.cc. The first error stays in status_.
+// MATCH in planner_match.cc, _quantified.cc, _labels.cc and _order.cc, shortcuts in
+// planner_rewrite, _count and _live.cc, updates and CALL in planner_update.cc. The first error
+// stays in status_.
 #pragma once
 
 #include <map>
@@ -21,6 +22,12 @@ namespace pulse::cypher {
 // Whether a call is a date, time or duration written as a string, and without an error; computes
 // it. `out` may be null. The call need not be bound.
 bool ComputedNow(const Expr& call, Value* out);
+
+// The direction in which a relationship is walked, from the left end or from the right one.
+inline Direction Walked(const EdgePattern& edge, bool forward) {
+  if (forward || edge.direction == Direction::kBoth) return edge.direction;
+  return edge.direction == Direction::kOut ? Direction::kIn : Direction::kOut;
+}
 
 class Planner {
  public:
@@ -112,6 +119,7 @@ class Planner {
     std::set<Slot> fresh;                   // of this MATCH
     std::set<Slot> bound;                   // of `fresh`, those that rows have by now
     std::vector<const EdgePattern*> edges;  // bound by now, those with a slot
+    Scope before;                           // what earlier clauses have bound
     std::set<Slot> relisted;                // edges of earlier clauses that this one matches again
   };
   void PlanMatch(Pattern* pattern, Expr* where, Steps* steps, std::vector<Slot>* fresh);
@@ -151,6 +159,10 @@ class Planner {
     plan_->made.push_back(std::move(expr));
     return plan_->made.back().get();
   }
+
+  // planner_quantified.cc
+  void DeclareQuantified(EdgePattern* edge, MatchState* state);
+  void PlanQuantified(EdgePattern* edge, bool forward, Step* step, MatchState* state);
 
   // planner_labels.cc
   static std::vector<std::string> AnyOf(const LabelExpr& expr);

@@ -68,6 +68,7 @@ void Planner::DeclarePattern(Pattern* pattern, MatchState* state) {
                           edge.where != nullptr || !edge.test.ops.empty() || edge.variable_length ||
                           part.kind != PatternPart::Kind::kPlain;
       DeclareEdge(&edge, state, needed);
+      if (edge.path != nullptr && !failed()) DeclareQuantified(&edge, state);
       if (edge.max >= 0 && edge.min > edge.max) edge.max = edge.min - 1;
     }
     if (!path || failed()) continue;
@@ -189,6 +190,7 @@ void Planner::PlanMatch(Pattern* pattern, Expr* where, Steps* steps, std::vector
     return Fail("UnexpectedSyntax", (*pattern)[kMostParts].pos,
                 Concat("a pattern has more than ", kMostParts, " parts"));
   }
+  state.before = scope_;
   DeclarePattern(pattern, &state);
   for (PatternPart& part : *pattern) {
     for (NodePattern& node : part.nodes) {
@@ -360,14 +362,18 @@ void Planner::PlanEdge(PatternPart* part, size_t index, bool forward, MatchState
   const Slot from = part->nodes[forward ? index : index + 1].slot;
   const Slot to = part->nodes[forward ? index + 1 : index].slot;
   Step step;
-  step.kind = edge.variable_length ? Step::Kind::kExpandVar : Step::Kind::kExpand;
+  step.kind = edge.path != nullptr   ? Step::Kind::kQuantified
+              : edge.variable_length ? Step::Kind::kExpandVar
+                                     : Step::Kind::kExpand;
   step.from = from;
   step.slot = to;
   step.edge = edge.slot;
   step.into = IsBound(to, *state) || to == from;
   step.direction = forward ? edge.direction : Reverse(edge.direction);
-  AddElementPredicates(&edge, &step);
-  step.types = NameIndexes(edge.types);
+  if (edge.path == nullptr) {
+    AddElementPredicates(&edge, &step);
+    step.types = NameIndexes(edge.types);
+  }
   step.min = edge.min;
   step.max = edge.max;
   step.unique = MustDiffer(edge, *state);
@@ -381,6 +387,7 @@ void Planner::PlanEdge(PatternPart* part, size_t index, bool forward, MatchState
     }
   }
   step.reversed = !forward;
+  if (edge.path != nullptr) PlanQuantified(&edge, forward, &step, state);
   steps->push_back(std::move(step));
   if (edge.slot >= 0) {
     state->edges.push_back(&edge);

@@ -90,7 +90,8 @@ class Parser {
   EdgePattern ParseEdge();
   void ParseRange(EdgePattern* edge);
   void ParseRepetition(EdgePattern* edge);
-  void NoQuantifiedPath();
+  bool AtQuantifiedPath() const;  // a bracket with a pattern in it, and how often behind it
+  EdgePattern ParseQuantifiedPath();
   ExprPtr ParsePatternProperties();
   bool AtPattern(size_t ahead = 0) const;  // "(" begins a pattern of at least one relationship
   bool AtPatternComprehension() const;     // after such a pattern comes "|" or WHERE
