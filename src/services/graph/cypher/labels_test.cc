@@ -219,6 +219,63 @@ TEST_F(LabelTest, Plans_NamesOnEverySide_ScanTheseAlone) {
   EXPECT_NE(PlanOf("MATCH (n)-[r:(R&!S)|T]->() RETURN r").find(":R|T out"), std::string::npos);
 }
 
+TEST_F(LabelTest, IndexesOfEveryLabel_AreSought) {
+  MakeGraph(60, 0);
+  const Token v = *graph_.AddKeyName("v");
+  std::vector<int64_t> values;
+  for (const NodeId node : ids_) {
+    values.push_back(static_cast<int64_t>(random_() % 9));
+    ASSERT_TRUE(graph_.SetNodeProperty(node, v, Value::Int(values.back())).ok());
+  }
+  const auto first = [this](const std::string& query) {
+    const std::string text = PlanOf(query);
+    return text.substr(0, text.find('\n'));
+  };
+  graph_.CreateIndex("A", "v");
+  EXPECT_EQ(first("MATCH (n:A|B {v: 5}) RETURN n"), "Scan :A|B (1 predicates)");
+  graph_.CreateIndex("B", "v");
+  graph_.CreateIndex("C", "n");
+  EXPECT_EQ(first("MATCH (n:A|B {v: 5}) RETURN n"), "Scan :A|B by index on v");
+  EXPECT_EQ(first("MATCH (n) WHERE (n:A OR n:B) AND 5 = n.v RETURN n"), "Scan :A|B by index on v");
+  EXPECT_EQ(first("MATCH (n:(A&!C)|(B&D)) WHERE n.v = 5 RETURN n"), "Scan :A|B by index on v");
+  EXPECT_EQ(first("MATCH (n:A|B {v: 5}) WHERE n:C RETURN n"), "Scan :A|B by index on v");
+  EXPECT_EQ(first("MATCH (n:(A|C)&B {v: 5}) RETURN n"), "Scan :B by index on v");
+  EXPECT_EQ(first("MATCH (n:A|C {v: 5}) RETURN n"), "Scan :A|C (1 predicates)");
+  EXPECT_EQ(first("MATCH (n:A|B {n: 5}) RETURN n"), "Scan :A|B (1 predicates)");
+  EXPECT_EQ(first("MATCH (n:A|!B {v: 5}) RETURN n"), "Scan all nodes (2 predicates)");
+  EXPECT_EQ(first("UNWIND [1, 2] AS x MATCH (n:A|B {v: x}) RETURN n"), "Unwind");
+  EXPECT_NE(PlanOf("UNWIND [1, 2] AS x MATCH (n:A|B {v: x}) RETURN n").find(":A|B by index on v"),
+            std::string::npos);
+  Samples labels(&random_, {"A", "B", "A", "B", "C", "Never"});
+  size_t sought = 0;
+  for (int i = 0; i < 200 && !HasFailure(); ++i) {
+    const Sample test = labels.Make();
+    const auto value = static_cast<int64_t>(random_() % 9);
+    const std::string query =
+        "MATCH (n:" + test.text + " {v: " + std::to_string(value) + "}) RETURN n.n";
+    const std::string plan = first(query);
+    sought += plan.find("|") != std::string::npos && plan.find("index") != std::string::npos;
+    EXPECT_EQ(Run(query),
+              NodesWhere([&](size_t n) { return values[n] == value && test.holds(nodes_[n]); }))
+        << query << ": " << plan;
+  }
+  EXPECT_GT(sought, 3u);
+  // A plan outlives an index: it scans.
+  const auto plan = MakePlan("MATCH (n:A|B {v: 5}) RETURN n.n", graph_, nullptr);
+  ASSERT_TRUE(plan.ok());
+  graph_.DropIndex("B", "v");
+  ExecuteOptions options;
+  options.view = &graph_;
+  const ValueMap none;
+  options.parameters = &none;
+  FirstColumn sink(&graph_);
+  ASSERT_TRUE(Execute(**plan, options, &sink, nullptr).ok());
+  std::sort(sink.texts.begin(), sink.texts.end());
+  EXPECT_EQ(sink.texts, NodesWhere([&](size_t n) {
+              return values[n] == 5 && (nodes_[n].contains("A") || nodes_[n].contains("B"));
+            }));
+}
+
 TEST_F(LabelTest, NullAndOtherValues_HaveNoLabels) {
   MakeGraph(1, 0);
   EXPECT_EQ(Run("OPTIONAL MATCH (n:Never) RETURN n:A|!B"), std::vector<std::string>{"null"});
@@ -243,6 +300,21 @@ TEST_F(LabelTest, BarOfAComprehension_IsNoPartOfAnExpression) {
         return l.contains("C") && (l.contains("A") || l.contains("B"));
       }));
   EXPECT_EQ(Run("MATCH (n) RETURN reduce(s = 0, x IN [n:A] | s + 1)").size(), nodes_.size());
+  // The last of several parts the comprehension.
+  const auto with_both = NodesWhere([&](size_t n) {
+    const Labels& l = nodes_[n];
+    return l.contains("A") || (l.contains("B") && !l.contains("C")) || l.contains("D");
+  });
+  for (const char* test : {"x:A|B&!C|D", "x:A|(B&!C)|D", "x IS A|B&(!(C))|D", "x:D|!(C|!B)|A"}) {
+    EXPECT_EQ(
+        Run(std::string("MATCH (n) UNWIND [x IN [n] WHERE ") + test + " | x.n] AS m RETURN m"),
+        with_both)
+        << test;
+  }
+  EXPECT_EQ(Run("MATCH (n) UNWIND [x IN [n] WHERE x:A | x:B|C] AS has RETURN has"),
+            Run("MATCH (n:A) RETURN n:B OR n:C"));
+  // One alone is the comprehension's, as in Neo4j.
+  EXPECT_NE(PlanOf("MATCH (n) RETURN [x IN [n] WHERE x:A|B]").find("`B`"), std::string::npos);
 }
 
 TEST_F(LabelTest, Mistakes_HaveAPlaceAndSayWhat) {

@@ -88,7 +88,7 @@ using Steps = std::vector<Step>;
 
 struct Step {
   enum class Kind : uint8_t {
-    kScan,        // nodes into `slot`: all, by label, or by index
+    kScan,        // nodes into `slot`: all, by label, or by indexes
     kExpand,      // from `from` over one relationship
     kExpandVar,   // over min to max of them
     kQuantified,  // over min to max repetitions of `hops`
@@ -132,7 +132,7 @@ struct Step {
   std::vector<int> types;   // names of types
   int label = -1;           // name
   std::vector<int> any_of;  // kScan: names of labels; nodes with one of them, each node once
-  int key = -1;             // name; with `expr` the value to seek
+  int key = -1;             // name; with `expr` the value to seek, by an index for each label
   int64_t min = 1, max = -1;
   std::vector<Slot> unique;             // slots of relationships that this one must differ from
   bool relisted = false;                // some of these are of an earlier clause

@@ -31,9 +31,9 @@ void Append(const Steps& steps, const Plan& names, const Profile* profile, int i
     PlanLine line{indent, std::string(KindName(step.kind)), "", -1, {}};
     std::string& text = line.details;
     if (step.label >= 0) text += " :" + name(step.label);
-    if (step.expr != nullptr && step.key >= 0) text += " by index on " + name(step.key);
     for (size_t i = 0; i < step.any_of.size(); ++i)
       text += (i == 0 ? " :" : "|") + name(step.any_of[i]);
+    if (step.expr != nullptr && step.key >= 0) text += " by index on " + name(step.key);
     if ((step.kind == Step::Kind::kScan ||
          (step.kind == Step::Kind::kColumns && !step.all_edges)) &&
         step.label < 0 && step.any_of.empty())

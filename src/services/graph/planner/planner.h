@@ -146,11 +146,19 @@ class Planner {
     double cost = 0;
   };
   Start ChooseStart(const Pattern& pattern, const std::vector<bool>& done, const MatchState& state);
-  double StartCost(const PatternPart& part, size_t node, const MatchState& state, int* key,
-                   const Expr** seek) const;
+  // Of an index for each of the labels; none: no index finds the node.
+  struct Seek {
+    std::vector<std::string> labels;
+    int key = -1;
+    const Expr* value = nullptr;
+  };
+  bool FindSeek(const NodePattern& node, const std::vector<std::string>& labels,
+                const MatchState& state, Seek* seek) const;
+  double StartCost(const PatternPart& part, size_t node, const MatchState& state, Seek* seek) const;
   bool IsBound(Slot slot, const MatchState& state) const;
   void BindPath(PatternPart* part, MatchState* state, Steps* steps);
   void PlanPart(PatternPart* part, const WalkOrder& order, MatchState* state, Steps* steps);
+  void PlanScan(const NodePattern& node, Step* scan);
   void PlanStart(PatternPart* part, size_t node, MatchState* state, Steps* steps);
   void PlanEdge(PatternPart* part, size_t edge, bool forward, MatchState* state, Steps* steps);
   void PlanShortest(PatternPart* part, MatchState* state, Steps* steps);

@@ -104,6 +104,7 @@ class Parser {
   void ParseLabelOr(std::string_view what, bool* colon, LabelExpr* out);
   void ParseLabelNot(std::string_view what, LabelExpr* out);
   void MixedLabels(Pos pos);
+  bool BarEndsLabels() const;
   // A "|" directly within a bracket that was marked is none of labels: it parts a comprehension.
   void MarkBar(size_t bracket) { bars_.push_back(static_cast<uint32_t>(bracket)); }
   void TakeBar();
