@@ -30,6 +30,9 @@ absl::Status CheckSize(const std::string& properties) {
 
 // Of a property that was changed, beside its bytes; of a relationship in the lists of both ends.
 constexpr int64_t kChangeBytes = 96, kLinkBytes = 32;
+// A table of hashes has about twice as many places as entries just after it has grown; and what a
+// small allocation takes.
+constexpr int64_t kPlaces = 2, kBlockBytes = 48;
 
 int64_t Bytes(const std::string& text) { return static_cast<int64_t>(text.size()); }
 
@@ -101,7 +104,8 @@ absl::StatusOr<NodeDraft*> Transaction::Draft(NodeId node) {
   draft.id = node;
   draft.labels.assign(version->labels().begin(), version->labels().end());
   draft.properties = version->properties();
-  change_bytes_ += static_cast<int64_t>(sizeof(NodeDraft)) + 2 * Bytes(draft.properties);
+  change_bytes_ += kPlaces * static_cast<int64_t>(sizeof(NodeDraft)) + kBlockBytes +
+                   2 * Bytes(draft.properties);
   drafted_.push_back(node);
   touched_.push_back(node);
   return &draft;
@@ -118,7 +122,8 @@ absl::StatusOr<EdgeDraft*> Transaction::Draft(const EdgeRef& edge) {
   EdgeDraft& draft = writes_.edges[edge.id];
   draft.ref = edge;
   draft.properties = std::move(properties);
-  change_bytes_ += static_cast<int64_t>(sizeof(EdgeDraft)) + 2 * Bytes(draft.properties);
+  change_bytes_ +=
+      kPlaces * static_cast<int64_t>(sizeof(EdgeDraft)) + 2 * Bytes(draft.properties);
   return &draft;
 }
 
@@ -177,6 +182,7 @@ absl::Status Transaction::AddLabel(NodeId node, Token label) {
   }
   draft->labels.push_back(label);
   draft->label_changes[label] = true;
+  change_bytes_ += kBlockBytes + kLinkBytes;
   touched_.push_back(node);
   return absl::OkStatus();
 }

@@ -3,7 +3,6 @@
 #include "services/graph/load/load.h"
 
 #include <gtest/gtest.h>
-#include <malloc.h>
 
 #include <fstream>
 #include <mutex>
@@ -13,6 +12,7 @@
 #include "base/testing.h"
 #include "services/graph/load/columns.h"
 #include "services/graph/load/transaction_sink.h"
+#include "services/graph/model/test_heap.h"
 #include "services/graph/model/test_memory_graph.h"
 #include "services/graph/runs/run_reader.h"
 
@@ -281,12 +281,6 @@ TEST(LoadCsv, Progress_IsSaidOnlyOfLongLoads) {
   EXPECT_EQ(said.back().what, "writing relationships");
   EXPECT_EQ(said.back().done, 1u);
   EXPECT_EQ(said.back().total, 1u);
-}
-
-// What the heap has in use; 0 under a sanitizer, which has a heap of its own.
-size_t HeapBytes() {
-  const struct mallinfo2 info = mallinfo2();
-  return info.uordblks + info.hblkhd;
 }
 
 // Keeps nothing but numbers, and looks at the heap in each call.
