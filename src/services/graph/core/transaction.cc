@@ -104,8 +104,8 @@ absl::StatusOr<NodeDraft*> Transaction::Draft(NodeId node) {
   draft.id = node;
   draft.labels.assign(version->labels().begin(), version->labels().end());
   draft.properties = version->properties();
-  change_bytes_ += kPlaces * static_cast<int64_t>(sizeof(NodeDraft)) + kBlockBytes +
-                   2 * Bytes(draft.properties);
+  change_bytes_ +=
+      kPlaces * static_cast<int64_t>(sizeof(NodeDraft)) + kBlockBytes + 2 * Bytes(draft.properties);
   drafted_.push_back(node);
   touched_.push_back(node);
   return &draft;
@@ -122,8 +122,7 @@ absl::StatusOr<EdgeDraft*> Transaction::Draft(const EdgeRef& edge) {
   EdgeDraft& draft = writes_.edges[edge.id];
   draft.ref = edge;
   draft.properties = std::move(properties);
-  change_bytes_ +=
-      kPlaces * static_cast<int64_t>(sizeof(EdgeDraft)) + 2 * Bytes(draft.properties);
+  change_bytes_ += kPlaces * static_cast<int64_t>(sizeof(EdgeDraft)) + 2 * Bytes(draft.properties);
   return &draft;
 }
 
