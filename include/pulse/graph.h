@@ -190,6 +190,11 @@ typedef struct pulse_graph_options {
   uint64_t query_memory; /* of a statement, and of its result; 0: 1 GiB */
   double timeout;        /* seconds, of a statement or transaction; 0: none */
   uint64_t retain;       /* AT SNAPSHOT reaches so many commits back */
+  /* 1: a look-up reads the single pages of files that it wants, and not what the kernel reads
+   * around them: for relationships that memory cannot hold. Without need it makes the first minutes
+   * slower. */
+  int32_t page_reads;
+  int32_t reserved2;
 } pulse_graph_options;
 
 /* `path` NULL: a graph of this process alone, in a temporary directory (TMPDIR, or /tmp), which

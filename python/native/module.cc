@@ -177,21 +177,24 @@ class Transaction {
 class Graph {
  public:
   Graph(const std::string& path, bool read_only, bool create, bool sync, uint64_t memory,
-        uint64_t query_memory, nb::object timeout, uint64_t retain)
-      : graph_(Open(path, read_only, create, sync, memory, query_memory, timeout, retain)) {}
+        uint64_t query_memory, nb::object timeout, uint64_t retain, bool page_reads)
+      : graph_(Open(path, read_only, create, sync, memory, query_memory, timeout, retain,
+                    page_reads)) {}
   EmbeddedGraph* get() const { return graph_.get(); }
   bool closed() const { return graph_.peek()->closed(); }
 
  private:
   static std::shared_ptr<EmbeddedGraph> Open(const std::string& path, bool read_only, bool create,
                                              bool sync, uint64_t memory, uint64_t query_memory,
-                                             const nb::object& timeout, uint64_t retain) {
+                                             const nb::object& timeout, uint64_t retain,
+                                             bool page_reads) {
     graph::EmbeddedOptions options;
     options.store.read_only = read_only;
     options.store.create = create;
     options.store.sync = sync;
     options.store.memory_limit = memory;
     options.store.retain_commits = retain;
+    options.store.page_reads = page_reads;
     options.service.query_memory_bytes = query_memory;
     options.service.query_nanos = TimeoutNanos(timeout);
     absl::StatusOr<std::shared_ptr<EmbeddedGraph>> graph;
@@ -354,10 +357,11 @@ void BindTransaction(nb::module_& module) {
 
 void BindGraph(nb::module_& module) {
   nb::class_<Graph>(module, "Graph", nb::is_weak_referenceable())
-      .def(nb::init<const std::string&, bool, bool, bool, uint64_t, uint64_t, nb::object,
-                    uint64_t>(),
+      .def(nb::init<const std::string&, bool, bool, bool, uint64_t, uint64_t, nb::object, uint64_t,
+                    bool>(),
            nb::arg("path"), nb::arg("read_only"), nb::arg("create"), nb::arg("sync"),
-           nb::arg("memory"), nb::arg("query_memory"), nb::arg("timeout").none(), nb::arg("retain"))
+           nb::arg("memory"), nb::arg("query_memory"), nb::arg("timeout").none(), nb::arg("retain"),
+           nb::arg("page_reads"))
       .def(
           "execute",
           [](Graph& self, nb::handle query, nb::handle params, nb::handle timeout) {

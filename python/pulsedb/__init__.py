@@ -125,6 +125,9 @@ class Graph(_native.Graph):
     timeout       seconds after which a statement or transaction is ended; None: never
     sync          False: a commit survives the end of the process, not that of the system
     retain        so many commits before the newest can be read by AT SNAPSHOT
+    page_reads    True: a look-up reads the single pages of files that it wants, and not what the
+                  kernel reads around them. For relationships that memory cannot hold; without need
+                  it makes the first minutes slower
 
     LockedError where another process, or another Graph of this one, has it open for writing.
 
@@ -143,6 +146,7 @@ class Graph(_native.Graph):
         timeout=None,
         sync=True,
         retain=0,
+        page_reads=False,
     ):
         temporary = None
         if path is None or os.fspath(path) == ":memory:":
@@ -163,6 +167,7 @@ class Graph(_native.Graph):
             _bytes("query_memory", query_memory),
             timeout,
             retain,
+            bool(page_reads),
         )
         self._read_only = bool(read_only)
         _open.add(self)

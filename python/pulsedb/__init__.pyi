@@ -182,6 +182,7 @@ class Graph:
         timeout: float | None = None,
         sync: bool = True,
         retain: int = 0,
+        page_reads: bool = False,
     ) -> None: ...
     @property
     def path(self) -> str: ...

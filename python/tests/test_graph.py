@@ -111,6 +111,22 @@ def test_open_with_senseless_options_is_refused(tmp_path, options):
         pulsedb.Graph(tmp_path / "g", **options)
 
 
+def test_page_reads_gives_look_ups_mappings_of_their_own(tmp_path):
+    def runs_mapped():
+        with open("/proc/self/maps") as maps:
+            return sum(str(tmp_path) in line and line.rstrip().endswith(".run") for line in maps)
+
+    with pulsedb.Graph(tmp_path / "g") as graph:
+        graph.execute("UNWIND range(1, 100) AS i CREATE (:A {i: i})-[:R]->(:B)")
+    with pulsedb.Graph(tmp_path / "g") as graph:
+        plain = runs_mapped()
+        assert plain >= 2
+    for read_only in (False, True):
+        with pulsedb.Graph(tmp_path / "g", read_only, page_reads=True) as graph:
+            assert runs_mapped() == 2 * plain
+            assert graph.execute("MATCH (:A {i: 7})-[r:R]->(:B) RETURN count(r)").scalar() == 1
+
+
 def test_close_ends_everything(graph):
     transaction = graph.begin()
     transaction.execute("CREATE (:N)")

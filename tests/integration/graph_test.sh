@@ -70,6 +70,7 @@ everything='MATCH (a)-[k]->(b) RETURN labels(a) AS a, properties(a) AS pa, type(
 refused "there is already something" import copy files
 refused "there is already something" export db files
 refused "is no export of a graph" import other .
+refused "the load needs more than its limit of 64 bytes of memory" import other files --load-memory 64
 "$PULSE" graph query copy "EXPORT DATABASE 'by-statement'" || fail "EXPORT DATABASE"
 cmp files/graph.schema by-statement/graph.schema || fail "the command and the statement differ"
 rm files/nodes-*.csv

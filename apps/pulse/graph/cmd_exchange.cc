@@ -18,7 +18,7 @@ namespace pulse {
 namespace {
 
 struct ExchangeArgs {
-  std::string db, directory;
+  std::string db, directory, load_memory;
 };
 
 constexpr graph::AllowedDirectory Anywhere() { return {.path = {}, .everywhere = true}; }
@@ -54,6 +54,7 @@ absl::Status RunExport(const ExchangeArgs& args) {
 // Into a database that gets its name at the end, so that a kill leaves none.
 absl::Status RunImport(const ExchangeArgs& args) {
   PULSE_ASSIGN_OR_RETURN(auto from, graph::OpenExport(Anywhere(), args.directory, ""));
+  PULSE_RETURN_IF_ERROR(ReadLoadMemory(args.load_memory, &from.load));
   // Maps them: whoever runs the command owns the files.
   for (auto& file : from.load.nodes) file.descriptor = -1;
   for (auto& file : from.load.edges) file.descriptor = -1;
@@ -104,6 +105,8 @@ void AddGraphExchangeCommands(CLI::App* graph) {
       "  pulse graph import my-copy my-files");
   in->add_option("DB", args->db, "directory of the new database")->required();
   in->add_option("DIR", args->directory, "directory of the files")->required();
+  in->add_option("--load-memory", args->load_memory,
+                 "the most that it may have in memory before it writes, about (no limit)");
   in->callback([args] { Finish(RunImport(*args)); });
 }
 

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "apps/pulse/commands.h"
 #include "apps/pulse/util/disk.h"
+#include "apps/pulse/util/option_values.h"
 #include "base/errors.h"
 #include "services/graph/core/bulk_load.h"
 #include "services/graph/core/store.h"
@@ -23,6 +24,7 @@ struct LoadArgs {
   std::string db;
   std::vector<std::string> nodes, edges, types;
   std::string delimiter = ",", quote = "\"", escape, array_delimiter = ";";
+  std::string load_memory;
   graph::LoadOptions options;
 };
 
@@ -82,6 +84,7 @@ void PrintReport(const graph::LoadReport& report, double seconds) {
 
 absl::Status RunLoad(LoadArgs args) {
   PULSE_RETURN_IF_ERROR(ReadLoadArgs(&args));
+  PULSE_RETURN_IF_ERROR(ReadLoadMemory(args.load_memory, &args.options));
   PULSE_ASSIGN_OR_RETURN(const auto store, graph::GraphStore::Open(args.db));
   Progress progress(0);
   args.options.progress = [&progress](const graph::LoadProgress& now) { ShowLoad(now, &progress); };
@@ -94,6 +97,11 @@ absl::Status RunLoad(LoadArgs args) {
 }
 
 }  // namespace
+
+absl::Status ReadLoadMemory(const std::string& text, graph::LoadOptions* options) {
+  if (text.empty()) return absl::OkStatus();
+  return ReadSize("--load-memory", text, "4G", &options->memory_bytes);
+}
 
 void ShowLoad(const graph::LoadProgress& now, Progress* progress) {
   if (absl::StartsWith(now.what, "reading ")) {
@@ -132,6 +140,8 @@ void AddGraphLoadCommand(CLI::App* graph) {
   cmd->add_option("--reject", args->options.reject_path,
                   "write lines that cannot be loaded to this file, with the reason, and go on;\n"
                   "without it the first one ends the load");
+  cmd->add_option("--load-memory", args->load_memory,
+                  "the most that the load may have in memory before it writes, about (no limit)");
   cmd->add_option("--threads", args->options.threads, "0: as many as there are CPUs")
       ->check(CLI::Range(0, 256));
   cmd->callback([args] { Finish(RunLoad(*args)); });

@@ -20,6 +20,9 @@ void AddGraphSalvageCommand(CLI::App* graph);
 // Shows what a bulk load does.
 void ShowLoad(const graph::LoadProgress& now, Progress* progress);
 
+// The value of --load-memory; none: no limit.
+absl::Status ReadLoadMemory(const std::string& text, graph::LoadOptions* options);
+
 // Reads all of a database. DataLoss names what is damaged; what is sound is printed, unless
 // `quiet`.
 absl::Status CheckGraph(const std::string& db, bool quiet);

@@ -119,7 +119,7 @@ absl::Status BulkLoad::Commit() {
   }
   outputs_[0].reset();
   outputs_[1].reset();
-  PULSE_RETURN_IF_ERROR(store_->CommitLoad(graph_));
+  PULSE_RETURN_IF_ERROR(store_->CommitLoad(&graph_));
   committed_ = true;
   return absl::OkStatus();
 }
@@ -166,9 +166,9 @@ absl::StatusOr<std::unique_ptr<File>> StoreImpl::CreateLoadFile(std::string* nam
   return files_->Create(PathOf(*name));
 }
 
-absl::Status StoreImpl::CommitLoad(const LoadedGraph& graph) {
+absl::Status StoreImpl::CommitLoad(LoadedGraph* graph) {
   std::lock_guard lock(maintenance_mu_);
-  return FlushLocked(true, &graph);
+  return FlushLocked(true, graph);
 }
 
 // Into the layers and counts that come next: its runs are the oldest, since they hold nothing that
@@ -200,7 +200,7 @@ absl::Status StoreImpl::AddLoaded(const LoadedGraph& graph, Layers* next, Manife
 }
 
 // The manifest has it. commit_mu_ is held, and nobody leads.
-void StoreImpl::ShowLoaded(const LoadedGraph& graph, std::shared_ptr<const Layers> layers) {
+void StoreImpl::ShowLoaded(LoadedGraph* graph, std::shared_ptr<const Layers> layers) {
   const uint64_t sequence = ++last_sequence_;
   if (!serializable_.empty()) {
     Footprint all;
@@ -208,10 +208,11 @@ void StoreImpl::ShowLoaded(const LoadedGraph& graph, std::shared_ptr<const Layer
     all.everything = true;
     KeepFootprint(std::move(all));
   }
-  for (const std::string& frame : graph.frames) {
+  for (std::string& frame : graph->frames) {
     if (apply_failure_.ok()) apply_failure_ = Apply(sequence, frame);
+    std::string().swap(frame);  // the tables have it
   }
-  if (!graph.files[0].empty() && !layers->out.runs.empty()) {
+  if (!graph->files[0].empty() && !layers->out.runs.empty()) {
     for (const auto& [type, count] : layers->out.runs.back().reader->info().types) {
       *tables_.type_counts.Make(type) += static_cast<int64_t>(count);
       tables_.edge_count += static_cast<int64_t>(count);
@@ -242,7 +243,7 @@ absl::StatusOr<LoadReport> LoadCsvInto(GraphStore* store, const LoadOptions& opt
   for (const auto& index : indexes) {
     if (!index.constraint) continue;
     PULSE_ASSIGN_OR_RETURN(const auto transaction, store->Begin());
-    TransactionSink sink(transaction.get());
+    TransactionSink sink(transaction.get(), options.memory_bytes);
     PULSE_ASSIGN_OR_RETURN(auto report, LoadCsv(options, &sink));
     PULSE_RETURN_IF_ERROR(transaction->Commit());
     return report;

@@ -209,7 +209,7 @@ absl::Status StoreImpl::WriteCheckpoint(const View& view,
   return absl::OkStatus();
 }
 
-absl::Status StoreImpl::FlushLocked(bool checkpoint, const LoadedGraph* load) {
+absl::Status StoreImpl::FlushLocked(bool checkpoint, LoadedGraph* load) {
   std::shared_ptr<const Layers> before;
   std::shared_ptr<const View> view;
   Manifest manifest = manifest_;
@@ -278,7 +278,7 @@ absl::Status StoreImpl::FlushLocked(bool checkpoint, const LoadedGraph* load) {
       chunks.assign(now.begin(), now.end() - static_cast<long>(old));
     }
     if (load != nullptr) {
-      ShowLoaded(*load, std::move(next));
+      ShowLoaded(load, std::move(next));
     } else {
       InstallLayers(std::move(next));
     }

@@ -67,7 +67,7 @@ class StoreImpl : public TransactionHost {
 
   // Bulk loads (bulk_load.h).
   absl::Status BeginLoad();
-  absl::Status CommitLoad(const LoadedGraph& graph);
+  absl::Status CommitLoad(LoadedGraph* graph);
   // Removes the files of one that was not committed.
   void EndLoad(const LoadedGraph& unused);
   absl::StatusOr<NodeId> ReserveNodeIds(uint64_t count);
@@ -146,9 +146,9 @@ class StoreImpl : public TransactionHost {
 
   // --- Maintenance; maintenance_mu_ is held ---
   // With a load, what it brings becomes part of the database, too.
-  absl::Status FlushLocked(bool checkpoint, const LoadedGraph* load = nullptr);
+  absl::Status FlushLocked(bool checkpoint, LoadedGraph* load = nullptr);
   absl::Status AddLoaded(const LoadedGraph& graph, Layers* next, Manifest* manifest);
-  void ShowLoaded(const LoadedGraph& graph, std::shared_ptr<const Layers> layers);
+  void ShowLoaded(LoadedGraph* graph, std::shared_ptr<const Layers> layers);
   absl::Status CompactLocked(bool all);
   absl::Status WriteCheckpoint(const View& view, const std::vector<IndexDefinition>& indexes,
                                const LoadedGraph* load, std::string* file);

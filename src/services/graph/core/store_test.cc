@@ -9,6 +9,7 @@
 #include "base/testing.h"
 #include "services/graph/core/test_graph_model.h"
 #include "services/graph/core/test_sim_files.h"
+#include "services/graph/model/test_heap.h"
 
 namespace pulse::graph {
 namespace {
@@ -342,6 +343,47 @@ TEST_F(StoreTest, Directory_OfOtherFiles_IsRefused) {
   options.files = &files_;
   options.read_only = true;
   EXPECT_EQ(GraphStore::Open("other", options).status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(StoreTest, ChangeBytes_AreAboutWhatTheHeapHas) {
+  constexpr uint64_t kMany = 5000;
+  const std::string text(300, 'x');
+  const NodeId hub = MakeNode();
+  std::vector<NodeId> nodes;
+  for (uint64_t i = 0; i < kMany; ++i) nodes.push_back(MakeNode());
+  // Of a transaction that does the same to many: what it says, beside what it takes.
+  const auto check = [&](const char* what, const auto& change) {
+    const Tx tx = Begin();
+    EXPECT_EQ(tx->ChangeBytes(), 0u);
+    const Token label = *tx->AddLabelName("B"), key = Key(tx.get(), "k");
+    const size_t before = HeapBytes();
+    for (uint64_t i = 0; i < kMany; ++i) ASSERT_TRUE(change(tx.get(), label, key, i)) << what;
+    const uint64_t said = tx->ChangeBytes();
+    EXPECT_GE(said, kMany * 40) << what;
+    if (before == 0) return;
+    const uint64_t taken = HeapBytes() - before;
+    // Properties count twice, as Commit() encodes them.
+    EXPECT_GE(said, taken / 2) << what;
+    EXPECT_LE(said, 3 * taken) << what;
+  };
+  check("nodes", [&](GraphTransaction* tx, Token label, Token key, uint64_t i) {
+    return tx->CreateNode({&label, 1}, {{key, Value::Int(static_cast<int64_t>(i))}}).ok();
+  });
+  check("nodes with texts", [&](GraphTransaction* tx, Token label, Token key, uint64_t) {
+    return tx->CreateNode({&label, 1}, {{key, Value::String(text)}}).ok();
+  });
+  check("relationships", [&](GraphTransaction* tx, Token, Token key, uint64_t i) {
+    return tx->CreateEdge(hub, nodes[i], *tx->AddTypeName("T"), {{key, Value::Int(7)}}).ok();
+  });
+  check("properties", [&](GraphTransaction* tx, Token, Token key, uint64_t i) {
+    return tx->SetNodeProperty(nodes[i], key, Value::String(text)).ok();
+  });
+  check("labels", [&](GraphTransaction* tx, Token label, Token, uint64_t i) {
+    return tx->AddLabel(nodes[i], label).ok();
+  });
+  check("deletions", [&](GraphTransaction* tx, Token, Token, uint64_t i) {
+    return tx->DeleteNode(nodes[i]).ok();
+  });
 }
 
 TEST_F(StoreTest, ReadOnly_ShowsTheStateAndRefusesWriting) {

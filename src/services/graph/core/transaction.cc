@@ -28,18 +28,29 @@ absl::Status CheckSize(const std::string& properties) {
                                              " are kept"));
 }
 
-absl::Status SetProperty(Token key, const Value& value, std::string* properties) {
+// Of a property that was changed, beside its bytes; of a relationship in the lists of both ends.
+constexpr int64_t kChangeBytes = 96, kLinkBytes = 32;
+// A table of hashes has about twice as many places as entries just after it has grown; and what a
+// small allocation takes.
+constexpr int64_t kPlaces = 2, kBlockBytes = 48;
+
+int64_t Bytes(const std::string& text) { return static_cast<int64_t>(text.size()); }
+
+}  // namespace
+
+template <typename T>
+absl::Status Transaction::SetProperty(Token key, const Value& value, T* draft) {
   PULSE_RETURN_IF_ERROR(CheckStorable(value));
   std::string changed;
-  if (!ChangeProperties(*properties, EncodeProperties({{key, value}}, true), &changed)) {
+  if (!ChangeProperties(draft->properties, EncodeProperties({{key, value}}, true), &changed)) {
     return absl::DataLossError("damaged properties");
   }
   PULSE_RETURN_IF_ERROR(CheckSize(changed));
-  *properties = std::move(changed);
+  const bool fresh = draft->changes.insert_or_assign(key, value).second;
+  change_bytes_ += 2 * (Bytes(changed) - Bytes(draft->properties)) + (fresh ? kChangeBytes : 0);
+  draft->properties = std::move(changed);
   return absl::OkStatus();
 }
-
-}  // namespace
 
 absl::Status Transaction::Commit() {
   if (finished_) return absl::FailedPreconditionError("the transaction is over");
@@ -93,6 +104,8 @@ absl::StatusOr<NodeDraft*> Transaction::Draft(NodeId node) {
   draft.id = node;
   draft.labels.assign(version->labels().begin(), version->labels().end());
   draft.properties = version->properties();
+  change_bytes_ +=
+      kPlaces * static_cast<int64_t>(sizeof(NodeDraft)) + kBlockBytes + 2 * Bytes(draft.properties);
   drafted_.push_back(node);
   touched_.push_back(node);
   return &draft;
@@ -109,6 +122,7 @@ absl::StatusOr<EdgeDraft*> Transaction::Draft(const EdgeRef& edge) {
   EdgeDraft& draft = writes_.edges[edge.id];
   draft.ref = edge;
   draft.properties = std::move(properties);
+  change_bytes_ += kPlaces * static_cast<int64_t>(sizeof(EdgeDraft)) + 2 * Bytes(draft.properties);
   return &draft;
 }
 
@@ -121,6 +135,8 @@ absl::StatusOr<NodeId> Transaction::CreateNode(std::span<const Token> labels,
   PULSE_RETURN_IF_ERROR(CheckSize(draft.properties));
   PULSE_ASSIGN_OR_RETURN(draft.id, host_->NewNodeId());
   const NodeId id = draft.id;
+  change_bytes_ += static_cast<int64_t>(sizeof(NodeDraft) + labels.size_bytes() + sizeof(id)) +
+                   2 * Bytes(draft.properties);
   writes_.created_nodes.push_back(std::move(draft));
   touched_.push_back(id);
   return id;
@@ -139,23 +155,23 @@ absl::StatusOr<EdgeRef> Transaction::CreateEdge(NodeId source, NodeId target, To
   PULSE_RETURN_IF_ERROR(CheckSize(draft.properties));
   draft.ref = {0, source, target, type};
   PULSE_ASSIGN_OR_RETURN(draft.ref.id, host_->NewEdgeId());
+  change_bytes_ +=
+      static_cast<int64_t>(sizeof(EdgeDraft)) + kLinkBytes + 2 * Bytes(draft.properties);
   writes_.created_edges.push_back(std::move(draft));
   return writes_.created_edges.back().ref;
 }
 
 absl::Status Transaction::SetNodeProperty(NodeId node, Token key, const Value& value) {
   PULSE_ASSIGN_OR_RETURN(NodeDraft* const draft, Draft(node));
-  PULSE_RETURN_IF_ERROR(SetProperty(key, value, &draft->properties));
-  draft->changes[key] = value;
+  PULSE_RETURN_IF_ERROR(SetProperty(key, value, draft));
   touched_.push_back(node);
+  change_bytes_ += sizeof(node);
   return absl::OkStatus();
 }
 
 absl::Status Transaction::SetEdgeProperty(const EdgeRef& edge, Token key, const Value& value) {
   PULSE_ASSIGN_OR_RETURN(EdgeDraft* const draft, Draft(edge));
-  PULSE_RETURN_IF_ERROR(SetProperty(key, value, &draft->properties));
-  draft->changes[key] = value;
-  return absl::OkStatus();
+  return SetProperty(key, value, draft);
 }
 
 absl::Status Transaction::AddLabel(NodeId node, Token label) {
@@ -165,6 +181,7 @@ absl::Status Transaction::AddLabel(NodeId node, Token label) {
   }
   draft->labels.push_back(label);
   draft->label_changes[label] = true;
+  change_bytes_ += kBlockBytes + kLinkBytes;
   touched_.push_back(node);
   return absl::OkStatus();
 }

@@ -151,12 +151,15 @@ class Transaction : public cypher::DatabaseTransaction {
   absl::Status RemoveLabel(NodeId node, Token label) override;
   absl::Status DeleteNode(NodeId node) override;
   absl::Status DeleteEdge(const EdgeRef& edge) override;
+  uint64_t ChangeBytes() const override { return static_cast<uint64_t>(change_bytes_); }
 
  protected:
   // What Commit() has to validate; null: nothing.
   virtual const ReadSet* reads() const { return nullptr; }
 
  private:
+  template <typename T>
+  absl::Status SetProperty(Token key, const Value& value, T* draft);
   // A node as this transaction sees it; false where it is not there.
   bool Look(NodeId node, std::span<const Token>* labels, std::string_view* properties) const;
   // Its draft, which is made where there is none.
@@ -174,6 +177,7 @@ class Transaction : public cypher::DatabaseTransaction {
   TransactionHost* const host_;
   std::shared_ptr<const View> base_;
   WriteSet writes_;
+  int64_t change_bytes_ = 0;     // of drafts, and of properties twice: Commit() encodes them
   uint64_t deleted_edges_ = 0;   // that were there before
   std::vector<NodeId> touched_;  // every creation, draft, and change of labels or properties
   std::vector<NodeId> drafted_;  // nodes that were there before and have a draft

@@ -113,6 +113,8 @@ class EvalContext {
   }
   // Memory that an operator takes, and gives back with a negative number.
   bool Charge(int64_t bytes);
+  // Whether the transaction's changes, which are in memory until it ends, are within the limit.
+  bool ChangesFit();
   // Whether one value of this size may be made at all.
   bool Fits(size_t bytes);
 

@@ -52,6 +52,17 @@ bool EvalContext::Charge(int64_t bytes) {
   return !failed();
 }
 
+bool EvalContext::ChangesFit() {
+  const uint64_t bytes = transaction->ChangeBytes();
+  if (limits.memory_bytes != 0 && bytes > limits.memory_bytes) {
+    Fail(LimitError(
+        absl::StatusCode::kResourceExhausted,
+        Concat("the transaction's changes need more than the query's limit of ",
+               limits.memory_bytes, " bytes of memory: make them in several transactions")));
+  }
+  return !failed();
+}
+
 bool EvalContext::Fits(size_t bytes) {
   if (limits.memory_bytes == 0 || bytes <= limits.memory_bytes) return !failed();
   Fail(LimitError(absl::StatusCode::kResourceExhausted,

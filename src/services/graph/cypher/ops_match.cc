@@ -80,13 +80,27 @@ class ScanOperator : public Operator {
 
   bool Seek(Value* row) {
     const Value value = Eval(*step().expr, row, ctx_);
-    const Token label = ctx_.Label(step().label), key = ctx_.Key(step().key);
+    const Token key = ctx_.Key(step().key);
     if (ctx_.failed()) return false;
-    if (value.is_null() || label == kNoToken || key == kNoToken) return true;
-    // The index may have gone since the query was planned; the predicate stands in the plan anyway.
-    if (!ctx_.graph->HasIndex(label, key)) return Scan(row);
+    if (value.is_null() || key == kNoToken) return true;
+    labels_.clear();
+    const auto add = [this](int name) {
+      const Token label = ctx_.Label(name);
+      if (label != kNoToken) labels_.push_back(label);
+    };
+    if (step().label >= 0) add(step().label);
+    for (const int name : step().any_of) add(name);
     found_.clear();
-    if (!ctx_.Check(ctx_.graph->Seek(label, key, value, &found_))) return false;
+    for (const Token label : labels_) {
+      // The index may have gone since the query was planned; the predicate stands in the plan
+      // anyway.
+      if (!ctx_.graph->HasIndex(label, key)) return Scan(row);
+      if (!ctx_.Check(ctx_.graph->Seek(label, key, value, &found_))) return false;
+    }
+    if (labels_.size() > 1) {
+      std::sort(found_.begin(), found_.end());
+      found_.erase(std::unique(found_.begin(), found_.end()), found_.end());
+    }
     for (const NodeId node : found_) {
       if (!Emit(row, node)) return false;
     }
@@ -103,6 +117,7 @@ class ScanOperator : public Operator {
   std::vector<NodeId> nodes_;  // not on the stack, where the scans of a plan lie in each other
   std::vector<uint32_t> selected_;
   std::vector<NodeId> found_;
+  std::vector<Token> labels_;  // that are sought
   std::vector<Token> before_;  // labels of `any_of` that were scanned
   std::vector<uint8_t> seen_;
 };
@@ -564,6 +579,8 @@ std::unique_ptr<Operator> MakeMatchOperator(const Step& step, Runtime* runtime, 
       return std::make_unique<ExpandOperator>(&step, runtime, next);
     case Step::Kind::kExpandVar:
       return std::make_unique<ExpandVarOperator>(&step, runtime, next);
+    case Step::Kind::kQuantified:
+      return MakeQuantifiedOperator(step, runtime, next);
     case Step::Kind::kShortest:
       return std::make_unique<ShortestOperator>(&step, runtime, next);
     case Step::Kind::kEdge:

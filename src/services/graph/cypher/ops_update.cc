@@ -94,7 +94,7 @@ bool Create(const CreateOps& ops, Value* row, EvalContext& ctx) {
     BuildPath(*part, row, &path);
     row[slot] = std::move(path);
   }
-  return ctx.Tick();
+  return ctx.ChangesFit() && ctx.Tick();
 }
 
 void SetProperty(const Value& entity, std::string_view key, const Value& value, EvalContext& ctx) {
@@ -179,6 +179,7 @@ void ApplySet(const std::vector<SetOp>& ops, Value* row, EvalContext& ctx) {
       SetProperty(entity, ctx.NameOf(op.names[0]), value, ctx);
     else
       SetAll(op, entity, value, ctx);
+    if (!ctx.ChangesFit()) return;
   }
 }
 
@@ -270,7 +271,8 @@ class DeleteOperator : public UpdateOperator {
     }
     for (const EdgeRef& edge : edges_) {
       if (!ctx_.deleted_edges.insert(edge.id).second) continue;
-      if (!ctx_.Check(ctx_.transaction->DeleteEdge(edge)) || !ctx_.Tick()) return false;
+      if (!ctx_.Check(ctx_.transaction->DeleteEdge(edge)) || !ctx_.ChangesFit() || !ctx_.Tick())
+        return false;
       ++ctx_.counters.edges_deleted;
     }
     std::vector<uint64_t> degrees(nodes_.size(), 0);
@@ -283,7 +285,9 @@ class DeleteOperator : public UpdateOperator {
         return false;
       }
       ctx_.deleted_nodes.insert(nodes_[i]);
-      if (!ctx_.Check(ctx_.transaction->DeleteNode(nodes_[i])) || !ctx_.Tick()) return false;
+      if (!ctx_.Check(ctx_.transaction->DeleteNode(nodes_[i])) || !ctx_.ChangesFit() ||
+          !ctx_.Tick())
+        return false;
       ++ctx_.counters.nodes_deleted;
     }
     nodes_.clear();

@@ -67,14 +67,31 @@ struct SetOp {
   bool remove = false;
 };
 
+// A relationship of a quantified path and the node behind it, as they are walked.
+struct QuantifiedHop {
+  Direction direction = Direction::kBoth;
+  std::vector<int> types;               // names
+  Slot edge = -1, node = -1;            // of this repetition, for the predicates
+  bool into = false;                    // an earlier node of the repetition is the same variable
+  std::vector<const Expr*> predicates;  // as soon as the node is known
+};
+// A variable of a quantified path: a list with its `at`th node or relationship, as written, of each
+// repetition.
+struct QuantifiedGroup {
+  Slot slot = -1;
+  bool edges = false;
+  size_t at = 0;
+};
+
 struct Step;
 using Steps = std::vector<Step>;
 
 struct Step {
   enum class Kind : uint8_t {
-    kScan,        // nodes into `slot`: all, by label, or by index
+    kScan,        // nodes into `slot`: all, by label, or by indexes
     kExpand,      // from `from` over one relationship
     kExpandVar,   // over min to max of them
+    kQuantified,  // over min to max repetitions of `hops`
     kShortest,    // between `from` and `slot`, both bound
     kEdge,        // over the relationship that `edge` holds already
     kFilter,      // predicates
@@ -115,12 +132,15 @@ struct Step {
   std::vector<int> types;   // names of types
   int label = -1;           // name
   std::vector<int> any_of;  // kScan: names of labels; nodes with one of them, each node once
-  int key = -1;             // name; with `expr` the value to seek
+  int key = -1;             // name; with `expr` the value to seek, by an index for each label
   int64_t min = 1, max = -1;
   std::vector<Slot> unique;             // slots of relationships that this one must differ from
   bool relisted = false;                // some of these are of an earlier clause
   Slot element = -1;                    // kExpandVar: slot of one relationship, for its predicates
   std::vector<const Expr*> predicates;  // kScan, kExpand: IsPurePredicate(), on `slot`
+  // kQuantified; `element` is the slot of a repetition's first node, which `predicates` are for.
+  std::vector<QuantifiedHop> hops;
+  std::vector<QuantifiedGroup> groups;
   std::vector<Slot> nulls;
   Slot row_number = -1;
   std::vector<std::pair<const Expr*, Slot>> items;

@@ -6,32 +6,14 @@ namespace pulse::cypher {
 namespace {
 
 std::string_view KindName(Step::Kind kind) {
-  static constexpr std::string_view kNames[] = {"Scan",
-                                                "Expand",
-                                                "ExpandVariable",
-                                                "ShortestPath",
-                                                "FromRelationship",
-                                                "Filter",
-                                                "Path",
-                                                "Optional",
-                                                "Project",
-                                                "Aggregate",
-                                                "AggregateColumns",
-                                                "CountPaths",
-                                                "Distinct",
-                                                "Sort",
-                                                "Skip",
-                                                "Limit",
-                                                "Unwind",
-                                                "LoadCsv",
-                                                "Procedure",
-                                                "Subquery",
-                                                "Create",
-                                                "Merge",
-                                                "Set",
-                                                "Delete",
-                                                "Foreach",
-                                                "Eager"};
+  static constexpr std::string_view kNames[] = {
+      "Scan",         "Expand",           "ExpandVariable", "QuantifiedPath",
+      "ShortestPath", "FromRelationship", "Filter",         "Path",
+      "Optional",     "Project",          "Aggregate",      "AggregateColumns",
+      "CountPaths",   "Distinct",         "Sort",           "Skip",
+      "Limit",        "Unwind",           "LoadCsv",        "Procedure",
+      "Subquery",     "Create",           "Merge",          "Set",
+      "Delete",       "Foreach",          "Eager"};
   return kNames[static_cast<int>(kind)];
 }
 
@@ -49,9 +31,9 @@ void Append(const Steps& steps, const Plan& names, const Profile* profile, int i
     PlanLine line{indent, std::string(KindName(step.kind)), "", -1, {}};
     std::string& text = line.details;
     if (step.label >= 0) text += " :" + name(step.label);
-    if (step.expr != nullptr && step.key >= 0) text += " by index on " + name(step.key);
     for (size_t i = 0; i < step.any_of.size(); ++i)
       text += (i == 0 ? " :" : "|") + name(step.any_of[i]);
+    if (step.expr != nullptr && step.key >= 0) text += " by index on " + name(step.key);
     if ((step.kind == Step::Kind::kScan ||
          (step.kind == Step::Kind::kColumns && !step.all_edges)) &&
         step.label < 0 && step.any_of.empty())
@@ -60,8 +42,16 @@ void Append(const Steps& steps, const Plan& names, const Profile* profile, int i
       text += (i == 0 ? " :" : "|") + name(step.types[i]);
     if (step.direction != Direction::kBoth)
       text += step.direction == Direction::kOut ? " out" : " in";
+    for (const QuantifiedHop& hop : step.hops) {
+      const char* const to = hop.direction == Direction::kOut ? "->" : "-";
+      text += hop.direction == Direction::kIn ? " <-" : " -";
+      for (size_t i = 0; i < hop.types.size(); ++i)
+        text += (i == 0 ? "[:" : "|") + name(hop.types[i]);
+      if (!hop.types.empty()) text += "]";
+      text += to;
+    }
     if (step.into) text += " into bound";
-    if (step.kind == Step::Kind::kExpandVar) {
+    if (step.kind == Step::Kind::kExpandVar || step.kind == Step::Kind::kQuantified) {
       text += Concat(" *", step.min, "..", step.max < 0 ? std::string() : std::to_string(step.max));
     }
     if (!step.predicates.empty() &&

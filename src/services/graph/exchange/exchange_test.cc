@@ -404,8 +404,30 @@ TEST_F(ExchangeTest, StopAndLimit_LeaveNothing) {
   options.stopped = [] { return true; };
   EXPECT_TRUE(absl::IsCancelled(Import(&to, options).status()));
   EXPECT_TRUE(Lines(&to).empty());
-  EXPECT_TRUE(absl::IsResourceExhausted(Import(&to, {.most_bytes = 10}).status()));
+  EXPECT_TRUE(absl::IsResourceExhausted(Import(&to, {.memory_bytes = 10}).status()));
   EXPECT_TRUE(Lines(&to).empty());
+}
+
+TEST_F(ExchangeTest, SmallRecords_CountForWhatTheyTakeInMemory) {
+  std::string nodes = ":ID(node),:LABEL\n";
+  constexpr int kNodes = 20'000;
+  for (int i = 0; i < kNodes; ++i) nodes += Concat(i, ",\n");
+  Write("n.csv", nodes);
+  Write(kSchemaFile, Concat("{export: 'pulse graph', version: 1, array_delimiter: ';'}\n"
+                            "{nodes: 'n.csv', count: ",
+                            kNodes, "}\n{end: true, nodes: ", kNodes, ", relationships: 0}\n"));
+  auto store = GraphStore::Open(dir_.get() + "/db").value();
+  // Each takes some hundred bytes in the transaction, and seven in the file.
+  for (const uint64_t memory : {nodes.size(), 8 * nodes.size(), size_t{kNodes} * 200}) {
+    const auto report = Import(store.get(), {.memory_bytes = memory});
+    EXPECT_TRUE(absl::IsResourceExhausted(report.status())) << report.status();
+    EXPECT_THAT(std::string(report.status().message()),
+                HasSubstr("`pulse graph import` needs less, and has no limit"));
+  }
+  EXPECT_TRUE(Lines(store.get()).empty());
+  const auto report = Import(store.get(), {.memory_bytes = uint64_t{64} << 20});
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->nodes, uint64_t{kNodes});
 }
 
 TEST_F(ExchangeTest, NameThatIsTaken_IsRefusedAndKept) {

@@ -22,8 +22,8 @@ constexpr uint64_t kMostSchemaBytes = uint64_t{64} << 20;
 // Ends where it is asked to, also in the middle of a file.
 class StoppableSink : public TransactionSink {
  public:
-  StoppableSink(cypher::GraphTransaction* transaction, const std::function<bool()>& stopped)
-      : TransactionSink(transaction), stopped_(stopped) {}
+  StoppableSink(cypher::GraphTransaction* transaction, const ImportOptions& options)
+      : TransactionSink(transaction, options.memory_bytes / 2), stopped_(options.stopped) {}
 
   absl::Status AddNodes(const NodeBatch& batch, std::vector<NodeId>* ids) override {
     PULSE_RETURN_IF_ERROR(Check());
@@ -110,11 +110,6 @@ absl::StatusOr<OpenedExport> OpenExport(const AllowedDirectory& allowed, std::st
 absl::StatusOr<ExchangeReport> ImportDatabase(const OpenedExport& from,
                                               const ImportOptions& options,
                                               cypher::Database* database) {
-  if (from.bytes > options.most_bytes) {
-    return absl::ResourceExhaustedError(Concat("the files have ", from.bytes,
-                                               " bytes, and the limit is ", options.most_bytes,
-                                               "; `pulse graph import` has none"));
-  }
   PULSE_ASSIGN_OR_RETURN(const bool empty, IsEmpty(database));
   if (!empty) {
     return absl::FailedPreconditionError(
@@ -129,8 +124,10 @@ absl::StatusOr<ExchangeReport> ImportDatabase(const OpenedExport& from,
       ++(index.constraint ? report.constraints : report.indexes);
     }
     PULSE_ASSIGN_OR_RETURN(const auto transaction, database->Begin());
-    StoppableSink sink(transaction.get(), options.stopped);
-    PULSE_ASSIGN_OR_RETURN(const LoadReport loaded, LoadCsv(from.load, &sink));
+    StoppableSink sink(transaction.get(), options);
+    LoadOptions load = from.load;
+    load.memory_bytes = options.memory_bytes / 2;
+    PULSE_ASSIGN_OR_RETURN(const LoadReport loaded, LoadCsv(load, &sink));
     PULSE_RETURN_IF_ERROR(from.CheckCounts(loaded));
     PULSE_RETURN_IF_ERROR(transaction->Commit());
     report.nodes = loaded.nodes;
@@ -139,8 +136,14 @@ absl::StatusOr<ExchangeReport> ImportDatabase(const OpenedExport& from,
     report.files = from.files.size();
     return absl::OkStatus();
   };
-  const absl::Status status = import();
+  absl::Status status = import();
   if (status.ok()) return report;
+  if (absl::IsResourceExhausted(status) && options.memory_bytes != 0) {
+    const absl::string_view why = status.message();
+    status = absl::ResourceExhaustedError(
+        Concat(std::string_view(why.data(), why.size()), ", half of ", options.memory_bytes,
+               ": `pulse graph import` needs less, and has no limit"));
+  }
   for (const std::string& name : made) {
     // The first error tells more.
     database->DropIndex(name).IgnoreError();

@@ -35,8 +35,9 @@ absl::StatusOr<OpenedExport> OpenExport(const AllowedDirectory& allowed, std::st
                                         std::string_view option);
 
 struct ImportOptions {
-  // Of all files together; larger ones are ResourceExhausted.
-  uint64_t most_bytes = ~uint64_t{0};
+  // The most that may be in memory: half for the files and what was read of them, half for what
+  // the transaction writes; more is ResourceExhausted. 0: no limit.
+  uint64_t memory_bytes = 0;
   std::function<bool()> stopped = {};  // as of ExportOptions
 };
 

@@ -480,6 +480,36 @@ TEST_F(GraphCApiTest, Load_CsvOfFilesThatAreNull_IsRefused) {
   }
 }
 
+TEST_F(GraphCApiTest, PageReads_LookUpsHaveMappingsOfTheirOwn) {
+  ASSERT_EQ(Run("UNWIND range(1, 100) AS i CREATE (:A {i: i})-[:R]->(:B)"), PULSE_GRAPH_OK);
+  ASSERT_EQ(pulse_graph_close(graph_, &error_), PULSE_GRAPH_OK) << error_.message;
+  pulse_graph_free(graph_);
+  graph_ = nullptr;
+  const auto mappings = [this] {
+    size_t count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(path_.get())) {
+      if (entry.path().extension() == ".run")
+        count += testing_util::MappingsNamed("/" + entry.path().filename().string());
+    }
+    return count;
+  };
+  ASSERT_EQ(Open(), PULSE_GRAPH_OK) << error_.message;
+  const size_t plain = mappings();
+  EXPECT_GE(plain, 2u);  // a run for each direction
+  pulse_graph_free(graph_);
+  graph_ = nullptr;
+  options_.page_reads = 1;
+  ASSERT_EQ(Open(), PULSE_GRAPH_OK) << error_.message;
+  EXPECT_EQ(mappings(), 2 * plain);
+  EXPECT_EQ(Count("MATCH (:A {i: 7})-[r:R]->(:B) RETURN count(r)"), 1);
+  pulse_graph_free(graph_);
+  graph_ = nullptr;
+  // What a program of the first release, which does not know of it, has behind its options.
+  options_.struct_size = 56;
+  ASSERT_EQ(Open(), PULSE_GRAPH_OK) << error_.message;
+  EXPECT_EQ(mappings(), plain);
+}
+
 // The sizes are those of the first release, for ever, whatever is added behind its members.
 TEST_F(GraphCApiTest, Structs_OfTheFirstRelease_AreTaken) {
   const auto with_size = [](auto made, size_t size) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "base/testing.h"
@@ -68,6 +69,48 @@ TEST_F(EmbeddedGraphTest, Execute_NodesAndPaths_AreInTheTable) {
   EXPECT_EQ(table->entities()->labels.at(a.labels.at(0)), "A");
   EXPECT_EQ(table->entities()->keys.at(a.properties.at(0).first), "x");
   EXPECT_EQ(table->outcome().counters.nodes_created, 0u);
+}
+
+TEST_F(EmbeddedGraphTest, Execute_ChangesBeyondTheLimit_FailAndCommitNothing) {
+  EmbeddedOptions options;
+  options.service.query_memory_bytes = 1 << 20;
+  Open(options);
+  testing_util::ScratchPath csv("csv");
+  {
+    std::ofstream file(csv.get());
+    for (int i = 0; i < 2'000; ++i) file << i << ',' << std::string(500, 'x') << '\n';
+  }
+  ASSERT_TRUE(Run("CREATE (:M {x: 0})").ok());
+  for (const std::string& statement :
+       {std::string("UNWIND range(1, 8000) AS i CREATE (:N {i: i})"),
+        "LOAD CSV FROM '" + csv.get() + "' AS row CREATE (:N {i: row[0], t: row[1]})",
+        "LOAD CSV FROM '" + csv.get() + "' AS row MERGE (:N {i: row[0], t: row[1]})",
+        std::string("UNWIND range(1, 8000) AS i MATCH (m:M) CREATE (m)-[:R {i: i}]->(m)"),
+        std::string("UNWIND range(1, 3000) AS i CREATE (n:N) SET n.t = ") +
+            "reduce(s = 'x', k IN range(1, 10) | s + s)",
+        std::string("UNWIND range(1, 8000) AS i FOREACH (k IN [1] | CREATE (:N))")}) {
+    const auto table = Run(statement);
+    EXPECT_TRUE(absl::IsResourceExhausted(table.status())) << statement << table.status();
+    EXPECT_NE(testing_util::Text(table.status()).find("make them in several transactions"),
+              std::string::npos)
+        << statement << table.status();
+  }
+  EXPECT_EQ(One("MATCH (n:N) RETURN count(*)").as_int(), 0);
+  EXPECT_EQ(One("MATCH ()-[r]->() RETURN count(r)").as_int(), 0);
+  // One property, set again and again, takes what it takes once.
+  ASSERT_TRUE(Run("UNWIND range(1, 20000) AS i MATCH (m:M) SET m.x = i").ok());
+  EXPECT_EQ(One("MATCH (m:M) RETURN m.x").as_int(), 20000);
+  // The statements of a transaction count together.
+  auto transaction = graph_->Begin({}).value();
+  absl::Status status;
+  int done = 0;
+  for (; done < 20 && status.ok(); ++done) {
+    status =
+        transaction->Execute("UNWIND range(1, 500) AS i CREATE (:N {i: i})", nullptr, {}).status();
+  }
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_GT(done, 2);
+  EXPECT_LT(done, 15);
 }
 
 TEST_F(EmbeddedGraphTest, Execute_ResultTooLarge_FailsAndCommitsNothing) {

@@ -91,6 +91,7 @@ bool CsvReader::Next(std::vector<CsvField>* fields) {
   if (at_ >= end_) return false;
   while (true) {
     CsvField& field = fields->emplace_back();
+    field.offset = at_;
     if (at_ < end_ && file_[at_] == dialect_.quote) {
       ++at_;
       if (!QuotedField(&field)) {

@@ -33,6 +33,7 @@ absl::Status CheckDialect(const CsvDialect& dialect);
 struct CsvField {
   absl::string_view text;
   bool quoted = false;
+  uint64_t offset = 0;  // in the file, with its quote
 };
 
 class CsvReader {

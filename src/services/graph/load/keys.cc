@@ -9,6 +9,9 @@ namespace {
 
 // A table takes at most so many entries for each key.
 constexpr uint64_t kDenseEntries = 4;
+// A table of hashes has about twice as many places as entries just after it has grown.
+constexpr uint64_t kIntKeyBytes = 2 * (sizeof(int64_t) + sizeof(uint32_t) + 5);
+constexpr uint64_t kTextKeyBytes = 2 * (sizeof(std::string) + sizeof(uint32_t) + 5);
 
 }  // namespace
 
@@ -16,12 +19,14 @@ bool KeySpace::AddInt(int64_t key, uint32_t row) {
   if (!by_int_.try_emplace(key, row).second) return false;
   least_ = count_ == 0 ? key : std::min(least_, key);
   most_ = count_ == 0 ? key : std::max(most_, key);
+  memory_ += kIntKeyBytes;
   ++count_;
   return true;
 }
 
 bool KeySpace::AddText(absl::string_view text, uint32_t row) {
   if (!by_text_.try_emplace(std::string(text), row).second) return false;
+  memory_ += kTextKeyBytes + (text.size() > 15 ? text.size() + 17 : 0);
   ++count_;
   return true;
 }

@@ -22,6 +22,8 @@ class KeySpace {
   const std::string& name() const { return name_; }
   bool ints() const { return ints_; }
   uint64_t size() const { return count_; }
+  // About.
+  uint64_t memory() const { return memory_; }
 
   // False: the key is there already. `text` is copied.
   bool AddInt(int64_t key, uint32_t row);
@@ -48,6 +50,7 @@ class KeySpace {
   const std::string name_;
   const bool ints_;
   uint64_t count_ = 0;
+  uint64_t memory_ = 0;
   int64_t least_ = 0, most_ = 0;
   std::vector<uint32_t> dense_;
   absl::flat_hash_map<int64_t, uint32_t> by_int_;

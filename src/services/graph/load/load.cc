@@ -26,6 +26,8 @@ using cypher::Concat;
 
 constexpr size_t kExamples = 10;
 constexpr uint64_t kBatchRows = 65536;
+// Of relationships with texts that are fetched from the file.
+constexpr uint64_t kLongRows = 16;
 
 cypher::Column Slice(const cypher::Column& from, size_t first, size_t n) {
   cypher::Column out;
@@ -49,7 +51,8 @@ class Loader {
       : options_(options),
         sink_(*sink),
         threads_(options.threads > 0 ? options.threads : AllowedCpus()),
-        begin_(NowNanos()) {}
+        begin_(NowNanos()),
+        memory_(options.memory_bytes) {}
 
   absl::StatusOr<LoadReport> Run() {
     PULSE_RETURN_IF_ERROR(CheckDialect(options_.dialect));
@@ -64,6 +67,7 @@ class Loader {
     PULSE_RETURN_IF_ERROR(WriteNodes());
     PULSE_RETURN_IF_ERROR(sink_.TakesRuns() ? WriteAsRuns() : WriteEdges());
     report_.write_ns = NowNanos() - write - report_.sort_ns;
+    report_.memory_bytes = memory_.most();
     return report_;
   }
 
@@ -72,7 +76,7 @@ class Loader {
   absl::Status OpenAll() {
     for (const NodeFile& file : options_.nodes) {
       nodes_.push_back(std::make_unique<ParsedFile>(file.path, file.descriptor, true,
-                                                    !file.label.empty(), options_));
+                                                    !file.label.empty(), options_, &memory_));
       PULSE_RETURN_IF_ERROR(nodes_.back()->Open());
       if (file.label.empty() && nodes_.back()->ColumnWith(ColumnRole::kLabels) == nullptr) {
         return absl::InvalidArgumentError(
@@ -83,7 +87,7 @@ class Loader {
     }
     for (const EdgeFile& file : options_.edges) {
       edges_.push_back(std::make_unique<ParsedFile>(file.path, file.descriptor, false,
-                                                    !file.type.empty(), options_));
+                                                    !file.type.empty(), options_, &memory_));
       PULSE_RETURN_IF_ERROR(edges_.back()->Open());
       if (file.type.empty() && edges_.back()->ColumnWith(ColumnRole::kType) == nullptr) {
         return absl::InvalidArgumentError(
@@ -164,7 +168,9 @@ class Loader {
       if (report_.nodes + part.rows >= kNoRow) {
         return absl::ResourceExhaustedError("one load takes less than 2^32 - 1 nodes");
       }
+      const uint64_t before = space->memory();
       AddKeys(file, space, &part, &bad);
+      PULSE_RETURN_IF_ERROR(memory_.Take(space->memory() - before + part.rows * sizeof(NodeId)));
       report_.nodes += part.rows;
     }
     return Reject(file, &bad);
@@ -194,8 +200,12 @@ class Loader {
       KeepRows(keep, &part->texts);
     }
     part->rows = rows;
+    const uint64_t freed =
+        MemoryOf(part->keys) + part->offsets.capacity() * sizeof(part->offsets[0]);
     part->keys = {};
     part->offsets = {};
+    part->memory -= std::min(part->memory, freed);
+    memory_.Give(freed);
   }
 
   // The spaces that keys of a file may be of.
@@ -234,7 +244,9 @@ class Loader {
       return absl::ResourceExhaustedError("one load takes less than 2^32 - 1 relationships");
     }
     JoinParts(i);
-    return absl::OkStatus();
+    // Their types; and where they are written as runs, both directions sorted, with one on the way.
+    const uint64_t each = sizeof(uint32_t) * (sink_.TakesRuns() ? 1 + 3 * 2 : 1);
+    return memory_.Take(each * table_.files.back().count);
   }
 
   // A file's parts become rows of the table of all.
@@ -261,6 +273,9 @@ class Loader {
       part = {};
     }
     for (cypher::Column& column : columns) loaded.columns.emplace_back(kNoToken, std::move(column));
+    for (size_t c = 0; c < columns.size(); ++c) {
+      loaded.texts.push_back(file.LeavesTexts(c) ? &file : nullptr);
+    }
   }
 
   absl::Status WriteNodes() {
@@ -272,6 +287,7 @@ class Loader {
       }
       for (FilePart& part : file.parts()) {
         if (part.rows == 0) continue;
+        file.FetchTexts(&part);
         NodeBatch batch;
         batch.count = part.rows;
         PULSE_RETURN_IF_ERROR(SetLabels(options_.nodes[i].label, part, &batch));
@@ -363,18 +379,20 @@ class Loader {
     for (const LoadedEdges& file : table_.files) {
       // Rows of one type that follow each other.
       const auto type_of = [&](uint32_t e) { return table_.types.empty() ? 0 : table_.types[e]; };
+      const uint64_t most = file.HasLongTexts() ? kLongRows : kBatchRows;
       for (uint32_t from = 0; from < file.count;) {
         EdgeBatch batch;
         const uint32_t type = type_of(file.first + from);
         uint32_t to = from;
-        for (; to < file.count && to - from < kBatchRows && type_of(file.first + to) == type;
-             ++to) {
+        for (; to < file.count && to - from < most && type_of(file.first + to) == type; ++to) {
           batch.sources.push_back(table_.ids[table_.sources[file.first + to]]);
           batch.targets.push_back(table_.ids[table_.targets[file.first + to]]);
         }
         batch.type = table_.tokens[type];
-        for (const auto& [key, column] : file.columns) {
+        for (size_t c = 0; c < file.columns.size(); ++c) {
+          const auto& [key, column] = file.columns[c];
           batch.columns.emplace_back(key, Slice(column, from, to - from));
+          for (Value& value : batch.columns.back().second.values) value = file.WithText(c, value);
         }
         PULSE_RETURN_IF_ERROR(sink_.AddEdges(batch));
         done += to - from;
@@ -389,6 +407,7 @@ class Loader {
   LoadSink& sink_;
   const int threads_;
   const int64_t begin_;
+  LoadMemory memory_;
   UniqueFd rejects_;
   std::vector<std::unique_ptr<ParsedFile>> nodes_, edges_;
   std::vector<std::unique_ptr<KeySpace>> spaces_;

@@ -3,8 +3,9 @@
 // by comparing, and go to the sink as two sorted runs, where it takes runs (sink.h).
 //
 // Everything is read and checked before the sink gets anything: what is wrong with the input leaves
-// the graph as it was. Memory: the nodes' properties, and for each relationship 20 bytes and its
-// properties, in the width of a column.
+// the graph as it was. Memory: the nodes' keys and properties, and for each relationship 20 bytes
+// and its properties, in the width of a column; texts of 4 KiB and more stay in a file that is
+// mapped (those of nodes until the sink gets them). Up to LoadOptions::memory_bytes.
 //
 // Any thread; blocks. Errors name file and line.
 #pragma once
@@ -61,6 +62,9 @@ struct LoadOptions {
   // Empty: the first such line is an error.
   std::string reject_path = {};
   int threads = 0;  // 0: as many as there are CPUs
+  // The most that may be in memory before the sink gets it, estimated; looked at for each 4 MiB of
+  // a file. 0: no limit.
+  uint64_t memory_bytes = 0;
   // Called now and then, by the calling thread, once a load takes longer than `quiet_ns`.
   std::function<void(const LoadProgress&)> progress = {};
   int64_t quiet_ns = 2'000'000'000;
@@ -71,6 +75,7 @@ struct LoadReport {
   uint64_t nodes = 0;
   uint64_t edges = 0;
   uint64_t bytes = 0;                 // of all files
+  uint64_t memory_bytes = 0;          // the most that was in memory, as LoadOptions counts it
   uint64_t rejected = 0;              // lines, those of the two following among them
   uint64_t dangling = 0;              // relationships of a node that is not there
   uint64_t duplicates = 0;            // nodes of a key that is there already
@@ -78,6 +83,7 @@ struct LoadReport {
   int64_t read_ns = 0, sort_ns = 0, write_ns = 0;
 };
 
+// ResourceExhausted beyond the limit of memory.
 absl::StatusOr<LoadReport> LoadCsv(const LoadOptions& options, LoadSink* sink);
 
 }  // namespace pulse::graph

@@ -14,6 +14,8 @@ namespace pulse::graph {
 namespace {
 
 constexpr uint64_t kBlockRows = 4096;
+// Of texts that are fetched from the file and handed on at once, but for one.
+constexpr size_t kTextBytes = size_t{1} << 20;
 
 // A relationship where it was sorted to: the other end's row, and its number among all of the load
 // or within its source. Sorting moves these along: it reads in order, and only its writes jump.
@@ -174,10 +176,14 @@ class KeyRows {
   KeyRows(Token key, const EdgeTable& table) : key_(key), table_(table) {
     for (const LoadedEdges& file : table.files) {
       const cypher::Column* found = nullptr;
-      for (const auto& [of, column] : file.columns) {
-        if (of == key) found = &column;
+      size_t at = 0;
+      for (size_t c = 0; c < file.columns.size(); ++c) {
+        if (file.columns[c].first != key) continue;
+        found = &file.columns[c].second;
+        at = c;
       }
       columns_.push_back(found);
+      column_numbers_.push_back(at);
       if (found == nullptr) continue;
       ints_ = ints_ && found->kind == cypher::Column::Kind::kInts;
       floats_ = floats_ && found->kind == cypher::Column::Kind::kFloats;
@@ -189,7 +195,7 @@ class KeyRows {
     valid_.assign(n, 0);
     if (ints_) ints_rows_.resize(n);
     if (floats_) floats_rows_.resize(n);
-    if (!ints_ && !floats_) values_.assign(n, Value());
+    if (!ints_ && !floats_) return AppendValues(edges, builder);
     for (size_t i = 0; i < n; ++i) {
       size_t f = 0;
       while (edges[i].number - table_.files[f].first >= table_.files[f].count) ++f;
@@ -199,22 +205,40 @@ class KeyRows {
       if (ints_) {
         ints_rows_[i] = column->ints[row];
         valid_[i] = column->valid[row];
-      } else if (floats_) {
+      } else {
         floats_rows_[i] = column->floats[row];
         valid_[i] = column->valid[row];
-      } else {
-        values_[i] = ValueAt(*column, row);
       }
     }
     if (ints_) return builder->AppendInts(key_, ints_rows_, valid_);
-    if (floats_) return builder->AppendFloats(key_, floats_rows_, valid_);
-    return builder->AppendValues(key_, values_);
+    return builder->AppendFloats(key_, floats_rows_, valid_);
   }
 
  private:
+  absl::Status AppendValues(std::span<const Placed> edges, RunBuilder* builder) {
+    size_t fetched = 0;
+    values_.clear();
+    for (const Placed& edge : edges) {
+      size_t f = 0;
+      while (edge.number - table_.files[f].first >= table_.files[f].count) ++f;
+      Value& value = values_.emplace_back();
+      if (columns_[f] == nullptr) continue;
+      const Value held = ValueAt(*columns_[f], edge.number - table_.files[f].first);
+      value = table_.files[f].WithText(column_numbers_[f], held);
+      if (value.type() == held.type()) continue;
+      fetched += value.as_string().size();
+      if (fetched < kTextBytes) continue;
+      PULSE_RETURN_IF_ERROR(builder->AppendValues(key_, values_));
+      values_.clear();
+      fetched = 0;
+    }
+    return builder->AppendValues(key_, values_);
+  }
+
   const Token key_;
   const EdgeTable& table_;
   std::vector<const cypher::Column*> columns_;  // by file; nullptr: it has none
+  std::vector<size_t> column_numbers_;          // within the file's
   bool ints_ = true, floats_ = true;
   std::vector<uint8_t> valid_;
   std::vector<int64_t> ints_rows_;

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "services/graph/load/load.h"
+#include "services/graph/load/parsed_file.h"
 #include "services/graph/load/sink.h"
 
 namespace pulse::graph {
@@ -17,6 +18,22 @@ struct LoadedEdges {
   uint32_t first = 0;
   uint32_t count = 0;
   LoadColumns columns;
+  // Where long texts of each column are, with offsets in their place; null: there are none.
+  std::vector<const ParsedFile*> texts;
+
+  bool HasLongTexts() const {
+    for (size_t c = 0; c < texts.size(); ++c) {
+      if (texts[c] == nullptr) continue;
+      for (const Value& value : columns[c].second.values) {
+        if (value.is_int()) return true;
+      }
+    }
+    return false;
+  }
+  Value WithText(size_t column, const Value& value) const {
+    const bool offset = texts[column] != nullptr && value.is_int();
+    return offset ? texts[column]->TextAt(static_cast<uint64_t>(value.as_int())) : value;
+  }
 };
 
 struct EdgeTable {

@@ -18,6 +18,8 @@ using cypher::Concat;
 constexpr uint64_t kPartBytes = uint64_t{4} << 20;
 constexpr uint64_t kSampleBytes = uint64_t{1} << 20;
 constexpr size_t kNone = ~size_t{0};
+// From which on a text stays in the file.
+constexpr size_t kLongText = 4096;
 
 // The narrowest type that has what both have.
 FieldType Wider(FieldType a, FieldType b) {
@@ -38,6 +40,7 @@ absl::StatusOr<RunBytes> ParsedFile::ReadBytes() const {
   if (descriptor_ < 0) return MapRun(path_);
   struct stat info;
   if (fstat(descriptor_, &info) != 0) return ErrnoError(errno, "looking at", path_);
+  PULSE_RETURN_IF_ERROR(memory_.Take(static_cast<uint64_t>(info.st_size)));
   std::string bytes(static_cast<size_t>(info.st_size), '\0');
   PULSE_ASSIGN_OR_RETURN(const size_t n,
                          ReadAt(descriptor_, bytes.data(), bytes.size(), 0, "reading", path_));
@@ -106,6 +109,30 @@ const FileColumn* ParsedFile::ColumnWith(ColumnRole role) const {
     if (column.role == role) return &column;
   }
   return nullptr;
+}
+
+bool ParsedFile::LeavesTexts(size_t property) const {
+  if (descriptor_ >= 0) return false;
+  const auto at = static_cast<size_t>(
+      std::find(property_of_.begin(), property_of_.end(), property) - property_of_.begin());
+  const FileColumn& column = header_.columns[at];
+  return column.role == ColumnRole::kProperty && column.type == FieldType::kString && !column.list;
+}
+
+cypher::Value ParsedFile::TextAt(uint64_t offset) const {
+  CsvReader reader(text(), offset, bytes_.size, options_.dialect);
+  std::vector<CsvField> fields;
+  reader.Next(&fields);
+  return cypher::Value::String(StdView(fields[0].text));
+}
+
+void ParsedFile::FetchTexts(FilePart* part) const {
+  for (size_t property = 0; property < names_.size(); ++property) {
+    if (!LeavesTexts(property)) continue;
+    for (cypher::Value& value : part->columns[property].values) {
+      if (value.is_int()) value = TextAt(static_cast<uint64_t>(value.as_int()));
+    }
+  }
 }
 
 absl::string_view ParsedFile::LineAt(uint64_t offset) const {
@@ -204,8 +231,14 @@ bool ParsedFile::AddField(const Spaces& spaces, size_t at, const CsvField& field
     case ColumnRole::kIgnored:
       break;
   }
-  if (property_of_[at] == kNone) return true;
-  return AppendField(column, field, options_.dialect, &part->columns[property_of_[at]]) || refuse();
+  const size_t property = property_of_[at];
+  if (property == kNone) return true;
+  if (field.text.size() >= kLongText && LeavesTexts(property)) {
+    part->columns[property].values.push_back(
+        cypher::Value::Int(static_cast<int64_t>(field.offset)));
+    return true;
+  }
+  return AppendField(column, field, options_.dialect, &part->columns[property]) || refuse();
 }
 
 bool ParsedFile::AddRecord(const Spaces& spaces, const std::vector<CsvField>& fields,
@@ -241,7 +274,12 @@ absl::Status ParsedFile::ParsePart(const Spaces& spaces, FilePart* part) const {
     if (options_.reject_path.empty()) break;
   }
   done_.fetch_add(part->end - part->begin, std::memory_order_relaxed);
-  return absl::OkStatus();
+  part->memory = MemoryOf(part->keys) + part->offsets.capacity() * sizeof(uint64_t) +
+                 (part->sources.capacity() + part->targets.capacity() + part->texts.capacity()) *
+                     sizeof(uint32_t);
+  for (const cypher::Column& column : part->columns) part->memory += MemoryOf(column);
+  for (const BadLine& bad : part->bad) part->memory += sizeof(bad) + bad.reason.size();
+  return memory_.Take(part->memory);
 }
 
 absl::Status ParsedFile::Parse(const std::vector<const KeySpace*>& sources,
@@ -250,6 +288,7 @@ absl::Status ParsedFile::Parse(const std::vector<const KeySpace*>& sources,
   const std::vector<uint64_t> ends = SplitCsv(text(), header_.end, kPartBytes, options_.dialect);
   const Spaces spaces{sources, targets};
   for (bool again = false;; again = true) {
+    for (const FilePart& part : parts_) memory_.Give(part.memory);
     parts_.clear();
     parts_.resize(ends.size());
     done_.store(0, std::memory_order_relaxed);

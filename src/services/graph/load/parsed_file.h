@@ -15,6 +15,7 @@
 #include "services/graph/load/csv.h"
 #include "services/graph/load/keys.h"
 #include "services/graph/load/load.h"
+#include "services/graph/load/memory.h"
 #include "services/graph/runs/run_reader.h"
 
 namespace pulse::graph {
@@ -47,6 +48,7 @@ class Dictionary {
 struct FilePart {
   uint64_t begin = 0, end = 0;
   uint64_t rows = 0;
+  uint64_t memory = 0;                  // that was taken for it
   std::vector<cypher::Column> columns;  // of the file's properties
   cypher::Column keys;                  // of nodes: kInts or texts
   std::vector<uint64_t> offsets;        // of nodes' records
@@ -64,13 +66,15 @@ class ParsedFile {
       std::function<absl::Status(size_t n, const std::function<absl::Status(size_t)>& f)>;
 
   // `named`: a label or type is given beside the file, so that a row needs none.
+  // Options and memory outlive it.
   ParsedFile(std::string path, int descriptor, bool of_nodes, bool named,
-             const LoadOptions& options)
+             const LoadOptions& options, LoadMemory* memory)
       : path_(std::move(path)),
         descriptor_(descriptor),
         of_nodes_(of_nodes),
         named_(named),
-        options_(options) {}
+        options_(options),
+        memory_(*memory) {}
 
   // Maps the file, or reads its descriptor, and reads its header.
   absl::Status Open();
@@ -87,6 +91,12 @@ class ParsedFile {
   std::vector<FilePart>& parts() { return parts_; }
   // Of each of a part's columns.
   const std::vector<std::string>& property_names() const { return names_; }
+  // Whether long texts of this property stay in the file: their rows in a part have the offset of
+  // the field, as an integer, in place of the text.
+  bool LeavesTexts(size_t property) const;
+  cypher::Value TextAt(uint64_t offset) const;
+  // Puts them in.
+  void FetchTexts(FilePart* part) const;
   bool ints_as_keys() const { return key_type_ == FieldType::kInt; }
   uint64_t bytes_done() const { return done_.load(std::memory_order_relaxed); }
   uint64_t bytes() const { return bytes_.size; }
@@ -119,6 +129,7 @@ class ParsedFile {
   const bool of_nodes_;
   const bool named_;
   const LoadOptions& options_;
+  LoadMemory& memory_;
   RunBytes bytes_;
   FileHeader header_;
   std::vector<uint8_t> inferred_;    // by column of the header

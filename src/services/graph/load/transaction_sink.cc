@@ -2,6 +2,7 @@
 
 #include "base/errors.h"
 #include "services/graph/load/load_columns.h"
+#include "services/graph/model/text.h"
 
 namespace pulse::graph {
 namespace {
@@ -23,6 +24,7 @@ absl::Status TransactionSink::AddNodes(const NodeBatch& batch, std::vector<NodeI
     const auto& labels = batch.label_sets[batch.label_set.empty() ? 0 : batch.label_set[i]];
     PULSE_ASSIGN_OR_RETURN(const NodeId id, transaction_.CreateNode(labels, properties));
     ids->push_back(id);
+    PULSE_RETURN_IF_ERROR(CheckChanges());
   }
   return absl::OkStatus();
 }
@@ -34,8 +36,15 @@ absl::Status TransactionSink::AddEdges(const EdgeBatch& batch) {
     PULSE_RETURN_IF_ERROR(
         transaction_.CreateEdge(batch.sources[i], batch.targets[i], batch.type, properties)
             .status());
+    PULSE_RETURN_IF_ERROR(CheckChanges());
   }
   return absl::OkStatus();
+}
+
+absl::Status TransactionSink::CheckChanges() const {
+  if (change_bytes_ == 0 || transaction_.ChangeBytes() <= change_bytes_) return absl::OkStatus();
+  return absl::ResourceExhaustedError(cypher::Concat(
+      "what the load writes needs more than its limit of ", change_bytes_, " bytes of memory"));
 }
 
 }  // namespace pulse::graph

@@ -10,7 +10,9 @@ namespace pulse::graph {
 
 class TransactionSink : public LoadSink {
  public:
-  explicit TransactionSink(cypher::GraphTransaction* transaction) : transaction_(*transaction) {}
+  // `change_bytes`: ResourceExhausted where the transaction's changes take more (0: no limit).
+  explicit TransactionSink(cypher::GraphTransaction* transaction, uint64_t change_bytes = 0)
+      : transaction_(*transaction), change_bytes_(change_bytes) {}
 
   absl::StatusOr<Token> Label(std::string_view name) override {
     return transaction_.AddLabelName(name);
@@ -25,7 +27,10 @@ class TransactionSink : public LoadSink {
   absl::Status AddEdges(const EdgeBatch& batch) override;
 
  private:
+  absl::Status CheckChanges() const;
+
   cypher::GraphTransaction& transaction_;
+  const uint64_t change_bytes_;
 };
 
 }  // namespace pulse::graph

@@ -190,6 +190,8 @@ class GraphTransaction : public GraphView {
   // The engine deletes a node's relationships first, or refuses to delete the node.
   virtual absl::Status DeleteNode(NodeId node) = 0;
   virtual absl::Status DeleteEdge(const EdgeRef& edge) = 0;
+  // About how much memory its changes take until it ends; 0: none, or nobody knows.
+  virtual uint64_t ChangeBytes() const { return 0; }
 };
 
 // One value as text: as TCK, shells and logs show it, (:Label {key: 1}) and so on.

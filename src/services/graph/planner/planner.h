@@ -1,7 +1,8 @@
 // The planner: what names mean, which types are known, where rows keep what, and in which order
 // patterns are matched. Queries and projections in planner.cc, expressions in planner_expr.cc,
-// MATCH in planner_match.cc, planner_labels.cc and planner_order.cc, shortcuts in planner_rewrite,
-// _count and _live.cc, updates and CALL in planner_update.cc. The first error stays in status_.
+// MATCH in planner_match.cc, _quantified.cc, _labels.cc and _order.cc, shortcuts in
+// planner_rewrite, _count and _live.cc, updates and CALL in planner_update.cc. The first error
+// stays in status_.
 #pragma once
 
 #include <map>
@@ -21,6 +22,12 @@ namespace pulse::cypher {
 // Whether a call is a date, time or duration written as a string, and without an error; computes
 // it. `out` may be null. The call need not be bound.
 bool ComputedNow(const Expr& call, Value* out);
+
+// The direction in which a relationship is walked, from the left end or from the right one.
+inline Direction Walked(const EdgePattern& edge, bool forward) {
+  if (forward || edge.direction == Direction::kBoth) return edge.direction;
+  return edge.direction == Direction::kOut ? Direction::kIn : Direction::kOut;
+}
 
 class Planner {
  public:
@@ -112,6 +119,7 @@ class Planner {
     std::set<Slot> fresh;                   // of this MATCH
     std::set<Slot> bound;                   // of `fresh`, those that rows have by now
     std::vector<const EdgePattern*> edges;  // bound by now, those with a slot
+    Scope before;                           // what earlier clauses have bound
     std::set<Slot> relisted;                // edges of earlier clauses that this one matches again
   };
   void PlanMatch(Pattern* pattern, Expr* where, Steps* steps, std::vector<Slot>* fresh);
@@ -138,11 +146,19 @@ class Planner {
     double cost = 0;
   };
   Start ChooseStart(const Pattern& pattern, const std::vector<bool>& done, const MatchState& state);
-  double StartCost(const PatternPart& part, size_t node, const MatchState& state, int* key,
-                   const Expr** seek) const;
+  // Of an index for each of the labels; none: no index finds the node.
+  struct Seek {
+    std::vector<std::string> labels;
+    int key = -1;
+    const Expr* value = nullptr;
+  };
+  bool FindSeek(const NodePattern& node, const std::vector<std::string>& labels,
+                const MatchState& state, Seek* seek) const;
+  double StartCost(const PatternPart& part, size_t node, const MatchState& state, Seek* seek) const;
   bool IsBound(Slot slot, const MatchState& state) const;
   void BindPath(PatternPart* part, MatchState* state, Steps* steps);
   void PlanPart(PatternPart* part, const WalkOrder& order, MatchState* state, Steps* steps);
+  void PlanScan(const NodePattern& node, Step* scan);
   void PlanStart(PatternPart* part, size_t node, MatchState* state, Steps* steps);
   void PlanEdge(PatternPart* part, size_t edge, bool forward, MatchState* state, Steps* steps);
   void PlanShortest(PatternPart* part, MatchState* state, Steps* steps);
@@ -151,6 +167,10 @@ class Planner {
     plan_->made.push_back(std::move(expr));
     return plan_->made.back().get();
   }
+
+  // planner_quantified.cc
+  void DeclareQuantified(EdgePattern* edge, MatchState* state);
+  void PlanQuantified(EdgePattern* edge, bool forward, Step* step, MatchState* state);
 
   // planner_labels.cc
   static std::vector<std::string> AnyOf(const LabelExpr& expr);

@@ -369,7 +369,11 @@ void Planner::BindSubquery(Expr* e) {
         }
       };
       for (const NodePattern& node : part.nodes) unknown(node.variable, node.pos);
-      for (const EdgePattern& edge : part.edges) unknown(edge.variable, edge.pos);
+      for (const EdgePattern& edge : part.edges) {
+        unknown(edge.variable, edge.pos);
+        if (edge.path == nullptr) continue;
+        Fail("UnexpectedSyntax", edge.pos, "a quantified path is no predicate; use EXISTS { }");
+      }
       if (shortest && e->kids.empty()) {
         e->flag = true;
         e->types = kPathType | kListType | kNullType;

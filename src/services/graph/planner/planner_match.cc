@@ -68,6 +68,7 @@ void Planner::DeclarePattern(Pattern* pattern, MatchState* state) {
                           edge.where != nullptr || !edge.test.ops.empty() || edge.variable_length ||
                           part.kind != PatternPart::Kind::kPlain;
       DeclareEdge(&edge, state, needed);
+      if (edge.path != nullptr && !failed()) DeclareQuantified(&edge, state);
       if (edge.max >= 0 && edge.min > edge.max) edge.max = edge.min - 1;
     }
     if (!path || failed()) continue;
@@ -189,6 +190,7 @@ void Planner::PlanMatch(Pattern* pattern, Expr* where, Steps* steps, std::vector
     return Fail("UnexpectedSyntax", (*pattern)[kMostParts].pos,
                 Concat("a pattern has more than ", kMostParts, " parts"));
   }
+  state.before = scope_;
   DeclarePattern(pattern, &state);
   for (PatternPart& part : *pattern) {
     for (NodePattern& node : part.nodes) {
@@ -217,42 +219,55 @@ void Planner::PlanMatch(Pattern* pattern, Expr* where, Steps* steps, std::vector
   fresh->assign(state.fresh.begin(), state.fresh.end());
 }
 
-// What it costs to find the node first. An index: *key and *seek say which.
-double Planner::StartCost(const PatternPart& part, size_t node, const MatchState& state, int* key,
-                          const Expr** seek) const {
+// A predicate by which nodes of each of these labels are found by an index. Labels that the graph
+// does not have need none.
+bool Planner::FindSeek(const NodePattern& node, const std::vector<std::string>& labels,
+                       const MatchState& state, Seek* seek) const {
+  for (const Predicate& p : state.predicates) {
+    const Expr& e = *p.expr;
+    if (e.kind != Expr::Kind::kBinary || e.op != Op::kEq) continue;
+    for (const int side : {0, 1}) {
+      const Expr& property = *e.kids[static_cast<size_t>(side)];
+      const Expr& value = *e.kids[static_cast<size_t>(1 - side)];
+      if (property.kind != Expr::Kind::kProperty ||
+          property.kids[0]->kind != Expr::Kind::kVariable || property.kids[0]->slot != node.slot) {
+        continue;
+      }
+      std::set<Slot> needs;
+      bool opaque = false;
+      Slots(value, &needs, &opaque);
+      const bool ready = !opaque && std::all_of(needs.begin(), needs.end(),
+                                                [&](Slot s) { return IsBound(s, state); });
+      const auto token = view_.FindKey(property.name);
+      if (!ready || !token) continue;
+      const bool every = std::all_of(labels.begin(), labels.end(), [&](const std::string& name) {
+        const auto label = view_.FindLabel(name);
+        return !label || view_.HasIndex(*label, *token);
+      });
+      if (!every) continue;
+      *seek = {labels, property.slot2, &value};
+      return true;
+    }
+  }
+  return false;
+}
+
+// What it costs to find the node first, by indexes where `seek` gets labels.
+double Planner::StartCost(const PatternPart& part, size_t node, const MatchState& state,
+                          Seek* seek) const {
   const NodePattern& n = part.nodes[node];
-  *seek = nullptr;
+  *seek = {};
   if (IsBound(n.slot, state)) return 0;
   double cost = 4.0 * static_cast<double>(view_.NodeCount(kNoToken)) + 8;
-  if (!n.any_of.empty()) cost = std::min(cost, 3.0 * CountOf(n.any_of) + 3);
   for (const std::string& name : n.labels) {
     const auto label = view_.FindLabel(name);
     if (!label) return 0.5;
     cost = std::min(cost, 2.0 * static_cast<double>(view_.NodeCount(*label)) + 2);
-    for (const Predicate& p : state.predicates) {
-      const Expr& e = *p.expr;
-      if (e.kind != Expr::Kind::kBinary || e.op != Op::kEq) continue;
-      for (const int side : {0, 1}) {
-        const Expr& property = *e.kids[static_cast<size_t>(side)];
-        const Expr& value = *e.kids[static_cast<size_t>(1 - side)];
-        if (property.kind != Expr::Kind::kProperty ||
-            property.kids[0]->kind != Expr::Kind::kVariable || property.kids[0]->slot != n.slot) {
-          continue;
-        }
-        std::set<Slot> needs;
-        bool opaque = false;
-        Slots(value, &needs, &opaque);
-        const bool ready = !opaque && std::all_of(needs.begin(), needs.end(),
-                                                  [&](Slot s) { return IsBound(s, state); });
-        const auto token = view_.FindKey(property.name);
-        if (!ready || !token || !view_.HasIndex(*label, *token)) continue;
-        *key = property.slot2;
-        *seek = &value;
-        return 1;
-      }
-    }
+    if (FindSeek(n, {name}, state, seek)) return 1;
   }
-  return cost;
+  if (n.any_of.empty()) return cost;
+  if (FindSeek(n, n.any_of, state, seek)) return static_cast<double>(n.any_of.size());
+  return std::min(cost, 3.0 * CountOf(n.any_of) + 3);
 }
 
 Planner::Start Planner::ChooseStart(const Pattern& pattern, const std::vector<bool>& done,
@@ -264,9 +279,8 @@ Planner::Start Planner::ChooseStart(const Pattern& pattern, const std::vector<bo
     // A shortest path needs both ends: others first, which may bind them.
     const double late = pattern[p].kind == PatternPart::Kind::kPlain ? 0 : 1e18;
     for (size_t n = 0; n < pattern[p].nodes.size() && !Ended(); ++n) {
-      int key = -1;
-      const Expr* seek = nullptr;
-      double cost = StartCost(pattern[p], n, state, &key, &seek) + late;
+      Seek seek;
+      double cost = StartCost(pattern[p], n, state, &seek) + late;
       // A relationship that is known gives its ends.
       const bool by_edge = (n < pattern[p].edges.size() && !pattern[p].edges[n].variable_length &&
                             state.relisted.contains(pattern[p].edges[n].slot));
@@ -279,6 +293,22 @@ Planner::Start Planner::ChooseStart(const Pattern& pattern, const std::vector<bo
   return best;
 }
 
+// By the label with the fewest nodes, by several of which one is needed, or all nodes.
+void Planner::PlanScan(const NodePattern& node, Step* scan) {
+  uint64_t smallest = ~uint64_t{0};
+  for (const std::string& name : node.labels) {
+    const auto label = view_.FindLabel(name);
+    const uint64_t count = label ? view_.NodeCount(*label) : 0;
+    if (count >= smallest) continue;
+    smallest = count;
+    scan->label = NameIndex(name);
+  }
+  if (scan->label < 0 && !node.any_of.empty() &&
+      3.0 * CountOf(node.any_of) < 4.0 * static_cast<double>(view_.NodeCount(kNoToken))) {
+    scan->any_of = NameIndexes(node.any_of);
+  }
+}
+
 void Planner::PlanStart(PatternPart* part, size_t index, MatchState* state, Steps* steps) {
   NodePattern& node = part->nodes[index];
   if (IsBound(node.slot, *state)) return;
@@ -289,28 +319,18 @@ void Planner::PlanStart(PatternPart* part, size_t index, MatchState* state, Step
   Step scan;
   scan.kind = Step::Kind::kScan;
   scan.slot = node.slot;
-  int key = -1;
-  const Expr* seek = nullptr;
-  StartCost(*part, index, *state, &key, &seek);
-  uint64_t smallest = ~uint64_t{0};
-  for (const std::string& name : node.labels) {
-    const auto label = view_.FindLabel(name);
-    const uint64_t count = label ? view_.NodeCount(*label) : 0;
-    if (seek != nullptr) {
-      const auto token = view_.FindKey(plan_->names[static_cast<size_t>(key)]);
-      if (!label || !token || !view_.HasIndex(*label, *token)) continue;
-      scan.label = NameIndex(name);
-      scan.key = key;
-      scan.expr = seek;
-      break;
+  Seek seek;
+  StartCost(*part, index, *state, &seek);
+  if (!seek.labels.empty()) {
+    scan.key = seek.key;
+    scan.expr = seek.value;
+    if (seek.labels.size() == 1) {
+      scan.label = NameIndex(seek.labels[0]);
+    } else {
+      scan.any_of = NameIndexes(seek.labels);
     }
-    if (count >= smallest) continue;
-    smallest = count;
-    scan.label = NameIndex(name);
-  }
-  if (scan.label < 0 && !node.any_of.empty() &&
-      3.0 * CountOf(node.any_of) < 4.0 * static_cast<double>(view_.NodeCount(kNoToken))) {
-    scan.any_of = NameIndexes(node.any_of);
+  } else {
+    PlanScan(node, &scan);
   }
   DropScanned(node, scan, state);
   steps->push_back(std::move(scan));
@@ -360,14 +380,18 @@ void Planner::PlanEdge(PatternPart* part, size_t index, bool forward, MatchState
   const Slot from = part->nodes[forward ? index : index + 1].slot;
   const Slot to = part->nodes[forward ? index + 1 : index].slot;
   Step step;
-  step.kind = edge.variable_length ? Step::Kind::kExpandVar : Step::Kind::kExpand;
+  step.kind = edge.path != nullptr   ? Step::Kind::kQuantified
+              : edge.variable_length ? Step::Kind::kExpandVar
+                                     : Step::Kind::kExpand;
   step.from = from;
   step.slot = to;
   step.edge = edge.slot;
   step.into = IsBound(to, *state) || to == from;
   step.direction = forward ? edge.direction : Reverse(edge.direction);
-  AddElementPredicates(&edge, &step);
-  step.types = NameIndexes(edge.types);
+  if (edge.path == nullptr) {
+    AddElementPredicates(&edge, &step);
+    step.types = NameIndexes(edge.types);
+  }
   step.min = edge.min;
   step.max = edge.max;
   step.unique = MustDiffer(edge, *state);
@@ -381,6 +405,7 @@ void Planner::PlanEdge(PatternPart* part, size_t index, bool forward, MatchState
     }
   }
   step.reversed = !forward;
+  if (edge.path != nullptr) PlanQuantified(&edge, forward, &step, state);
   steps->push_back(std::move(step));
   if (edge.slot >= 0) {
     state->edges.push_back(&edge);

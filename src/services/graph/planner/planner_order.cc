@@ -16,11 +16,6 @@ constexpr double kVariableHops = 3;
 // Parts of a pattern, or hops of one, for which an order is chosen.
 constexpr size_t kMostCompared = 64;
 
-Direction Walked(const EdgePattern& edge, bool forward) {
-  if (forward || edge.direction == Direction::kBoth) return edge.direction;
-  return edge.direction == Direction::kOut ? Direction::kIn : Direction::kOut;
-}
-
 }  // namespace
 
 // The label that a node is looked for by.

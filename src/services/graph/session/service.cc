@@ -316,8 +316,7 @@ absl::Status GraphService::RunExchange(const SchemaCommand& command, const Runni
   PULSE_ASSIGN_OR_RETURN(const auto from,
                          graph::OpenExport(options_.imports, command.directory, "--import"));
   graph::ImportOptions importing;
-  // Read, they take several times as much.
-  importing.most_bytes = options_.query_memory_bytes / 4;
+  importing.memory_bytes = options_.query_memory_bytes;
   importing.stopped = stopped;
   const auto imported = graph::ImportDatabase(from, importing, database_);
   plans_.Clear();

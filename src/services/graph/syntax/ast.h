@@ -20,6 +20,7 @@ struct Query;
 struct Function;
 struct Procedure;
 struct Plan;
+struct PatternPart;
 using ExprPtr = std::unique_ptr<Expr>;
 
 enum class Op : uint8_t {
@@ -72,6 +73,7 @@ struct NodePattern {
   ExprPtr where;
   Pos pos;
   Slot slot = -1;
+  Slot group = -1;                  // in a quantified path: of the list, one for each repetition
   std::vector<std::string> any_of;  // of planning: the node has one of these labels; empty: unknown
 };
 
@@ -87,6 +89,10 @@ struct EdgePattern {
   ExprPtr where;
   Pos pos;
   Slot slot = -1;
+  Slot group = -1;  // as of a node
+  // A quantified path, ((a)-->(b)-->(c)){min, max}, stands where a relationship of variable length
+  // could: the list of all of its relationships is in `slot`. Else null.
+  std::unique_ptr<PatternPart> path;
 };
 
 // A chain: nodes[0] edges[0] nodes[1] ...
@@ -96,6 +102,7 @@ struct PatternPart {
   std::string path;
   std::vector<NodePattern> nodes;
   std::vector<EdgePattern> edges;
+  ExprPtr where;  // within the brackets of a quantified path
   Pos pos;
   Slot slot = -1;
 };

@@ -90,7 +90,8 @@ class Parser {
   EdgePattern ParseEdge();
   void ParseRange(EdgePattern* edge);
   void ParseRepetition(EdgePattern* edge);
-  void NoQuantifiedPath();
+  bool AtQuantifiedPath() const;  // a bracket with a pattern in it, and how often behind it
+  EdgePattern ParseQuantifiedPath();
   ExprPtr ParsePatternProperties();
   bool AtPattern(size_t ahead = 0) const;  // "(" begins a pattern of at least one relationship
   bool AtPatternComprehension() const;     // after such a pattern comes "|" or WHERE
@@ -103,6 +104,7 @@ class Parser {
   void ParseLabelOr(std::string_view what, bool* colon, LabelExpr* out);
   void ParseLabelNot(std::string_view what, LabelExpr* out);
   void MixedLabels(Pos pos);
+  bool BarEndsLabels() const;
   // A "|" directly within a bracket that was marked is none of labels: it parts a comprehension.
   void MarkBar(size_t bracket) { bars_.push_back(static_cast<uint32_t>(bracket)); }
   void TakeBar();

@@ -71,11 +71,26 @@ LabelExpr Parser::ParseLabels(bool relationship) {
   return out;
 }
 
+// Of a comprehension, which has one bar: those before it are of labels, [x IN xs WHERE x:A|B | x].
+bool Parser::BarEndsLabels() const {
+  if (std::find(bars_.begin(), bars_.end(), Peek().inside) == bars_.end()) return false;
+  size_t i = 0;
+  do {
+    ++i;  // the bar, or an ampersand
+    while (IsSymbol("!", i)) ++i;
+    if (IsSymbol("(", i)) {
+      if (Peek(i).match == 0) return true;
+      i = Peek(i).match - at_;
+    } else if (!IsName(i) && !IsSymbol("%", i)) {
+      return true;
+    }
+    ++i;
+  } while (IsSymbol("&", i));
+  return !IsSymbol("|", i);
+}
+
 // `colon`: set where a type was written as |:B; null where it may not be.
 void Parser::ParseLabelOr(std::string_view what, bool* colon, LabelExpr* out) {
-  const auto ends = [this] {
-    return std::find(bars_.begin(), bars_.end(), Peek().inside) != bars_.end();
-  };
   const auto conjunction = [this, what, out] {
     ParseLabelNot(what, out);
     while (TakeSymbol("&")) {
@@ -88,7 +103,7 @@ void Parser::ParseLabelOr(std::string_view what, bool* colon, LabelExpr* out) {
                        [](LabelOp op) { return op != LabelOp::kName && op != LabelOp::kOr; });
   };
   conjunction();
-  while (IsSymbol("|") && !ends() && TakeSymbol("|")) {
+  while (IsSymbol("|") && !BarEndsLabels() && TakeSymbol("|")) {
     if (colon != nullptr && IsSymbol(":")) {
       if (symbols()) return MixedLabels(Here());
       *colon = true;

@@ -35,35 +35,110 @@ PatternPart Parser::ParsePatternPart() {
     }
     if (failed()) return part;
     EdgePattern& edge = part.edges[0];
+    if (edge.path != nullptr) {
+      Fail("UnsupportedPattern", edge.pos,
+           "a shortest path of a quantified path is not supported; of one relationship it is: "
+           "shortestPath((a)-[:R*]->(b))");
+      return part;
+    }
     if (!edge.variable_length) edge.max = 1;
     edge.variable_length = true;
     if (edge.min > 1) Fail("UnexpectedSyntax", pos, "a shortest path has a least length of 0 or 1");
     return part;
   }
   int brackets = 0;
-  while (IsSymbol("(") && IsSymbol("(", 1) && !failed()) {
+  while (IsSymbol("(") && IsSymbol("(", 1) && !AtQuantifiedPath() && !failed()) {
     Advance();
     if (++brackets > kMaxParseDepth) Fail("UnexpectedSyntax", Here(), "the query nests too deeply");
   }
   ParseChain(&part);
-  const bool bracketed = brackets > 0;
   for (; brackets > 0; --brackets) ExpectSymbol(")");
-  if (bracketed && (IsSymbol("{") || IsSymbol("+") || IsSymbol("*"))) NoQuantifiedPath();
   return part;
 }
 
-void Parser::NoQuantifiedPath() {
-  Fail("UnsupportedPattern", Here(),
-       "quantified paths in parentheses are not supported; one relationship is: -[:R]->{1,3}");
+// Two brackets may stand around a whole pattern without meaning anything.
+bool Parser::AtQuantifiedPath() const {
+  if (!IsSymbol("(") || Peek().match == 0) return false;
+  if (!IsSymbol("(", 1) && !(IsName(1) && IsSymbol("=", 2))) return false;
+  const size_t behind = Peek().match - at_ + 1;
+  return IsSymbol("+", behind) || IsSymbol("*", behind) || IsSymbol("{", behind);
 }
 
+// Nodes between relationships and quantified paths; beside these none need be written.
 void Parser::ParseChain(PatternPart* part) {
-  part->nodes.push_back(ParseNode());
-  while (!failed() && (IsSymbol("-") || IsSymbol("<"))) {
-    part->edges.push_back(ParseEdge());
-    part->nodes.push_back(ParseNode());
+  const auto unwritten = [this] {
+    NodePattern node;
+    node.pos = Here();
+    return node;
+  };
+  const auto at_bracket = [this] {
+    if (failed() || !IsSymbol("(") || !IsSymbol("(", 1) || AtQuantifiedPath()) return false;
+    Fail("UnexpectedSyntax", Here(),
+         "a path in brackets says how often it comes: +, *, {n}, {n,m}, {n,} or {,m}");
+    return true;
+  };
+  bool written = !AtQuantifiedPath();
+  if (at_bracket()) return;
+  part->nodes.push_back(written ? ParseNode() : unwritten());
+  while (!failed()) {
+    if (AtQuantifiedPath()) {
+      part->edges.push_back(ParseQuantifiedPath());
+      if (at_bracket()) return;
+      written = IsSymbol("(") && !AtQuantifiedPath();
+      part->nodes.push_back(written ? ParseNode() : unwritten());
+    } else if (IsSymbol("-") || IsSymbol("<")) {
+      if (!written) {
+        return Fail("UnexpectedSyntax", Here(),
+                    "a node stands between a quantified path and a relationship: "
+                    "((a)-->(b))+ (c)-->(d)");
+      }
+      part->edges.push_back(ParseEdge());
+      if (AtQuantifiedPath()) {
+        return Fail("UnexpectedSyntax", Here(),
+                    "a node stands between a relationship and a quantified path: "
+                    "(a)-->(b) ((c)-->(d))+");
+      }
+      part->nodes.push_back(ParseNode());
+    } else {
+      break;
+    }
   }
-  if (IsSymbol("(") && !failed()) NoQuantifiedPath();
+  if (failed() || !IsSymbol("(") || at_bracket()) return;
+  Fail("UnexpectedSyntax", Here(),
+       "between two nodes there is a relationship or a quantified path");
+}
+
+EdgePattern Parser::ParseQuantifiedPath() {
+  Nesting nesting(this);
+  EdgePattern edge;
+  edge.pos = Here();
+  edge.path = std::make_unique<PatternPart>();
+  edge.path->pos = Here();
+  ExpectSymbol("(");
+  if (failed()) return edge;
+  if (!IsSymbol("(")) {
+    Fail("UnsupportedPattern", Here(), "a path within a quantified path cannot have a name");
+  }
+  if (AtQuantifiedPath()) {
+    Fail("UnexpectedSyntax", Here(), "a quantified path cannot stand within another one");
+  }
+  ParseChain(edge.path.get());
+  if (failed()) return edge;
+  for (const EdgePattern& inner : edge.path->edges) {
+    if (inner.path != nullptr) {
+      Fail("UnexpectedSyntax", inner.pos, "a quantified path cannot stand within another one");
+    } else if (inner.variable_length) {
+      Fail("UnexpectedSyntax", inner.pos,
+           "a relationship of variable length cannot stand within a quantified path");
+    }
+  }
+  if (edge.path->edges.empty()) {
+    Fail("UnexpectedSyntax", edge.pos, "a quantified path has at least one relationship");
+  }
+  if (TakeWord("WHERE")) edge.path->where = ParseExpr();
+  ExpectSymbol(")");
+  if (!failed()) ParseRepetition(&edge);
+  return edge;
 }
 
 NodePattern Parser::ParseNode() {
