@@ -128,4 +128,4 @@ STARTED_PIDS+=("$server")
 await 60 grep -q 'copy engine sim' serve.log || fail "the server does not start" serve.log
 grep -q 'stand-in' serve.log || fail "a stand-in is not called one" serve.log
 kill -TERM "$server"
-wait "$server" || fail "the server ends with an error" serve.log
+ends_well "$server" || fail "the server ends with an error" serve.log

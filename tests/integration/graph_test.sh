@@ -200,7 +200,7 @@ await 60 follows || fail "the follower sees no commit" followed.err
 ((newest += 2))
 await 60 grep -q "^{\"commit\":$newest," followed.out || fail "the follower does not see all" followed.out followed.err
 kill "$follower"
-wait "$follower" || fail "the follower's end" followed.err
+ends_well "$follower" || fail "the follower's end" followed.err
 python3 - followed.out "$newest" <<'PYTHON' || fail "what the follower has seen" followed.out
 import json, sys
 lines = [json.loads(line) for line in open(sys.argv[1], encoding="utf-8")]
@@ -269,7 +269,7 @@ await 60 grep -q '"n":1' follow.out || fail "a shell's first answer" follow.out
 "$PULSE" graph query followed 'CREATE (:Person), (:Person)' >/dev/null || fail "a commit beside a reader"
 printf 'MATCH (p:Person) RETURN count(p) AS n;\n' >&8
 exec 8>&-
-wait "$reader" || fail "a shell that follows" follow.out
+ends_well "$reader" || fail "a shell that follows" follow.out
 [[ $(cat follow.out) == $'{"n":1}\n{"n":3}' ]] || fail "what a shell that follows has seen" follow.out
 kill -9 "$server"
 wait "$server" 2>/dev/null
@@ -280,7 +280,7 @@ server=$!
 STARTED_PIDS+=("$server")
 await 60 grep -q 'process [0-9]' serve.log || fail "the server does not start again" serve.log
 kill "$server"
-wait "$server" || fail "the server does not end well" serve.log
+ends_well "$server" || fail "the server does not end well" serve.log
 refused "is reached by other machines" serve db --bolt 0 --bind 0.0.0.0
 refused "without a password" serve db --bolt 0 --metrics 0.0.0.0:0
 refused "expected PORT" serve db --bolt 0 --metrics nonsense
@@ -306,5 +306,5 @@ PY
 "$PULSE" top --once --interval 0.2 --graph "${metrics#127.0.0.1:}" >top.txt 2>&1 || fail "pulse top" top.txt
 grep -q ' statements ' top.txt || fail "pulse top shows no graph" top.txt
 kill "$server"
-wait "$server" || fail "the server does not end well" serve.log
+ends_well "$server" || fail "the server does not end well" serve.log
 note "done"

@@ -103,7 +103,7 @@ front
 says again value "${cli[@]}" get kept
 stop_agent "$AGENT" "$AGENT_LOG"
 kill "$SERVER"
-wait "$SERVER" || fail "the store does not end well" "$SERVER_LOG"
+ends_well "$SERVER" || fail "the store does not end well" "$SERVER_LOG"
 
 # 5. TLS is the agent's, the password the store's.
 (

@@ -51,7 +51,7 @@ fi
 timeout 120 "$python" "$here/kv_cluster_clients.py" "$PORT" ${reference[@]+"${reference[@]}"} \
   >"$SCRATCH/clients.log" 2>&1 || fail "the Python clients" "$SCRATCH/clients.log"
 kill "$SERVER"
-wait "$SERVER" || fail "the server does not end well" "$SERVER_LOG"
+ends_well "$SERVER" || fail "the server does not end well" "$SERVER_LOG"
 
 # 4. Another host's name, on every port that follows the first one.
 start_server kv announced --memory 128M --threads 2 --cluster --announce-host cache.example

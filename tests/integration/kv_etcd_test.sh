@@ -55,7 +55,7 @@ note "registered: $(keys /pulse/kv | tr '\n' ';')"
 
 # 3. A server that ends takes its keys along; one that dies loses them.
 kill "$SERVER"
-wait "$SERVER" || fail "the server does not end well" "$SERVER_LOG"
+ends_well "$SERVER" || fail "the server does not end well" "$SERVER_LOG"
 has 0 /pulse/kv || fail "the keys stay: $(keys /pulse/kv)" "$SERVER_LOG"
 start_kv one --etcd-prefix /other/ --etcd-ttl 2s
 await 60 has 1 /other || fail "no key" "$SERVER_LOG"
@@ -78,5 +78,5 @@ start_etcd empty
 await 60 has 1 /pulse/kv || fail "the key does not come into a new etcd" "$SERVER_LOG"
 serves
 kill "$SERVER"
-wait "$SERVER" || fail "the server does not end well" "$SERVER_LOG"
+ends_well "$SERVER" || fail "the server does not end well" "$SERVER_LOG"
 has 0 /pulse/kv || fail "the key stays" "$SERVER_LOG"

@@ -62,7 +62,7 @@ done
 says refused 'is none' "${cli[@]}" config set design fast
 wait "$load" || fail "the load fails" "$SCRATCH/load.log"
 kill "$SERVER"
-wait "$SERVER" || fail "the server does not end well" "$SERVER_LOG"
+ends_well "$SERVER" || fail "the server does not end well" "$SERVER_LOG"
 
 # 5. CLIENT, ACL LOG, MEMORY and others, beside redis-server's.
 if command -v redis-server >/dev/null; then
@@ -77,7 +77,7 @@ if command -v redis-server >/dev/null; then
     run_ok "beside-$design" 120 /usr/bin/python3 "$here/kv_client_commands.py" "$PORT" "$reference"
   done
   kill "$SERVER"
-  wait "$SERVER" || fail "the server does not end well" "$SERVER_LOG"
+  ends_well "$SERVER" || fail "the server does not end well" "$SERVER_LOG"
 else
   skip_part "no comparison of CLIENT's replies: redis-server is not installed"
 fi
@@ -109,7 +109,7 @@ done
 kill "$load"
 says refused '--threads 2' redis-cli -p "$PORT" config set design dual
 kill "$SERVER"
-wait "$SERVER" || fail "the server does not end well" "$SERVER_LOG"
+ends_well "$SERVER" || fail "the server does not end well" "$SERVER_LOG"
 grep -q stopping "$SERVER_LOG" || fail "the server says nothing of its end" "$SERVER_LOG"
 
 # 7. A password keeps memcached's clients, who cannot give one, out.
@@ -121,7 +121,7 @@ expect_error top-password 'REDISCLI_AUTH' "$PULSE" top --once --kv "127.0.0.1:$P
 REDISCLI_AUTH=wrong expect_error top-wrong 'WRONGPASS' "$PULSE" top --once --kv "127.0.0.1:$PORT"
 REDISCLI_AUTH=secret run_ok top-auth 60 "$PULSE" top --once --interval 0.2 --kv "127.0.0.1:$PORT"
 kill "$SERVER"
-wait "$SERVER" || fail "the server does not end well" "$SERVER_LOG"
+ends_well "$SERVER" || fail "the server does not end well" "$SERVER_LOG"
 expect_error top-nobody 'no server at 127.0.0.1:9;;pulse kv' "$PULSE" top --once --kv 127.0.0.1:9
 expect_error top-nonsense 'nonsense' "$PULSE" top --once --kv nonsense
 
@@ -161,7 +161,7 @@ start "$SCRATCH/example.log" bash -c 'while "$@"; do :; done' loop "${example[@]
 loop=$STARTED
 await 60 grep -q Lisbon "$SCRATCH/example.log" || fail "no client is served" "$SCRATCH/example.log"
 kill "$SERVER"
-wait "$SERVER" || fail "the server does not end well" "$SERVER_LOG"
+ends_well "$SERVER" || fail "the server does not end well" "$SERVER_LOG"
 await 60 is_gone "$loop" || fail "a client hangs" "$SCRATCH/example.log"
 [[ ! -e "$shm" ]] || fail "the socket's file is still there"
 
@@ -193,9 +193,9 @@ for round in 1 2 3; do
 done
 expect_error kv-file-taken 'another server' "$PULSE" kv --port 0 --memory 80M --threads 2 --memory-file "$file"
 kill "$SERVER"
-wait "$SERVER" || fail "the server does not end well" "$SERVER_LOG"
+ends_well "$SERVER" || fail "the server does not end well" "$SERVER_LOG"
 expect_error kv-file-sizes '--threads;;remove it' "$PULSE" kv --port 0 --memory 80M --threads 1 --memory-file "$file"
 start_server kv again "${kept[@]}"
 /usr/bin/python3 "$here/kv_told.py" "$PORT" 3 "$last" || fail "keys are lost" "$SERVER_LOG"
 kill "$SERVER"
-wait "$SERVER" || fail "the server does not end well" "$SERVER_LOG"
+ends_well "$SERVER" || fail "the server does not end well" "$SERVER_LOG"

@@ -17,7 +17,7 @@ start_udp() {
 }
 stop_kv() {
   kill "$SERVER"
-  wait "$SERVER" || fail "the server does not end well" "$SERVER_LOG"
+  ends_well "$SERVER" || fail "the server does not end well" "$SERVER_LOG"
 }
 # A number of INFO's.
 number() { redis-cli -p "$PORT" info kv | tr -d '\r' | sed -n "s/^$1://p"; }
@@ -99,7 +99,7 @@ second=$SERVER
 await 60 sh -c "'$EXAMPLE' '$url' 2>&1 | grep -q 'are different servers'" ||
   fail "two servers below one prefix are not noticed" "$SERVER_LOG"
 kill "$second"
-wait "$second" || fail "the server does not end well" "$SERVER_LOG"
+ends_well "$second" || fail "the server does not end well" "$SERVER_LOG"
 await 60 "$EXAMPLE" "$url" >"$SCRATCH/example.log" 2>&1 ||
   fail "the example does not find the first server" "$SCRATCH/example.log"
 kill -9 "$first"

@@ -256,10 +256,22 @@ void BoltConnection::DropTransaction() {
 }
 
 void BoltConnection::HandleTermination() {
+  const auto because = [](const cypher::RunningEntry& entry) {
+    return cypher::LimitError(
+        absl::StatusCode::kCancelled,
+        Concat(entry.id(), " was terminated, or has reached its limit of time"));
+  };
+  // A query of its own that nobody has pulled yet: who pulls is told.
+  for (const auto& [id, result] : results_) {
+    if (result->entry == nullptr || !result->entry->is_terminated()) continue;
+    result->ran = true;
+    result->status = because(*result->entry);
+    Watch(nullptr);
+    result->options.entry = nullptr;
+    result->entry.reset();
+  }
   if (transaction_ == nullptr || !transaction_->entry()->is_terminated()) return;
-  terminated_ = cypher::LimitError(
-      absl::StatusCode::kCancelled,
-      Concat(transaction_->id(), " was terminated, or has reached its limit of time"));
+  terminated_ = because(*transaction_->entry());
   results_.clear();
   Watch(nullptr);
   transaction_.reset();

@@ -416,9 +416,10 @@ TEST_F(ConnectionTest, Terminated_BetweenRunAndPull_FailsThePull) {
     EXPECT_EQ(list[0].query, "CREATE (:A)");
     EXPECT_EQ(service_.running()->Terminate(list[0].id, cypher::Caller()),
               cypher::RunningList::Ended::kDone);
+    AwaitPool();
+    EXPECT_TRUE(service_.running()->List(cypher::Caller()).empty()) << "though nobody has pulled";
     EXPECT_EQ(Texts({Pull(), Query("RETURN 1")}),
               (Strings{"FAILURE Neo.ClientError.Transaction.Terminated", "IGNORED"}));
-    EXPECT_TRUE(service_.running()->List(cypher::Caller()).empty());
     EXPECT_EQ(Texts({Reset()}), Strings{"SUCCESS"});
     EXPECT_EQ(Count("A"), 0);
   }

@@ -251,6 +251,8 @@ absl::Status GraphService::Run(const Statement& statement, const Caller& caller,
   const int64_t began = options.began_nanos != 0 ? options.began_nanos : running_.Now();
   *outcome = Outcome();
   absl::Status status = RunUncounted(statement, caller, options, sink, outcome);
+  // Whatever came of it: the statement, whose text the entry shows, may go now.
+  if (options.entry != nullptr) options.entry->EndQuery();
   counts_.CountStatement(KindOf(statement), status, outcome->rows, running_.Now() - began);
   return status;
 }
@@ -268,7 +270,6 @@ absl::Status GraphService::RunUncounted(const Statement& statement, const Caller
   RunningEntry* const entry = own != nullptr ? own.get() : options.entry;
   entry->BeginQuery(statement.text);
   const absl::Status status = RunListed(statement, caller, entry, options, sink, outcome);
-  if (own == nullptr) entry->EndQuery();
   if (status.ok()) outcome->sequence = database_->sequence();
   return status;
 }

@@ -248,6 +248,10 @@ TEST_F(ServiceTest, Enter_PrepareAndRun_AreOneEntry) {
       EXPECT_EQ(shown()[0].query, "") << "the statement may go";
     }
     const auto data = service_.Prepare("CREATE (n:A)", caller_, options);
+    RunOptions reading = options;
+    reading.read_only = true;
+    EXPECT_FALSE(service_.Run(**data, caller_, reading, &sink_, &outcome_).ok());
+    EXPECT_EQ(shown()[0].query, "") << "refused before it ran";
     const auto schema = service_.Prepare("CREATE INDEX i FOR (n:A) ON (n.x)", caller_, options);
     EXPECT_EQ(service_.running()->Terminate(entry->id(), Caller()), RunningList::Ended::kDone);
     for (const auto* late : {&*data, &*schema}) {
