@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "apps/pulse/commands.h"
 #include "apps/pulse/util/codec_files.h"
-#include "apps/pulse/util/metrics_file.h"
 #include "apps/pulse/util/option_values.h"
 #include "apps/pulse/util/processor_options.h"
 #include "apps/pulse/util/progress.h"
@@ -161,18 +160,12 @@ absl::Status DecompressOne(const CodecArguments& args, const std::string& file,
 
 void RunCodec(const CodecArguments& args) {
   ops::RateTable rates;
-  ops::PlacementNumbers numbers;
-  if (const auto usable = CheckMetricsFile(args.processors.metrics_file); !usable.ok()) {
-    Finish(usable);
-    return;
-  }
   auto processors = ReadProcessors(args.processors);
   if (!processors.ok()) {
     Finish(processors.status());
     return;
   }
   processors->rates = &rates;
-  processors->numbers = &numbers;
   std::vector<std::string> files = args.files;
   if (files.empty()) files.emplace_back("-");
   if (files.size() > 1 && !args.choices.output.empty()) {
@@ -195,7 +188,6 @@ void RunCodec(const CodecArguments& args) {
     Finish(args.decompress ? DecompressOne(args, file, *processors)
                            : CompressOne(args, file, *processors));
   }
-  Finish(WriteMetricsFile(args.processors.metrics_file, numbers));
 }
 
 void AddShared(CLI::App* command, CodecArguments& args) {

@@ -1,7 +1,6 @@
 // PlacementNumbers: what queues reported of their placement (placement_report.h), summed up by
-// task, as numbers for those who watch: an agent's Prometheus endpoint, a file for node_exporter, a
-// program of pulse/ops.h. What was never reported of has no numbers; their number is bounded by the
-// tasks.
+// task, as numbers for those who watch: an agent's Prometheus endpoint, a program of
+// pulse/ops.h. What was never reported of has no numbers; their number is bounded by the tasks.
 //
 // Thread-safe; blocks for no longer than a few copies.
 #pragma once
