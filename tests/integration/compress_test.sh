@@ -185,6 +185,9 @@ expect_error bad-placement 'placement;;both' "$PULSE" compress --placement both 
 expect_error no-agent 'agent-cpus' "$PULSE" compress --placement agent -c data
 expect_error absent-cpu 'cpus;;4095' "$PULSE" compress --cpus 4095 -c data
 expect_error bad-chunk 'chunk' "$PULSE" compress --chunk lots -c data
+cp one itself
+expect_error itself 'the input file is also the output' sh -c '"$0" compress -c itself >> itself' "$PULSE"
+same itself one "an input that is also the output was written to"
 expect_error two-outputs '-c and -o' "$PULSE" compress -c -o two data
 # A level of another program is no level 1 and a file of the name -0.
 cp one ./level
