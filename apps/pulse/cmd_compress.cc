@@ -215,6 +215,15 @@ void AddShared(CLI::App* command, CodecArguments& args) {
       "With --index: only the data from OFFSET on, or OFFSET+BYTES; needs -c or -o");
 }
 
+// Without it, -0 would be the name of a file, and -10 the level 1 and such a file.
+void RefuseLevel(CLI::App* command, int level, const char* why) {
+  const std::string name = absl::StrCat("-", level);
+  command
+      ->add_flag_callback(
+          name, [name, why] { throw CLI::ValidationError(name, why); }, "")
+      ->group("");
+}
+
 }  // namespace
 
 void AddCompressCommands(CLI::App& app) {
@@ -232,11 +241,7 @@ void AddCompressCommands(CLI::App& app) {
         : level == ops::kMaxLevel ? "Smallest"
                                   : "");
   }
-  // Without it, -0 would be the name of a file, and -10 the level 1 and such a file.
-  command
-      ->add_flag_callback(
-          "-0", [] { throw CLI::ValidationError("-0", "levels are -1 to -9"); }, "")
-      ->group("");
+  RefuseLevel(command, 0, "levels are -1 to -9");
   command->add_flag("--deterministic", compress.deterministic,
                     "The same bytes on every machine; no name and time");
   command->add_flag(
@@ -256,6 +261,9 @@ void AddCompressCommands(CLI::App& app) {
   command =
       app.add_subcommand("decompress", "Decompress gzip, zlib, bgzf, zstd or lz4, whichever it is");
   AddShared(command, decompress);
+  for (int level = 0; level <= ops::kMaxLevel; ++level) {
+    RefuseLevel(command, level, "decompression has no levels");
+  }
   command->callback([] { RunCodec(decompress); });
 }
 

@@ -192,6 +192,10 @@ expect_error two-outputs '-c and -o' "$PULSE" compress -c -o two data
 # A level of another program is no level 1 and a file of the name -0.
 cp one ./level
 for level in -0 -10; do expect_error "level$level" 'levels are -1 to -9' "$PULSE" compress $level level; done
+"$PULSE" compress -k -o ./-0 level
+for level in -0 -6 -10; do
+  expect_error "no-level$level" 'decompression has no levels' "$PULSE" decompress -c $level
+done
 [[ -e level && ! -e level.gz ]] || fail "a bad level was taken for another one"
 "$PULSE" compress --no-such-option -c data >out.bytes 2>out.err
 [[ $? == 1 ]] || fail "the exit code for a bad option is not gzip's"
