@@ -129,7 +129,7 @@ lines = urllib.request.urlopen(sys.argv[1], timeout=30).read().decode().split("\
 sys.exit(not any(l.split(" ")[0] == sys.argv[2] and float(l.split(" ")[1]) == float(sys.argv[3]) for l in lines if " " in l))' \
     "$ingest_url" "$1" "$2"
 }
-for number in streams_total:2 streams_failed_total:1 streams_open:0 filtered_bytes_total:$(stat -c %s data) \
+for number in streams_total:2 streams_failed_total:1 streams_with_garbage_total:0 streams_open:0 filtered_bytes_total:$(stat -c %s data) \
   sent_bytes_total:$(stat -c %s expected) sent_records_total:$(wc -l <expected); do
   await 30 ingest_is "pulse_ingest_${number%:*}" "${number#*:}" || fail "pulse_ingest_${number%:*} is not ${number#*:}"
   grep -q "\`pulse_ingest_${number%:*}\`" "$docs/reference/metrics.md" || fail "metrics.md does not name ${number%:*}"
