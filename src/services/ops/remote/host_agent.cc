@@ -75,9 +75,11 @@ class RemoteEngine : public Engine {
     told.whole = Bounded(all.whole, kMostRate);
     told.before_nanos = Bounded(static_cast<double>(all.most_before_nanos), kMostSetUp);
     // Where there is no room, the next report has these counts.
-    const auto wait = all.ended ? kReportWait : std::chrono::milliseconds(0);
-    const bool sent = line_->Tell(MessageKind::kReport, &told, sizeof(told), wait);
-    untold_ = sent ? PlacementReport() : all;
+    const bool waits = all.ended && agent_->AnswersReports();
+    const Line::Told got = line_->Tell(MessageKind::kReport, &told, sizeof(told),
+                                       waits ? kReportWait : std::chrono::milliseconds(0));
+    if (waits && got == Line::Told::kSent) agent_->ReportWasNotAnswered();
+    untold_ = got == Line::Told::kNotSent ? all : PlacementReport();
   }
 
   absl::Status Process(int, const Chunk& chunk, Result& result) override {
