@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "apps/pulse/commands.h"
 #include "apps/pulse/util/codec_files.h"
-#include "apps/pulse/util/metrics_file.h"
 #include "apps/pulse/util/option_values.h"
 #include "apps/pulse/util/processor_options.h"
 #include "apps/pulse/util/progress.h"
@@ -161,18 +160,12 @@ absl::Status DecompressOne(const CodecArguments& args, const std::string& file,
 
 void RunCodec(const CodecArguments& args) {
   ops::RateTable rates;
-  ops::PlacementNumbers numbers;
-  if (const auto usable = CheckMetricsFile(args.processors.metrics_file); !usable.ok()) {
-    Finish(usable);
-    return;
-  }
   auto processors = ReadProcessors(args.processors);
   if (!processors.ok()) {
     Finish(processors.status());
     return;
   }
   processors->rates = &rates;
-  processors->numbers = &numbers;
   std::vector<std::string> files = args.files;
   if (files.empty()) files.emplace_back("-");
   if (files.size() > 1 && !args.choices.output.empty()) {
@@ -195,7 +188,6 @@ void RunCodec(const CodecArguments& args) {
     Finish(args.decompress ? DecompressOne(args, file, *processors)
                            : CompressOne(args, file, *processors));
   }
-  Finish(WriteMetricsFile(args.processors.metrics_file, numbers));
 }
 
 void AddShared(CLI::App* command, CodecArguments& args) {
@@ -223,6 +215,15 @@ void AddShared(CLI::App* command, CodecArguments& args) {
       "With --index: only the data from OFFSET on, or OFFSET+BYTES; needs -c or -o");
 }
 
+// Without it, -0 would be the name of a file, and -10 the level 1 and such a file.
+void RefuseLevel(CLI::App* command, int level, const char* why) {
+  const std::string name = absl::StrCat("-", level);
+  command
+      ->add_flag_callback(
+          name, [name, why] { throw CLI::ValidationError(name, why); }, "")
+      ->group("");
+}
+
 }  // namespace
 
 void AddCompressCommands(CLI::App& app) {
@@ -240,11 +241,7 @@ void AddCompressCommands(CLI::App& app) {
         : level == ops::kMaxLevel ? "Smallest"
                                   : "");
   }
-  // Without it, -0 would be the name of a file, and -10 the level 1 and such a file.
-  command
-      ->add_flag_callback(
-          "-0", [] { throw CLI::ValidationError("-0", "levels are -1 to -9"); }, "")
-      ->group("");
+  RefuseLevel(command, 0, "levels are -1 to -9");
   command->add_flag("--deterministic", compress.deterministic,
                     "The same bytes on every machine; no name and time");
   command->add_flag(
@@ -264,6 +261,9 @@ void AddCompressCommands(CLI::App& app) {
   command =
       app.add_subcommand("decompress", "Decompress gzip, zlib, bgzf, zstd or lz4, whichever it is");
   AddShared(command, decompress);
+  for (int level = 0; level <= ops::kMaxLevel; ++level) {
+    RefuseLevel(command, level, "decompression has no levels");
+  }
   command->callback([] { RunCodec(decompress); });
 }
 

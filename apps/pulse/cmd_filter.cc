@@ -15,7 +15,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "apps/pulse/commands.h"
-#include "apps/pulse/util/metrics_file.h"
 #include "apps/pulse/util/option_values.h"
 #include "apps/pulse/util/output_file.h"
 #include "apps/pulse/util/processor_options.h"
@@ -103,11 +102,11 @@ absl::Status ReadArgs(const FilterArgs& args, filter::RuleSetOptions* rules,
   return absl::OkStatus();
 }
 
-absl::StatusOr<int> FilterInput(const FilterArgs& args, ops::PlacementNumbers* numbers) {
+absl::StatusOr<int> RunFilterCommand(const FilterArgs& args) {
+  signal(SIGPIPE, SIG_IGN);
   filter::RuleSetOptions rule_options;
   filter::FilterOptions options;
   PULSE_RETURN_IF_ERROR(ReadArgs(args, &rule_options, &options));
-  options.processors.numbers = numbers;
   PULSE_ASSIGN_OR_RETURN(std::vector<filter::Rule> rules, GatherRules(args));
   PULSE_ASSIGN_OR_RETURN(const std::unique_ptr<filter::RuleSet> set,
                          filter::RuleSet::Compile(std::move(rules), rule_options));
@@ -150,16 +149,6 @@ absl::StatusOr<int> FilterInput(const FilterArgs& args, ops::PlacementNumbers* n
   }
   PULSE_RETURN_IF_ERROR(output.Commit(nullptr));
   return outcome.selected > 0 ? kSelected : kNothing;
-}
-
-absl::StatusOr<int> RunFilterCommand(const FilterArgs& args) {
-  signal(SIGPIPE, SIG_IGN);
-  PULSE_RETURN_IF_ERROR(CheckMetricsFile(args.processors.metrics_file));
-  ops::PlacementNumbers numbers;
-  absl::StatusOr<int> code = FilterInput(args, &numbers);
-  const absl::Status written = WriteMetricsFile(args.processors.metrics_file, numbers);
-  if (code.ok() && !written.ok()) return written;
-  return code;
 }
 
 }  // namespace

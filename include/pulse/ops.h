@@ -135,9 +135,9 @@ enum {
 typedef struct pulse_ops_result {
   size_t struct_size;
   int32_t code;
-  int32_t
-      trailing_garbage; /* decompress: 1 if bytes that are no stream follow, which were ignored */
-  uint64_t tag;         /* the request's */
+  int32_t trailing_garbage; /* decompress, and filter of compressed input: 1 if bytes that are no
+                               stream follow, which were ignored */
+  uint64_t tag;             /* the request's */
   uint64_t in_bytes;
   uint64_t out_bytes; /* also of what was written before an error */
   uint64_t selected;  /* filter: how many records */

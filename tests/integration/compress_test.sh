@@ -185,10 +185,17 @@ expect_error bad-placement 'placement;;both' "$PULSE" compress --placement both 
 expect_error no-agent 'agent-cpus' "$PULSE" compress --placement agent -c data
 expect_error absent-cpu 'cpus;;4095' "$PULSE" compress --cpus 4095 -c data
 expect_error bad-chunk 'chunk' "$PULSE" compress --chunk lots -c data
+cp one itself
+expect_error itself 'the input file is also the output' sh -c '"$0" compress -c itself >> itself' "$PULSE"
+same itself one "an input that is also the output was written to"
 expect_error two-outputs '-c and -o' "$PULSE" compress -c -o two data
 # A level of another program is no level 1 and a file of the name -0.
 cp one ./level
 for level in -0 -10; do expect_error "level$level" 'levels are -1 to -9' "$PULSE" compress $level level; done
+"$PULSE" compress -k -o ./-0 level
+for level in -0 -6 -10; do
+  expect_error "no-level$level" 'decompression has no levels' "$PULSE" decompress -c $level
+done
 [[ -e level && ! -e level.gz ]] || fail "a bad level was taken for another one"
 "$PULSE" compress --no-such-option -c data >out.bytes 2>out.err
 [[ $? == 1 ]] || fail "the exit code for a bad option is not gzip's"

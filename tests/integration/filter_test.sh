@@ -86,6 +86,13 @@ wait "$!"
 cmp -s from-pipe out || fail "a pipe and a file differ"
 expect_code 2 to-input "$PULSE" filter -e Ramp -o lines --force lines
 expect_text to-input.err "the input itself"
+cp lines itself
+expect_code 2 itself sh -c '"$0" filter -e . itself >> itself' "$PULSE"
+grep -q 'the input file is also the output' itself.err || fail "no word about an output that is the input" itself.err
+expect_code 2 itself-in sh -c '"$0" filter -e . < itself >> itself' "$PULSE"
+cmp -s lines itself || fail "an input that is also the output was written to"
+"$PULSE" filter -e . < /dev/null > /dev/null
+[[ $? == 1 ]] || fail "/dev/null is not both input and output"
 expect_code 2 no-folder "$PULSE" filter -e Ramp -o no-folder/out lines
 expect_code 2 long "$PULSE" filter -e Ramp --max-line 100 -o long.out2 --records prefixed lines
 if compgen -G 'long.out2*' >/dev/null; then fail "a failed run left its output"; fi

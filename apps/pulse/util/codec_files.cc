@@ -3,7 +3,11 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <ctime>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
@@ -11,6 +15,30 @@
 #include "services/ops/format.h"
 
 namespace pulse {
+namespace {
+
+// No tick of a kernel's clock, by which files have their times, is longer.
+constexpr int64_t kTickNanos = 20'000'000;
+
+// A change in the same tick as the last one before it leaves the file's times as they are (before
+// Linux 6.13, and on file systems without its finer times). Waits until that tick is over, so that
+// what is read has the one, and the times show the other.
+void WaitUntilChangesShow(const timespec& changed) {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  // Not as one number of nanoseconds: a time may be far away.
+  const int64_t seconds = std::clamp<int64_t>(now.tv_sec - changed.tv_sec, -1, 1);
+  const int64_t age = seconds * 1'000'000'000 + now.tv_nsec - changed.tv_nsec;
+  if (age < kTickNanos) {
+    std::this_thread::sleep_for(std::chrono::nanoseconds(kTickNanos - std::max<int64_t>(age, 0)));
+  }
+}
+
+bool IsSame(const timespec& a, const timespec& b) {
+  return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
+
+}  // namespace
 
 absl::StatusOr<CodecFiles> CodecFiles::ForCompression(const FileChoices& choices,
                                                       const std::string& file,
@@ -78,6 +106,7 @@ absl::Status CodecFiles::OpenInput(const FileChoices& choices, const std::string
     return absl::InvalidArgumentError(absl::StrCat(
         file, " has other names (hard links), which would keep it; use --keep or --force"));
   }
+  if (remove_input_) WaitUntilChangesShow(info_.st_ctim);
   // It was for opening only: a named pipe is waited for.
   fcntl(in_.get(), F_SETFL, fcntl(in_.get(), F_GETFL) & ~O_NONBLOCK);
   return absl::OkStatus();
@@ -108,8 +137,9 @@ absl::StatusOr<std::string> CodecFiles::Commit() {
       named.st_dev != read.st_dev) {
     return stays("renamed or replaced");
   }
-  if (read.st_size != info_.st_size || read.st_mtim.tv_sec != info_.st_mtim.tv_sec ||
-      read.st_mtim.tv_nsec != info_.st_mtim.tv_nsec) {
+  // The time of change, too, which programs cannot set.
+  if (read.st_size != info_.st_size || !IsSame(read.st_mtim, info_.st_mtim) ||
+      !IsSame(read.st_ctim, info_.st_ctim)) {
     return stays("changed");
   }
   if (unlink(in_name_.c_str()) != 0) return ErrnoError(errno, "removing", in_name_);

@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <string>
 
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "base/file_calls.h"
 #include "base/testing.h"
 
@@ -69,6 +71,37 @@ TEST_F(CodecFilesTest, Commit_OfAFileWrittenInPlace_KeepsIt) {
   Write(file_, "WHAT", 0);
   EXPECT_THAT(files.Commit().value(), HasSubstr("was changed while it was read"));
   EXPECT_TRUE(IsThere(file_));
+}
+
+TEST_F(CodecFilesTest, Commit_OfAFileWrittenInPlaceWithItsTimesSetBack_KeepsIt) {
+  CodecFiles files = Open();
+  Write(file_, "WHAT", 0);
+  const timespec times[2] = {{1'000'000'000, 0}, {1'000'000'000, 0}};
+  ASSERT_EQ(utimensat(AT_FDCWD, file_.c_str(), times, 0), 0);
+  EXPECT_THAT(files.Commit().value(), HasSubstr("was changed while it was read"));
+  EXPECT_TRUE(IsThere(file_));
+}
+
+TEST_F(CodecFilesTest, Commit_OfAFileWrittenJustBeforeAndAfterItWasOpened_KeepsIt) {
+  // Many times, since a tick of the clock may end in between.
+  for (int i = 0; i < 20; ++i) {
+    Write(file_, "what is read");
+    CodecFiles files = Open();
+    // Where a tick's changes all have one time, the last one's has to be over.
+    struct stat info {};
+    ASSERT_EQ(stat(file_.c_str(), &info), 0);
+    EXPECT_GE(absl::Now(), absl::TimeFromTimespec(info.st_ctim) + absl::Milliseconds(20));
+    Write(file_, "WHAT", 0);
+    EXPECT_THAT(files.Commit().value(), HasSubstr("was changed while it was read"));
+    ASSERT_TRUE(IsThere(file_));
+    unlink(packed_.c_str());
+  }
+}
+
+TEST_F(CodecFilesTest, Commit_OfAFileWrittenJustBefore_RemovesTheInput) {
+  Write(file_, "another text");
+  EXPECT_EQ(Open().Commit().value(), "");
+  EXPECT_FALSE(IsThere(file_));
 }
 
 TEST_F(CodecFilesTest, Commit_OfAFileThatWasReplaced_KeepsTheNewOne) {

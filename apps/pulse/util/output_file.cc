@@ -53,14 +53,18 @@ OutputFile::~OutputFile() {
 
 absl::Status OutputFile::Open(const std::string& path, bool overwrite, const struct stat& input) {
   overwrite_ = overwrite;
+  struct stat there {};
   if (path.empty() || path == "-") {
     name_ = "standard output";
     fd_.reset(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3));
     if (!fd_.valid()) return ErrnoError(errno, "writing", name_);
+    if (fstat(fd_.get(), &there) != 0) return ErrnoError(errno, "writing", name_);
+    if (S_ISREG(there.st_mode) && there.st_dev == input.st_dev && there.st_ino == input.st_ino) {
+      return absl::InvalidArgumentError("the input file is also the output");
+    }
     return absl::OkStatus();
   }
   name_ = path;
-  struct stat there;
   if (stat(path.c_str(), &there) == 0) {
     if (!S_ISREG(there.st_mode)) {
       // A device or pipe: as it is.

@@ -22,7 +22,8 @@ class OutputFile {
   ~OutputFile();
 
   // `path` empty or "-": standard output. `input`: the file that is read, which an output must not
-  // be. AlreadyExists: without `overwrite`.
+  // be, nor standard output: a reader would come upon what it wrote. AlreadyExists: without
+  // `overwrite`.
   absl::Status Open(const std::string& path, bool overwrite, const struct stat& input);
 
   // The file gets its name, with mode, owner and times of `like`; null: those of a new file.

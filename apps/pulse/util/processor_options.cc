@@ -43,9 +43,6 @@ void AddProcessorOptions(CLI::App* cmd, ProcessorArgs* args) {
          "agent), auto: whoever finishes a chunk first, or paper: the agent only while it\n"
          "is faster than the host")
       ->capture_default_str();
-  cmd->add_option("--metrics-file", args->metrics_file,
-                  "write what was decided, and by which rates, to this file at the end, in\n"
-                  "Prometheus's format, as node_exporter's textfile collector reads it");
 }
 
 void AddEngineOption(CLI::App* cmd, ProcessorArgs* args) {

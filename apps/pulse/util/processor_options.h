@@ -18,10 +18,9 @@ struct ProcessorArgs {
   std::string agent;
   std::string engine;
   std::string placement = "auto";
-  std::string metrics_file;
 };
 
-// --cpus, --agent-cpus, --agent, --placement, --metrics-file.
+// --cpus, --agent-cpus, --agent, --placement.
 void AddProcessorOptions(CLI::App* cmd, ProcessorArgs* args);
 // --engine, for commands whose work a device can do.
 void AddEngineOption(CLI::App* cmd, ProcessorArgs* args);

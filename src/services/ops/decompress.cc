@@ -78,6 +78,21 @@ class Decompressor {
                IndexBuilder* builder)
       : options_(options), in_(in), out_(out), builder_(builder) {}
 
+  // An agent's answer to the last report is waited for: once, and not at each member's end.
+  ~Decompressor() {
+    PlacementReport last;
+    last.placement = options_.processors.placement.kind;
+    last.ended = true;
+    for (const auto& [piece, made] : made_) {
+      if (options_.processors.in_calling_thread || !made.ran) continue;
+      for (Engine* engine : made.engines) engine->Explain(last);
+      const QueueOptions of = OptionsFor(options_.processors, OrderOf(piece));
+      if (of.report) of.report(last);
+    }
+  }
+  Decompressor(const Decompressor&) = delete;
+  Decompressor& operator=(const Decompressor&) = delete;
+
   // By a good index of the file `fd`.
   absl::Status RunIndexed(const GzipIndex& index, int fd) {
     const DataRange range = options_.range.value_or(DataRange());
@@ -296,13 +311,18 @@ class Decompressor {
     return absl::OkStatus();
   }
 
-  absl::Status RunQueue(Piece piece, Source& source, Sink& sink,
-                        std::optional<uint64_t> total = std::nullopt) {
-    Made& made = made_[piece];
+  static EngineOrder OrderOf(Piece piece) {
     EngineOrder order;
     order.kind = EngineOrder::Kind::kDecompress;
     order.format = static_cast<uint8_t>(piece);
     order.chunk_bytes = kUsualPiece;
+    return order;
+  }
+
+  absl::Status RunQueue(Piece piece, Source& source, Sink& sink,
+                        std::optional<uint64_t> total = std::nullopt) {
+    Made& made = made_[piece];
+    const EngineOrder order = OrderOf(piece);
     if (made.engines.empty()) {
       PULSE_ASSIGN_OR_RETURN(
           made.engines, MakeEngines(
@@ -317,6 +337,8 @@ class Decompressor {
     queue_options.operation = absl::StrCat("decompress/", DecoderName(piece));
     queue_options.chunk_bytes = 256 << 10;
     queue_options.total_bytes = total;
+    queue_options.continues = true;
+    made.ran = true;
     Queue* running = nullptr;
     const uint64_t before = in_.offset();
     if (options_.processors.progress) {
@@ -352,6 +374,7 @@ class Decompressor {
   struct Made {
     std::vector<std::unique_ptr<Engine>> owned;
     std::vector<Engine*> engines;
+    bool ran = false;
   };
 
   const DecompressOptions& options_;

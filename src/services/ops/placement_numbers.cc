@@ -1,5 +1,6 @@
 #include "services/ops/placement_numbers.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <iterator>
@@ -87,7 +88,10 @@ const Specs& TheSpecs() {
   return specs;
 }
 
-uint64_t Rounded(double value) { return static_cast<uint64_t>(std::llround(value)); }
+uint64_t Rounded(double value) {
+  constexpr auto kMost = static_cast<double>(int64_t{1} << 62);
+  return static_cast<uint64_t>(std::llround(std::clamp(value, 0.0, kMost)));
+}
 
 }  // namespace
 
@@ -101,7 +105,8 @@ void PlacementNumbers::Add(size_t task, const PlacementReport& report) {
     if (report.sides[i].rate > 0) of.sum.sides[i].rate = report.sides[i].rate;
   }
   if (report.whole > 0) of.sum.whole = report.whole;
-  if (report.BothAreKnown()) of.both = report;
+  // Without the whole's rate (of a batch) C2 and the set-up are not known.
+  if (report.BothAreKnown() && report.whole > 0) of.both = report;
   if (report.ended) ++runs_[static_cast<size_t>(report.placement)];
 }
 

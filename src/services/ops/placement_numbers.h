@@ -1,7 +1,6 @@
 // PlacementNumbers: what queues reported of their placement (placement_report.h), summed up by
-// task, as numbers for those who watch: an agent's Prometheus endpoint, a file for node_exporter, a
-// program of pulse/ops.h. What was never reported of has no numbers; their number is bounded by the
-// tasks.
+// task, as numbers for those who watch: an agent's Prometheus endpoint, a program of
+// pulse/ops.h. What was never reported of has no numbers; their number is bounded by the tasks.
 //
 // Thread-safe; blocks for no longer than a few copies.
 #pragma once
@@ -28,13 +27,13 @@ class PlacementNumbers {
   struct Task {
     bool any = false;
     PlacementReport sum;   // counts of all reports; rates of the last one that knew them
-    PlacementReport both;  // the last report that knew both sides' rates
+    PlacementReport both;  // the last report that knew the rates of both sides and the whole
   };
   static constexpr size_t kPlacements = 5;
 
   mutable std::mutex mutex_;
   std::array<Task, kTasks> tasks_;
-  std::array<uint64_t, kPlacements> runs_{};  // queues that have ended, by placement
+  std::array<uint64_t, kPlacements> runs_{};  // operations that have ended, by placement
 };
 
 // The numbers in Prometheus's text format, each family once, in the order of their first number.

@@ -100,6 +100,38 @@ TEST(PlacementNumbers, HostAlone_DoesNotChangeWhatIsKnownOfBoth) {
   EXPECT_THAT(text, HasSubstr("per_second{task=\"compress_isal\",side=\"agent\"} 900000000\n"));
 }
 
+TEST(PlacementNumbers, Batches_WhoseWholeIsNotKnown_LeaveTheConditionsAsTheyAre) {
+  PlacementNumbers numbers;
+  const size_t isal = CompressTask(Codec::kIsal);
+  PlacementReport both = ReportOf(1, 1);
+  both.whole = 350e6;
+  numbers.Add(isal, both);
+  PlacementReport batch = ReportOf(1, 0);
+  batch.whole = 0;
+  batch.most_before_nanos = 0;
+  numbers.Add(isal, batch);
+  const std::string text = MetricsText(numbers.Take());
+  EXPECT_THAT(text, HasSubstr("both_faster{task=\"compress_isal\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("setup_seconds{task=\"compress_isal\"} 0.1\n"));
+  EXPECT_THAT(text, HasSubstr("break_even_bytes{task=\"compress_isal\"} 20000000\n"));
+}
+
+TEST(PlacementNumbers, NumbersThatAreTooLarge_AreSaturated) {
+  PlacementNumbers numbers;
+  const size_t isal = CompressTask(Codec::kIsal);
+  PlacementReport huge = ReportOf(UINT64_MAX - 1, 1);
+  huge.of(Side::kHost).rate = 1e30;
+  huge.most_before_nanos = INT64_MAX;
+  numbers.Add(isal, huge);
+  numbers.Add(isal, huge);
+  const std::string text = MetricsText(numbers.Take());
+  const std::string most = std::to_string(uint64_t{1} << 62) + "\n";
+  EXPECT_THAT(text, HasSubstr("chunks_total{task=\"compress_isal\",side=\"host\"} " +
+                              std::to_string(UINT64_MAX) + "\n"));
+  EXPECT_THAT(text, HasSubstr("per_second{task=\"compress_isal\",side=\"host\"} " + most));
+  EXPECT_THAT(text, HasSubstr("break_even_bytes{task=\"compress_isal\"} " + most));
+}
+
 TEST(Tasks, EveryOrder_HasANameOfItsOwnOperation) {
   EngineOrder order;
   order.kind = EngineOrder::Kind::kDecompress;

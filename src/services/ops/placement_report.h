@@ -6,9 +6,11 @@
 // A value.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include "services/ops/engine.h"
 #include "services/ops/scheduler.h"
@@ -29,7 +31,7 @@ struct PlacementReport {
   std::array<OfSide, 2> sides;
   double whole = 0;               // OT so far, in bytes per second; 0: not known
   int64_t most_before_nanos = 0;  // set-up that the agent's engines needed
-  bool ended = false;             // the last report of its queue
+  bool ended = false;             // the last report of its operation
 
   OfSide& of(Side side) { return sides[static_cast<size_t>(side)]; }
   const OfSide& of(Side side) const { return sides[static_cast<size_t>(side)]; }
@@ -49,10 +51,16 @@ struct PlacementReport {
   // This one, with what another queue, or an earlier report of this one, counted.
   void AddCountsOf(const PlacementReport& other) {
     for (size_t i = 0; i < sides.size(); ++i) {
-      sides[i].chunks += other.sides[i].chunks;
-      sides[i].bytes += other.sides[i].bytes;
-      sides[i].redone += other.sides[i].redone;
+      Add(sides[i].chunks, other.sides[i].chunks);
+      Add(sides[i].bytes, other.sides[i].bytes);
+      Add(sides[i].redone, other.sides[i].redone);
     }
+  }
+
+ private:
+  // Others' numbers may be any: no sum becomes smaller.
+  static void Add(uint64_t& sum, uint64_t n) {
+    sum += std::min(n, std::numeric_limits<uint64_t>::max() - sum);
   }
 };
 

@@ -398,7 +398,7 @@ void Queue::FinishStats() {
     options_.rates->Put(KeyOf(options_, *engines_[i]),
                         scheduler_.engine(static_cast<int>(i)).rates);
   }
-  Report(lock, true);
+  Report(lock, !options_.continues);
 }
 
 void Queue::UpdateStats(int64_t now) {

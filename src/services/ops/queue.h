@@ -85,6 +85,8 @@ struct QueueOptions {
   // Called by Run's thread now and then while lanes work: progress, signals. May call Cancel().
   std::function<void()> tick;
   std::chrono::milliseconds tick_every{100};
+  // Another queue goes on with the operation: no report of this one is the operation's last.
+  bool continues = false;
   // What placement decided, by Run's thread: each second, and at the end. Not with
   // `in_calling_thread`, where nothing is decided. May be null.
   std::function<void(const PlacementReport&)> report;

@@ -156,7 +156,8 @@ void IngestServer::Accept() {
   }
 }
 
-absl::Status IngestServer::Filter(Stream* stream, const std::string& name) {
+absl::StatusOr<filter::FilterOutcome> IngestServer::Filter(Stream* stream,
+                                                           const std::string& name) {
   PULSE_RETURN_IF_ERROR(SetThreadAffinity(options_.cpus));
   PULSE_ASSIGN_OR_RETURN(UniqueFd connected, Connect(options_.host));
   const int host = connected.get();
@@ -172,18 +173,12 @@ absl::Status IngestServer::Filter(Stream* stream, const std::string& name) {
   options.source.name = absl::StrCat("the stream of ", name);
   options.out_name = absl::StrCat("the host at ", options_.host.ToString());
   options.processors.agent_cpus = options_.cpus;
-  PULSE_ASSIGN_OR_RETURN(const filter::FilterOutcome outcome,
+  PULSE_ASSIGN_OR_RETURN(filter::FilterOutcome outcome,
                          filter::RunFilter(*rules_, options, stream->client.get(), host));
-  {
-    std::lock_guard lock(mu_);
-    stats_.bytes_filtered += outcome.stats.input_bytes;
-    stats_.bytes_sent += outcome.stats.output_bytes;
-    stats_.records_sent += outcome.selected;
-  }
   if (outcome.reader_gone) {
     return absl::UnavailableError(absl::StrCat(options.out_name, " has gone away"));
   }
-  return absl::OkStatus();
+  return outcome;
 }
 
 // Ends the host's stream, and waits until the host has ended its side: closing before, beside bytes
@@ -203,24 +198,36 @@ void IngestServer::EndStream(int host) {
 void IngestServer::Serve(Stream* stream) {
   const int client = stream->client.get();
   const std::string name = net::PeerAddress(client).ToString();
-  absl::Status status = Filter(stream, name);
-  if (stopping_.load()) status = absl::CancelledError("the agent stops");
+  absl::StatusOr<filter::FilterOutcome> outcome = Filter(stream, name);
+  if (stopping_.load()) outcome = absl::CancelledError("the agent stops");
   const uint64_t received = BytesReceived(client);
-  if (status.ok()) {
+  if (outcome.ok()) {
+    if (outcome->garbage_offset.has_value()) {
+      Log(LogLevel::kWarn,
+          absl::StrCat("ingest: the stream of ", name, " has trailing garbage from offset ",
+                       *outcome->garbage_offset, " on, which is ignored"));
+    }
     EndStream(stream->host.get());
   } else {
     Reset(client);
     if (stream->host.valid()) Reset(stream->host.get());
     Log(LogLevel::kWarn,
-        absl::StrCat("ingest: the stream of ", name, " was reset: ", status.message()));
+        absl::StrCat("ingest: the stream of ", name, " was reset: ", outcome.status().message()));
   }
   std::lock_guard lock(mu_);
   stream->host.reset();
   stream->client.reset();
   stream->done = true;
   ++stats_.streams;
-  stats_.failed += status.ok() ? 0 : 1;
   stats_.bytes_received += received;
+  if (outcome.ok()) {
+    stats_.garbage += outcome->garbage_offset.has_value() ? 1 : 0;
+    stats_.bytes_filtered += outcome->stats.input_bytes;
+    stats_.bytes_sent += outcome->stats.output_bytes;
+    stats_.records_sent += outcome->selected;
+  } else {
+    ++stats_.failed;
+  }
   ended_.notify_all();
 }
 
@@ -233,6 +240,8 @@ NumberGroup IngestNumbers(const IngestStats& stats) {
        "Of them: were reset, since they could not be read or passed on to their end."},
       {"open", Unit::kCount, NumberKind::kGauge, "pulse_ingest_streams_open",
        "Streams that are filtered now."},
+      {"garbage", Unit::kCount, kCounter, "pulse_ingest_streams_with_garbage_total",
+       "Compressed streams that had something else behind their end, which was ignored."},
       {"bytes_received", Unit::kBytes, kCounter, "pulse_ingest_received_bytes_total",
        "Bytes of the streams that have ended, as clients sent them."},
       {"bytes_filtered", Unit::kBytes, kCounter, "pulse_ingest_filtered_bytes_total",
@@ -246,10 +255,11 @@ NumberGroup IngestNumbers(const IngestStats& stats) {
           {{&kSpecs[0], stats.streams},
            {&kSpecs[1], stats.failed},
            {&kSpecs[2], stats.open},
-           {&kSpecs[3], stats.bytes_received},
-           {&kSpecs[4], stats.bytes_filtered},
-           {&kSpecs[5], stats.bytes_sent},
-           {&kSpecs[6], stats.records_sent}}};
+           {&kSpecs[3], stats.garbage},
+           {&kSpecs[4], stats.bytes_received},
+           {&kSpecs[5], stats.bytes_filtered},
+           {&kSpecs[6], stats.bytes_sent},
+           {&kSpecs[7], stats.records_sent}}};
 }
 
 }  // namespace pulse::ingest

@@ -5,7 +5,8 @@
 // A client's stream may be compressed, in whatever format filter.h recognises. It ends when the
 // client ends it, and the host's then does, after the last record. A stream that cannot be read to
 // its end (damage, a record that is too long, a client that vanishes, Stop) is reset on both sides,
-// so that nobody takes it for a whole one; why is logged, with the client and the offset.
+// so that nobody takes it for a whole one; why is logged, with the client and the offset. What is
+// behind a compressed stream's end and is no stream is ignored, as by `pulse filter`, and logged.
 //
 // Threads: one for each stream, and those of its queue, on the agent's CPUs; one that accepts. At
 // most `max_streams` at a time: further clients wait to be accepted. A host that reads slowly slows
@@ -40,12 +41,13 @@ struct IngestOptions {
   int max_streams = 64;
 };
 
-// Since the server began. Bytes of a stream count when it has ended; what was filtered and sent,
-// when it was not reset.
+// Since the server began. A stream counts when it has ended, all of it at once; what was filtered
+// and sent, and garbage, if it was not reset.
 struct IngestStats {
   uint64_t streams = 0;  // that have ended, in whatever way
   uint64_t failed = 0;   // of them: were reset
   uint64_t open = 0;
+  uint64_t garbage = 0;         // compressed streams that had something else behind their end
   uint64_t bytes_received = 0;  // from clients, as they sent them
   uint64_t bytes_filtered = 0;  // after decompression
   uint64_t bytes_sent = 0;      // to the host
@@ -82,7 +84,7 @@ class IngestServer {
       : options_(std::move(options)), rules_(std::move(rules)) {}
   void Accept();
   void Serve(Stream* stream);
-  absl::Status Filter(Stream* stream, const std::string& name);
+  absl::StatusOr<filter::FilterOutcome> Filter(Stream* stream, const std::string& name);
   void EndStream(int host);
   // Threads of streams that have ended.
   void ReapLocked(std::unique_lock<std::mutex>* lock);

@@ -236,7 +236,26 @@ TEST(IngestTest, DamagedOrTruncatedStream_IsResetOnBothSides) {
     EXPECT_TRUE(SendAll(server->address(), bad).reset);
     EXPECT_TRUE(host.Wait(1)[0].reset);
     EXPECT_TRUE(Eventually([&] { return server->stats().failed == 1; }));
+    const IngestStats stats = server->stats();
+    EXPECT_EQ(stats.streams, 1u);
+    EXPECT_EQ(stats.bytes_filtered + stats.bytes_sent + stats.records_sent, 0u);
   }
+}
+
+TEST(IngestTest, GarbageBehindACompressedStream_IsIgnoredAndCounted) {
+  const std::string text = Lines(20000, TestSeed());
+  const std::string whole = Compressed(text, ops::Format::kGzip);
+  Host host;
+  const auto server = Start(host.address());
+  SendAll(server->address(), whole + "garbage");
+  SendAll(server->address(), whole);
+  for (const Received& got : host.Wait(2)) {
+    EXPECT_FALSE(got.reset);
+    EXPECT_EQ(got.bytes, Matching(text));
+  }
+  ASSERT_TRUE(Eventually([&] { return server->stats().streams == 2; }));
+  EXPECT_EQ(server->stats().garbage, 1u);
+  EXPECT_EQ(server->stats().failed, 0u);
 }
 
 TEST(IngestTest, RecordTooLong_IsReset) {

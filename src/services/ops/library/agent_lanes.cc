@@ -19,12 +19,14 @@ std::string KeyOf(const EngineOrder& order) {
 
 class AgentLanes::Lane : public Engine {
  public:
-  Lane(AgentLanes* owner, EngineTraits traits, const EngineOrder& order, MakeLocal make_local)
+  Lane(AgentLanes* owner, EngineTraits traits, const EngineOrder& order, MakeLocal make_local,
+       uint64_t* fallen_back)
       : Engine(std::move(traits)),
         owner_(owner),
         order_(order),
         key_(KeyOf(order)),
-        make_local_(std::move(make_local)) {}
+        make_local_(std::move(make_local)),
+        fallen_back_(fallen_back) {}
 
   absl::Status Process(int, const Chunk& chunk, Result& result) override {
     // For this chunk alone: lanes are kept for ever, and the agent has room for few engines.
@@ -44,6 +46,7 @@ class AgentLanes::Lane : public Engine {
       result.Clear();
     }
     owner_->fallen_back_.fetch_add(1, std::memory_order_relaxed);
+    ++*fallen_back_;
     if (local_ == nullptr) {
       PULSE_ASSIGN_OR_RETURN(local_, make_local_({traits().name, Side::kHost, 1, {}}));
     }
@@ -55,6 +58,7 @@ class AgentLanes::Lane : public Engine {
   const EngineOrder order_;
   const std::string key_;
   const MakeLocal make_local_;
+  uint64_t* const fallen_back_;  // of the thread
   std::unique_ptr<Engine> local_;
 };
 
@@ -91,12 +95,13 @@ absl::StatusOr<AgentLanes::Shared> AgentLanes::Find(const std::string& key,
   return kept_.front().second;
 }
 
-absl::StatusOr<std::unique_ptr<Engine>> AgentLanes::Make(const EngineOrder& order,
-                                                         EngineTraits traits, MakeLocal local) {
+absl::StatusOr<std::unique_ptr<Engine>> AgentLanes::MakeLane(const EngineOrder& order,
+                                                             EngineTraits traits, MakeLocal local,
+                                                             uint64_t* fallen_back) {
   // Says at once what the agent does not do where the host may not.
   PULSE_RETURN_IF_ERROR(Find(KeyOf(order), order, local).status());
   traits.lanes = 1;
-  return std::make_unique<Lane>(this, std::move(traits), order, std::move(local));
+  return std::make_unique<Lane>(this, std::move(traits), order, std::move(local), fallen_back);
 }
 
 }  // namespace pulse::ops

@@ -21,7 +21,7 @@
 
 namespace pulse::ops {
 
-class AgentLanes : public EngineSupplier {
+class AgentLanes {
  public:
   // Orders whose engine is kept at the agent, which has room for sixteen of a program: the others
   // are for what is not a batch.
@@ -31,19 +31,40 @@ class AgentLanes : public EngineSupplier {
   AgentLanes(std::shared_ptr<EngineSupplier> agent, bool host_may)
       : agent_(std::move(agent)), host_may_(host_may) {}
 
-  int threads() const override { return agent_->threads(); }
-  // An engine with one lane. Fails only if the host may not take the agent's place.
-  absl::StatusOr<std::unique_ptr<Engine>> Make(const EngineOrder& order, EngineTraits traits,
-                                               MakeLocal local) override;
+  int threads() const { return agent_->threads(); }
 
   // Chunks that the agent has done, and those of its lanes that the host did in its place.
   uint64_t done() const { return done_.load(std::memory_order_relaxed); }
   uint64_t fallen_back() const { return fallen_back_.load(std::memory_order_relaxed); }
   bool lost() const { return lost_.load(std::memory_order_relaxed); }
 
+  // What one thread makes its engines by, which then knows who did what it was given. Outlives
+  // them; `lanes` outlives it. For that thread alone.
+  class OfThread : public EngineSupplier {
+   public:
+    explicit OfThread(AgentLanes* lanes) : lanes_(lanes) {}
+    int threads() const override { return lanes_->threads(); }
+    absl::StatusOr<std::unique_ptr<Engine>> Make(const EngineOrder& order, EngineTraits traits,
+                                                 MakeLocal local) override {
+      return lanes_->MakeLane(order, std::move(traits), std::move(local), &fallen_back_);
+    }
+    // Chunks that the host did in the agent's place.
+    uint64_t fallen_back() const { return fallen_back_; }
+
+   private:
+    AgentLanes* const lanes_;
+    uint64_t fallen_back_ = 0;
+  };
+
  private:
   class Lane;
+  using MakeLocal = EngineSupplier::MakeLocal;
   using Shared = std::shared_ptr<Engine>;
+
+  // An engine with one lane, for one thread, which counts in `fallen_back`, too. Fails only if the
+  // host may not take the agent's place.
+  absl::StatusOr<std::unique_ptr<Engine>> MakeLane(const EngineOrder& order, EngineTraits traits,
+                                                   MakeLocal local, uint64_t* fallen_back);
 
   // Null: the agent does not do this, or not now.
   absl::StatusOr<Shared> Find(const std::string& key, const EngineOrder& order,

@@ -202,6 +202,11 @@ TEST(OpsLibraryAgentTest, Submit_AgentDiesWithinABatch_HostDoesTheRestAndCounts)
   EXPECT_GT(counts.fallback_chunks, 0u);
   EXPECT_EQ(counts.agent_lost, 1);
   EXPECT_EQ(counts.agent_chunks + counts.fallback_chunks, uint64_t{kRequests});
+  // Each by who did it, and not by whose thread it was.
+  const std::string text = operators.Metrics();
+  const std::string chunks = "chunks_total{task=\"compress_libdeflate\",side=\"";
+  EXPECT_THAT(text, HasSubstr(absl::StrCat(chunks, "agent\"} ", counts.agent_chunks, "\n")));
+  EXPECT_THAT(text, HasSubstr(absl::StrCat(chunks, "host\"} ", counts.fallback_chunks, "\n")));
 }
 
 TEST(OpsLibraryAgentTest, Submit_Auto_EachRequestIsDoneOnce) {
@@ -254,6 +259,11 @@ TEST(OpsLibraryAgentTest, Metrics_OfRunsAndBatches_SayWhichSideDidWhat) {
   std::vector<std::future<Result>> batch;
   for (int i = 0; i < 4; ++i) batch.push_back(both.Submit(small));
   for (auto& one : batch) EXPECT_TRUE(one.get().ok());
+  // What failed was done by nobody.
+  const std::string cut(packed.data().substr(0, packed.data().size() / 2));
+  Request bad(PULSE_OPS_DECOMPRESS);
+  bad.From(cut);
+  EXPECT_EQ(both.Submit(bad).get().code(), PULSE_OPS_DAMAGED);
   const std::string text = both.Metrics();
   for (const char* task : {"compress_zstd", "decompress_zstd"}) {
     const int each = task[0] == 'c' ? 4 : 2;
@@ -265,10 +275,10 @@ TEST(OpsLibraryAgentTest, Metrics_OfRunsAndBatches_SayWhichSideDidWhat) {
   }
   EXPECT_THAT(text, HasSubstr("runs_total{placement=\"split\"} 5\n"));
   // As much as there is room for.
-  std::string cut(101, 'x');
-  EXPECT_EQ(pulse_ops_get_metrics(both.get(), cut.data(), 100), text.size());
-  EXPECT_EQ(cut.substr(0, 99), text.substr(0, 99));
-  EXPECT_EQ(cut.substr(99), std::string("\0x", 2));
+  std::string some(101, 'x');
+  EXPECT_EQ(pulse_ops_get_metrics(both.get(), some.data(), 100), text.size());
+  EXPECT_EQ(some.substr(0, 99), text.substr(0, 99));
+  EXPECT_EQ(some.substr(99), std::string("\0x", 2));
   EXPECT_EQ(pulse_ops_get_metrics(both.get(), nullptr, 0), text.size());
 }
 

@@ -203,6 +203,15 @@ TEST_F(OpsLibraryTest, Run_TrailingGarbage_Flagged) {
   ASSERT_TRUE(plain.ok()) << plain.message();
   EXPECT_EQ(plain.raw().trailing_garbage, 1);
   EXPECT_EQ(plain.data(), "hello");
+  std::string why;
+  const Rules rules = Rules::Compile({"hello"}, 0, &why);
+  ASSERT_TRUE(rules) << why;
+  Request filter(PULSE_OPS_FILTER);
+  filter.From(bytes).rules = rules.get();
+  EXPECT_EQ(ops_.Run(filter).raw().trailing_garbage, 1);
+  EXPECT_EQ(ops_.Submit(filter).get().raw().trailing_garbage, 1);
+  filter.From(packed.data());
+  EXPECT_EQ(ops_.Run(filter).raw().trailing_garbage, 0);
 }
 
 TEST_F(OpsLibraryTest, Run_ProgressThatStops_Cancelled) {

@@ -141,8 +141,9 @@ std::deque<Pool::Item>::iterator Pool::Find(Side side) {
 void Pool::Run(const Thread& thread) {
   // Of CPUs that are not there, the caller has been told before.
   SetThreadAffinity(thread.cpus).IgnoreError();
+  AgentLanes::OfThread agent(lanes_.get());
   LaneCache lane;
-  if (thread.side == Side::kAgent) lane.agent = lanes_.get();
+  if (thread.side == Side::kAgent && lanes_ != nullptr) lane.agent = &agent;
   std::unique_lock lock(mutex_);
   while (true) {
     auto it = Find(thread.side);
@@ -157,8 +158,13 @@ void Pool::Run(const Thread& thread) {
     waiting_bytes_ -= request.raw.in_size;
     lock.unlock();
     const int64_t start = NowNanos();
+    const uint64_t by_host_before = agent.fallen_back();
     pulse_ops_result result = Execute(request, processors_, nullptr, &lane);
-    Done(thread.side, kind, request.raw, start);
+    Count(thread.side);
+    if (result.code == PULSE_OPS_OK) {
+      Report(agent.fallen_back() > by_host_before ? Side::kHost : thread.side, kind, request.raw,
+             start);
+    }
     if (request.raw.done != nullptr) {
       request.raw.done(request.raw.done_arg, &result);
       pulse_ops_release(&result);
@@ -172,7 +178,12 @@ void Pool::Run(const Thread& thread) {
   }
 }
 
-void Pool::Done(Side side, const RateKey& kind, const pulse_ops_request& raw, int64_t start) {
+void Pool::Count(Side side) {
+  const std::lock_guard lock(mutex_);
+  ++(side == Side::kHost ? done_by_host_ : done_by_agent_);
+}
+
+void Pool::Report(Side side, const RateKey& kind, const pulse_ops_request& raw, int64_t start) {
   const int64_t now = NowNanos();
   PlacementReport report;
   report.placement = processors_.placement.kind;
@@ -183,7 +194,6 @@ void Pool::Done(Side side, const RateKey& kind, const pulse_ops_request& raw, in
     const std::lock_guard lock(mutex_);
     SideRates& rates = rates_[kind];
     (side == Side::kHost ? rates.host : rates.agent).Add(raw.in_size, now - start, now);
-    ++(side == Side::kHost ? done_by_host_ : done_by_agent_);
     const auto of_all = [&](const Rate& rate, Side of) {
       return rate.BytesPerSecond(now) * static_cast<double>(ThreadsOf(of));
     };

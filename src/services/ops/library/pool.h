@@ -45,7 +45,7 @@ class Pool {
 
   struct Counts {
     uint64_t submitted = 0;
-    uint64_t done_by_host = 0;  // requests
+    uint64_t done_by_host = 0;  // requests, failed ones, too, by threads of each side
     uint64_t done_by_agent = 0;
     uint64_t agent_chunks = 0;     // that an agent in another process did
     uint64_t fallback_chunks = 0;  // that the host did in its place
@@ -72,7 +72,11 @@ class Pool {
 
   bool StartThreads();
   void Run(const Thread& thread);
-  void Done(Side side, const RateKey& kind, const pulse_ops_request& raw, int64_t start);
+  // A request ended, on a thread of this side.
+  void Count(Side side);
+  // One that succeeded, by who did it: the host, if any of its chunks was done in the agent's
+  // place.
+  void Report(Side side, const RateKey& kind, const pulse_ops_request& raw, int64_t start);
   // The next item for this side.
   std::deque<Item>::iterator Find(Side side);
   bool IsWorthwhile(const Item& item, Side side);

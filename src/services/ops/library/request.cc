@@ -232,6 +232,7 @@ absl::Status RunFilterOn(const Request& request, const Processors& processors, B
   if (!outcome.ok()) return outcome.status();
   result->selected = outcome->selected;
   result->in_bytes = outcome->stats.input_bytes;
+  result->trailing_garbage = outcome->garbage_offset.has_value() ? 1 : 0;
   return absl::OkStatus();
 }
 

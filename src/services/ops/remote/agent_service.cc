@@ -235,10 +235,10 @@ void OpsService::HandleReport(MessageGroup* group, const RingMessage& message) {
                   absl::NotFoundError("there is no such operator"));
   }
   PlacementReport report;
-  bool bounded = told.whole <= kMostReported && told.before_nanos <= kMostReported;
+  bool bounded = told.whole <= kMostRate && told.before_nanos <= kMostSetUp;
   for (const auto& [of, side] : {std::pair(told.host, Side::kHost), {told.agent, Side::kAgent}}) {
-    for (const uint64_t n : {of.chunks, of.bytes, of.redone, of.rate})
-      bounded &= n <= kMostReported;
+    for (const uint64_t n : {of.chunks, of.bytes, of.redone}) bounded &= n <= kMostReported;
+    bounded &= of.rate <= kMostRate;
     report.of(side) = {of.chunks, of.bytes, of.redone, static_cast<double>(of.rate)};
   }
   if (!bounded || told.placement > static_cast<uint8_t>(Placement::Kind::kPaper)) {

@@ -63,7 +63,8 @@ class RemoteEngine : public Engine {
     PlacementReport all = report;
     all.AddCountsOf(untold_);
     const auto side = [](const PlacementReport::OfSide& of) {
-      return Report::OfSide{of.chunks, of.bytes, of.redone, Bounded(of.rate)};
+      return Report::OfSide{std::min(of.chunks, kMostReported), std::min(of.bytes, kMostReported),
+                            std::min(of.redone, kMostReported), Bounded(of.rate, kMostRate)};
     };
     Report told{};
     told.operator_number = number_;
@@ -71,12 +72,14 @@ class RemoteEngine : public Engine {
     told.ended = all.ended ? 1 : 0;
     told.host = side(all.of(Side::kHost));
     told.agent = side(all.of(Side::kAgent));
-    told.whole = Bounded(all.whole);
-    told.before_nanos = Bounded(static_cast<double>(all.most_before_nanos));
+    told.whole = Bounded(all.whole, kMostRate);
+    told.before_nanos = Bounded(static_cast<double>(all.most_before_nanos), kMostSetUp);
     // Where there is no room, the next report has these counts.
-    const auto wait = all.ended ? kReportWait : std::chrono::milliseconds(0);
-    const bool sent = line_->Tell(MessageKind::kReport, &told, sizeof(told), wait);
-    untold_ = sent ? PlacementReport() : all;
+    const bool waits = all.ended && agent_->AnswersReports();
+    const Line::Told got = line_->Tell(MessageKind::kReport, &told, sizeof(told),
+                                       waits ? kReportWait : std::chrono::milliseconds(0));
+    if (waits && got == Line::Told::kSent) agent_->ReportWasNotAnswered();
+    untold_ = got == Line::Told::kNotSent ? all : PlacementReport();
   }
 
   absl::Status Process(int, const Chunk& chunk, Result& result) override {
@@ -118,9 +121,8 @@ class RemoteEngine : public Engine {
   }
 
  private:
-  static uint64_t Bounded(double value) {
-    return static_cast<uint64_t>(
-        std::llround(std::clamp(value, 0.0, static_cast<double>(kMostReported))));
+  static uint64_t Bounded(double value, uint64_t most) {
+    return static_cast<uint64_t>(std::llround(std::clamp(value, 0.0, static_cast<double>(most))));
   }
 
   // Copies the answer, then checks it. Aborted: it makes no sense. Else what the agent says.

@@ -12,6 +12,7 @@
 // the destructor for up to 3 seconds, for an agent that does not answer.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -43,6 +44,9 @@ class RemoteAgent : public EngineSupplier {
   absl::Status LostError(absl::string_view why) const;
   // What an engine has used, for the next. Where the agent has no room, these make it.
   void GiveBack(std::unique_ptr<Line> line);
+  // Whether a report's answer is waited for: not any more after one that did not come in time.
+  bool AnswersReports() const { return answers_reports_.load(std::memory_order_relaxed); }
+  void ReportWasNotAnswered() { answers_reports_.store(false, std::memory_order_relaxed); }
 
  private:
   RemoteAgent(std::string socket, std::unique_ptr<MessageChannel> channel);
@@ -51,6 +55,7 @@ class RemoteAgent : public EngineSupplier {
   const std::string socket_;
   const std::unique_ptr<MessageChannel> channel_;
   int threads_ = 1;
+  std::atomic<bool> answers_reports_{true};
   std::mutex mu_;
   uint32_t next_operator_ = 0;
   std::vector<std::unique_ptr<Line>> free_lines_;

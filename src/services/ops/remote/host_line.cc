@@ -79,11 +79,11 @@ void Line::Wake() {
 
 absl::Status Line::Lost() const { return absl::UnavailableError(channel_->LostError().message()); }
 
-bool Line::Tell(MessageKind kind, void* header, size_t header_bytes,
-                std::chrono::milliseconds wait) {
+Line::Told Line::Tell(MessageKind kind, void* header, size_t header_bytes,
+                      std::chrono::milliseconds wait) {
   uint64_t id = 0;
   const uint32_t slot = group_->TakeSlot(&id);
-  if (slot == HostMessageGroup::kNoSlot) return false;
+  if (slot == HostMessageGroup::kNoSlot) return Told::kNotSent;
   std::memcpy(header, &id, sizeof(id));
   Call call;
   const bool waits = wait.count() > 0;
@@ -92,13 +92,15 @@ bool Line::Tell(MessageKind kind, void* header, size_t header_bytes,
     calls_.emplace(id, &call);
   }
   const absl::Status sent = group_->Submit(slot, id, KindOf(kind), {header, header_bytes}, {});
-  if (!waits) return sent.ok();
+  const Told told = sent.ok() ? Told::kSent : Told::kNotSent;
+  if (!waits) return told;
   std::unique_lock lock(mu_);
   if (sent.ok()) call.wake.wait_for(lock, wait, [&] { return call.done || call.lost; });
   calls_.erase(id);
   lock.unlock();
-  if (call.done) Release(call.answer);
-  return sent.ok();
+  if (!call.done) return told;
+  Release(call.answer);
+  return Told::kAnswered;
 }
 
 absl::StatusOr<Line::Answer> Line::Ask(MessageKind kind, void* header, size_t header_bytes,

@@ -52,9 +52,10 @@ class Line : private HostMessageGroup::Taker {
   // was called): the answer is dropped when it comes. Unavailable: the agent is lost.
   absl::StatusOr<Answer> Ask(MessageKind kind, void* header, size_t header_bytes, Piece body,
                              const std::atomic<bool>* interrupted);
-  // Sends a request whose answer says nothing; not at all, and false, where there is no room. Waits
-  // at most so long for it: what was not answered, an agent may not see whose host leaves.
-  bool Tell(MessageKind kind, void* header, size_t header_bytes,
+  enum class Told { kNotSent, kSent, kAnswered };
+  // Sends a request whose answer says nothing; not where there is no room. Waits at most so long
+  // for it: what was not answered, an agent may not see whose host leaves.
+  Told Tell(MessageKind kind, void* header, size_t header_bytes,
             std::chrono::milliseconds wait = std::chrono::milliseconds(0));
   void Release(const Answer& answer) { group_->Release(answer.ticket); }
   // Whoever waits looks at `interrupted` again.

@@ -219,9 +219,9 @@ TEST_F(HostileHostTest, Report_Nonsense_IsRefusedAndNotCounted) {
   };
   EXPECT_TRUE(refused([](Report& r) { r.placement = 5; }));
   EXPECT_TRUE(refused([](Report& r) { r.host.bytes = UINT64_MAX; }));
-  EXPECT_TRUE(refused([](Report& r) { r.agent.rate = kMostReported + 1; }));
-  EXPECT_TRUE(refused([](Report& r) { r.whole = UINT64_MAX; }));
-  EXPECT_TRUE(refused([](Report& r) { r.before_nanos = UINT64_MAX; }));
+  EXPECT_TRUE(refused([](Report& r) { r.agent.rate = kMostRate + 1; }));
+  EXPECT_TRUE(refused([](Report& r) { r.whole = kMostRate + 1; }));
+  EXPECT_TRUE(refused([](Report& r) { r.before_nanos = kMostSetUp + 1; }));
   EXPECT_THAT(MetricsText(agent_.counters().placement.Take()), Not(HasSubstr("libdeflate")));
   EXPECT_EQ(host_.Ask(MessageKind::kReport, report), 0);
   EXPECT_THAT(MetricsText(agent_.counters().placement.Take()),
