@@ -147,8 +147,9 @@ bool Partition::FeedIndex() {
   return true;
 }
 
-Partition::Result Partition::Put(std::string_view key, uint64_t hash, size_t value_size,
-                                 const ItemFacts& facts, Item** item, bool urgent) {
+Partition::Result Partition::PutItem(std::string_view key, uint64_t hash, size_t value_size,
+                                     const ItemFacts& facts, Item** item, bool urgent,
+                                     const Fill* fill) {
   if (key.size() > kMaxKeyBytes || value_size > kMaxValueBytes) return Result::kTooLarge;
   const uint8_t fields = facts.fields();
   const size_t bytes = Item::SizeOf(key.size(), value_size, fields);
@@ -156,7 +157,7 @@ Partition::Result Partition::Put(std::string_view key, uint64_t hash, size_t val
   const int ttl_class = TtlClassOf(facts.expires_ms, now_ms_);
   Change();
   uint64_t* at = FindSlot(key, hash);
-  if (at != nullptr && !kept_) {
+  if (at != nullptr && !kept_ && fill == nullptr) {
     const uint64_t offset = slot::Offset(*at);
     Item* old = ItemAt(offset);
     if (old->fields() == fields && old->size() == bytes &&
@@ -197,6 +198,13 @@ Partition::Result Partition::Put(std::string_view key, uint64_t hash, size_t val
   state_->stored = offset;
   InOrder();
   (*item)->Write(key, value_size, facts);
+  if (fill != nullptr && !(*fill)((*item)->value_bytes())) {
+    (*item)->MarkDead();
+    InOrder();
+    state_->stored = 0;
+    segments_.MarkDead(offset, bytes);
+    return Result::kNotFilled;
+  }
   NoteExpiry(offset, facts.expires_ms);
   if (at == nullptr) {
     index_->Insert(hash, offset);
