@@ -13,8 +13,6 @@ namespace {
 constexpr uint32_t kKeep = 1;
 // Items that the cleaner looks at for each one that is added, where room is short.
 constexpr int kCleanAhead = 4;
-// Of Tick.
-constexpr int kCleanAtOnce = 4096;
 
 // Buckets may take all of the limit, and so may overflow buckets. Segments have four times the
 // addresses, so that runs are found among them, too.
@@ -297,9 +295,9 @@ Item* Partition::Random(uint64_t random) {
   return live.empty() ? nullptr : live[NextRandom() % live.size()];
 }
 
-void Partition::Tick() {
+bool Partition::Tick(int most) {
   Change();
-  int left = kCleanAtOnce;
+  int left = most;
   for (uint32_t number = 1; number < segments_.end() && left > 0; ++number) {
     Segments::Segment& segment = segments_.at(number);
     const bool open = segment.use == Segments::Use::kOpen && segment.used > 0;
@@ -318,14 +316,16 @@ void Partition::Tick() {
     // Unless it is at it already.
     if (!HasVictim() || victim_.number != number) victim_ = {number, segments_.at(number).age};
     for (; left > 0 && HasVictim(); left -= 16) {
-      if (!CleanStep(16)) return;
+      if (!CleanStep(16)) return false;
     }
   }
+  if (left <= 0) return true;
   if (IsShort() && (HasVictim() || ChooseVictim())) {
     for (; left > 0 && HasVictim(); left -= 16) {
-      if (!CleanStep(16)) return;
+      if (!CleanStep(16)) break;
     }
   }
+  return false;
 }
 
 PartitionNumbers Partition::numbers() const {

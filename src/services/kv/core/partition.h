@@ -140,7 +140,9 @@ class Partition final : private Index::Items {
   uint64_t Scan(uint64_t cursor, const Use& use);
 
   // Gives expired segments back, and cleans a little where room is short. Some times in a second.
-  void Tick();
+  // Looks at `most` items or few more; true: others may have expired.
+  static constexpr int kTickItems = 4096;
+  bool Tick(int most = kTickItems);
 
   // What was done until now is complete, values included. Due before anybody is told of it.
   void Settle() {
