@@ -208,7 +208,8 @@ absl::StatusOr<uint64_t> ReadAgents(KvArgs* args) {
 absl::Status RunKv(KvArgs args) {
   PULSE_RETURN_IF_ERROR(ReadServerArgs(&args));
   signal(SIGPIPE, SIG_IGN);
-  const StopSignal stop;  // before any thread starts
+  signal(SIGXFSZ, SIG_IGN);  // a write to a client's memory beyond the limit fails, as others do
+  const StopSignal stop;     // before any thread starts
   PULSE_RETURN_IF_ERROR(ReadCpus("--agent-cpus", args.agent_cpus, &args.options.agent_cpus));
   redis::Designs designs(args.options.threads, args.options.cpus, args.options.agent_cpus);
   if (const absl::Status status = designs.Set(args.design); !status.ok()) {

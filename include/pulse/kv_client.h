@@ -70,7 +70,8 @@ enum {
   PULSE_KV_CLIENTS = 11,  /* open: the server has as many clients as it takes (--shm-clients) */
   PULSE_KV_DENIED = 12,   /* open: another user's server */
   PULSE_KV_SYSTEM = 13    /* open: the system refused memory or descriptors; get and set of a large
-                             value: memory. Nothing was done */
+                             value: memory, or the process's limit of file sizes (RLIMIT_FSIZE),
+                             now or when it opened, is smaller. Nothing was done */
 };
 
 /* A few words for a code; never NULL. Any thread. */

@@ -164,6 +164,23 @@ kill "$SERVER"
 ends_well "$SERVER" || fail "the server does not end well" "$SERVER_LOG"
 await 60 is_gone "$loop" || fail "a client hangs" "$SCRATCH/example.log"
 [[ ! -e "$shm" ]] || fail "the socket's file is still there"
+# A limit of file sizes is an error to the client whose memory it concerns, and no end of the server.
+library="$(dirname "$PULSE")/../lib/libpulse-kv-client.so"
+if [[ -e "$library" ]]; then
+  start "$SCRATCH/limited.log" bash -c 'ulimit -f 4096 && exec "$@"' limited \
+    "$PULSE" kv --port 0 --memory 96M --shm "$shm"
+  SERVER=$STARTED
+  await 60 grep -q 'process [0-9]' "$SCRATCH/limited.log" || fail "no server" "$SCRATCH/limited.log"
+  PORT=$(grep -oE ':[0-9]+ ' "$SCRATCH/limited.log" | head -n 1 | tr -d ': ')
+  head -c 5000000 /dev/zero >"$SCRATCH/large"
+  redis-cli -p "$PORT" -x set large <"$SCRATCH/large" >/dev/null || fail "no large value" "$SCRATCH/limited.log"
+  says limited '4 0' /usr/bin/python3 "$here/kv_large_get.py" "$library" "$shm" large small
+  says alive PONG redis-cli -p "$PORT" ping
+  kill "$SERVER"
+  wait "$SERVER" || fail "the server does not end well" "$SCRATCH/limited.log"
+else
+  skip_part "no client library was built: no limit of file sizes"
+fi
 
 # 10. A memory file: what clients were told of is there, after a kill and after an end.
 expect_error kv-file-disk 'tmpfs' "$PULSE" kv --port 0 --memory-file "$SCRATCH/memory"

@@ -6,6 +6,7 @@
 #include <array>
 #include <cerrno>
 #include <string>
+#include <type_traits>
 
 #include "services/kv/core/mica_cache.h"
 
@@ -201,7 +202,11 @@ class BatchProcessor {
   void Execute(size_t i, const Candidate& candidate, const RequestDescriptor& d,
                std::string_view key, std::string_view value, uint64_t hash) {
     if (stopped_) return;
-    if ((d.flags & kFar) != 0) return ExecuteFar(i, candidate, d, key, hash);
+    if ((d.flags & kFar) != 0) {
+      // The paper's own store has no such values.
+      if constexpr (std::is_same_v<Store, Partition>) return ExecuteFar(i, candidate, d, key, hash);
+      return Refuse(i);
+    }
     switch (d.op) {
       case WireOp::kGet:
         if (!sink_.Got(i, partition_.FindAt(candidate.at, candidate.word, key, hash))) {
@@ -257,20 +262,16 @@ class BatchProcessor {
     } else {
       ItemFacts facts;
       if (!ReadExpiry(d, &facts)) return Refuse(i);
-      Item* item = nullptr;
+      far_used_ = true;
       auto result = Partition::Result::kTooLarge;
       if (d.value_size <= rules_.most_far_bytes) {
-        result =
-            partition_.PutAt(candidate.at, candidate.word, key, hash, d.value_size, facts, &item);
+        result = partition_.PutFilled(key, hash, d.value_size, facts, [&](char* value) {
+          return ReadFar(buffers_.far.fd, value, d.value_size);
+        });
       }
-      if (result == Partition::Result::kStored) {
-        far_used_ = true;
-        const bool is_whole = ReadFar(buffers_.far.fd, item->value_bytes(), d.value_size);
-        // The system has failed. No value is better than half of one.
-        if (!is_whole) partition_.Erase(key, hash);
-        TellWatchers(key);
-        if (!is_whole) return Refuse(i);
-      }
+      // The system has failed; the key has its old value.
+      if (result == Partition::Result::kNotFilled) return Refuse(i);
+      if (result == Partition::Result::kStored) TellWatchers(key);
       sink_.Stored(i, result);
     }
     ++answered_;

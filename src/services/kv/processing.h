@@ -3,8 +3,9 @@
 //
 // The requests are untrusted: each descriptor is copied once and checked; what makes no sense is
 // answered with kMalformed, and harms no other request. All keys and values of a batch together
-// are no larger than its buffer, so that no batch takes longer than an honest one. Threads: the
-// partition's owner.
+// are no larger than its buffer, so that a batch takes no longer than an honest one; but for one
+// value that lies in far memory. That is copied while the partition is held: 512 MiB at most.
+// Threads: the partition's owner.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +26,9 @@ struct BatchCounts {
 };
 
 // Memory of the client's own, for one value that no buffer holds: a sealed memfd. It is read and
-// written, and never mapped: so it is none of this process's memory, and what the client does to it
-// meanwhile is of no consequence.
+// written, and never mapped: so what the client does to it meanwhile changes that value alone.
+// Pages that the client has not made are made by the write, and then count as this process's in
+// its control group, as long as the client or this process has the memfd.
 struct FarMemory {
   int fd = -1;  // none
   uint64_t bytes = 0;

@@ -1,6 +1,7 @@
 #include "services/kv/queue_pair.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <map>
 #include <random>
@@ -115,6 +116,55 @@ TEST(QueuePairTest, TwoThreads_RandomBatches_AnswerAsAMap) {
     }
   }
   host.join();
+}
+
+// The system has failed. What was tried counts, so that the next one of the batch has to wait.
+TEST(QueuePairTest, FarValueThatCannotBeRead_IsRefused_AndTheOldOneStays) {
+  auto partition = OpenPartition();
+  std::vector<char> requests(64 << 10);
+  std::vector<char> responses(64 << 10);
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);  // no such call works on it
+  const std::string old(200'000, 'o');
+  Item* item = nullptr;
+  ASSERT_EQ(partition->Put("key", HashKey("key"), old.size(), {}, &item),
+            Partition::Result::kStored);
+  std::memcpy(item->value_bytes(), old.data(), old.size());
+  const PartitionNumbers before = partition->numbers();
+  for (const size_t size : {old.size(), old.size() / 2, old.size() * 9}) {
+    for (const std::string key : {"key", "new key"}) {
+      for (const bool is_second : {false, true}) {
+        RequestWriter writer(requests.data(), requests.size(), 16);
+        std::vector<Answered> expected;
+        if (is_second) {
+          ASSERT_TRUE(writer.AddFar(WireOp::kSet, "other", HashKey("other"), size, 0, 0));
+          expected.push_back({WireStatus::kMalformed, ""});
+        }
+        ASSERT_TRUE(writer.AddFar(WireOp::kSet, key, HashKey(key), size, 0, 0));
+        expected.push_back({WireStatus::kMalformed, ""});
+        writer.Finish();
+        BatchCounts counts;
+        ProcessBatch(partition.get(),
+                     {requests.data(),
+                      responses.data(),
+                      responses.size(),
+                      16,
+                      0,
+                      {.fd = ends[0], .bytes = uint64_t{512} << 20}},
+                     {}, &counts);
+        EXPECT_EQ(ReadAll(responses.data(), responses.size(), expected.size()), expected);
+        EXPECT_EQ(partition->Find("new key", HashKey("new key")), nullptr);
+        EXPECT_EQ(partition->Find("other", HashKey("other")), nullptr);
+        item = partition->Find("key", HashKey("key"));
+        ASSERT_NE(item, nullptr);
+        EXPECT_TRUE(item->value() == old);
+      }
+    }
+  }
+  EXPECT_EQ(partition->numbers().items, before.items);
+  EXPECT_EQ(partition->numbers().item_bytes, before.item_bytes);
+  close(ends[0]);
+  close(ends[1]);
 }
 
 TEST(QueuePairTest, Transfer_OfSmallItems_HasTheSizesOfThePaper) {

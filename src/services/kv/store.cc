@@ -27,6 +27,10 @@ constexpr std::array<std::pair<std::string_view, Policy>, 4> kPolicies = {
      {"allkeys-random", Policy::kRandom}}};
 // Between looks at what has expired.
 constexpr auto kTick = std::chrono::milliseconds(100);
+// To tell many clients of keys that have expired takes long, with the partition's lock: few are
+// looked at then, and others get the lock before the next ones.
+constexpr auto kTickTold = std::chrono::milliseconds(1);
+constexpr int kTickItemsTold = 256;
 
 // What changes keys without adding to them, and is never refused for want of memory.
 bool IsUrgent(redis::Command command) {
@@ -172,9 +176,10 @@ KvStore::~KvStore() {
 void KvStore::Housekeeping() {
   pthread_setname_np(pthread_self(), "pulse-kv-tick");
   std::unique_lock<std::mutex> lock(mutex_);
-  while (!wake_.wait_for(lock, kTick, [this] { return stopping_; })) {
+  auto wait = kTick;
+  while (!wake_.wait_for(lock, wait, [this] { return stopping_; })) {
     lock.unlock();
-    Tick();
+    wait = Tick() ? kTickTold : kTick;
     lock.lock();
   }
 }
@@ -212,13 +217,16 @@ bool KvStore::Clear(bool may_block) {
   return true;
 }
 
-void KvStore::Tick() {
+bool KvStore::Tick() {
+  const bool is_told = watch_.active();
+  bool is_more = false;
   for (Shard& shard : shards_) {
     const std::lock_guard<std::mutex> lock(shard.mutex);
     shard.partition->SetNow(now_ms());
-    shard.partition->Tick();
+    is_more |= shard.partition->Tick(is_told ? kTickItemsTold : Partition::kTickItems);
     shard.partition->Settle();
   }
+  return is_told && is_more;
 }
 
 // SplitMix64.

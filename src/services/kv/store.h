@@ -119,8 +119,8 @@ class KvStore final : public redis::Keyspace {
   // A number for an item's version that no other has had.
   uint64_t NextCas() { return last_cas_->fetch_add(1, std::memory_order_relaxed) + 1; }
 
-  // Gives back what has expired.
-  void Tick();
+  // Gives back what has expired. True: there is more, which should not wait for long.
+  bool Tick();
   // Keys were there when it opened; and in so many partitions a change was taken back, or a new
   // index made.
   bool resumed() const { return file_ != nullptr && file_->existed(); }

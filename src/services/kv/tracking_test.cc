@@ -89,6 +89,47 @@ TEST_F(KvTrackingTest, TransactionWithNoloopReadsWhatItHasWritten_IsToldOfThat) 
   ExpectQuiet(&client);
 }
 
+// Nobody is told of keys that the rules keep from them; and of what they let through in the end all
+// is told.
+TEST_F(KvTrackingTest, TransactionWhoseReadsAreDenied_IsNotToldOfThem) {
+  Open(2);
+  redis::BlockingClient boss(port());
+  const auto rules = [&](const std::string& words) {
+    EXPECT_EQ(boss.Ask(absl::StrCat("ACL SETUSER u ", words)), "+OK\r\n");
+  };
+  rules("on nopass ~* +@all");
+  for (const std::string options : {"", "NOLOOP"}) {
+    rules("~* +@all");
+    redis::BlockingClient client = Tracker(options);
+    EXPECT_EQ(client.Ask("AUTH u any"), "+OK\r\n");
+    for (const char* line : {"MULTI", "GET k", "GET mine"}) client.Ask(line);
+    rules("resetkeys ~mine");
+    EXPECT_THAT(client.Ask("EXEC"), StartsWith("*2\r\n-NOPERM"));
+    boss.Ask("SET k 1");
+    ExpectQuiet(&client);
+    boss.Ask("SET mine 1");
+    EXPECT_EQ(client.Receive(), Invalid({"mine"}));
+    // A write that was not let through takes nothing away.
+    rules("~*");
+    for (const char* line : {"MULTI", "SET k 2", "GET k"}) client.Ask(line);
+    rules("-set");
+    EXPECT_EQ(client.Ask("EXEC").substr(0, 11), "*2\r\n-NOPERM");
+    ExpectQuiet(&client);
+    boss.Ask("SET k 3");
+    EXPECT_EQ(client.Receive(), Invalid({"k"}));
+    // The right comes with the transaction itself.
+    rules("resetkeys ~mine +set");
+    for (const char* line : {"MULTI", "ACL SETUSER u ~k"}) client.Ask(line);
+    rules("~k");
+    client.Ask("GET k");
+    rules("resetkeys ~mine");
+    EXPECT_EQ(client.Ask("EXEC"), "*2\r\n+OK\r\n$1\r\n3\r\n");
+    EXPECT_EQ(client.Receive(), Invalid({"k"}));
+    boss.Ask("DEL k mine");
+    ExpectQuiet(&client);
+  }
+}
+
 TEST_F(KvTrackingTest, OwnWrite_IsToldOfBehindItsReplyUnlessNoloop) {
   Open();
   redis::BlockingClient client = Tracker();

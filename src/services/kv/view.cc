@@ -16,6 +16,7 @@ std::string RefusalOf(Partition::Result result) {
     case Partition::Result::kNoMemory:
       return "OOM command not allowed when used memory > 'maxmemory'.";
     case Partition::Result::kTooLarge:
+    case Partition::Result::kNotFilled:  // by PutFilled alone
       break;
   }
   return "ERR the key or value is larger than one partition takes; give more --memory";

@@ -100,6 +100,9 @@ TEST_F(AclTest, RulesThatChangeBeforeExec_RefuseWhatIsNotAllowedAnyMore) {
             absl::StrCat("*2\r\n", kDenied, "to execute the command or subcommand\r\n$-1\r\n"));
   EXPECT_THAT(PlainReply(boss.Ask("ACL LOG")),
               HasSubstr("$6 reason $7 command $7 context $5 multi $6 object $3 set"));
+  // It is no call.
+  EXPECT_THAT(boss.Ask("INFO commandstats"),
+              AllOf(HasSubstr("cmdstat_get:calls=1,"), Not(HasSubstr("cmdstat_set:"))));
   // At once, of what is still to be queued.
   EXPECT_EQ(client.Ask("MULTI"), "+OK\r\n");
   EXPECT_EQ(client.Ask("GET k"), "+QUEUED\r\n");

@@ -425,8 +425,13 @@ Executor::Stop Executor::Transact(Session* session, const CommandInfo& command, 
     return Stop::kEnd;
   }
   if (!may_block) return Stop::kWouldBlock;
+  const bool is_known = session->users_version == facts_->users.version() || RefreshUser(session);
   for (const auto& queued : session->queue) {
     if (session->told == nullptr) break;
+    // What it may not read, it is not told of.
+    queued->may_read =
+        is_known && session->user->Allows(*queued->command, queued->request.arguments());
+    if (!queued->may_read) continue;
     RememberReads(session, *queued->command, queued->request.arguments(), true);
   }
   std::vector<Keyspace::Queued> commands;
@@ -436,6 +441,7 @@ Executor::Stop Executor::Transact(Session* session, const CommandInfo& command, 
   Stop stop = Stop::kEnd;
   const auto answer = [&](const Keyspace::Queued& queued, ReplyWriter* r) {
     if (!MayStillRun(session, *queued.command, *queued.args, r)) return true;
+    session->queue[static_cast<size_t>(&queued - commands.data())]->has_run = true;
     if (queued.command->reads() || queued.command->writes()) return false;
     if (RunConnectionCommand(session, *queued.command, *queued.args, r) == Stop::kClose) {
       stop = Stop::kClose;
@@ -443,28 +449,26 @@ Executor::Stop Executor::Transact(Session* session, const CommandInfo& command, 
     return true;
   };
   const CpuScope scope(CpuComponent::kStore);
-  const size_t begin = reply->out()->size();
   store_->RunTransaction(commands, session->watches, answer, reply, counts);
   // Their time is EXEC's.
-  const bool done = reply->out()->compare(begin, 3, "*-1") != 0 && (*reply->out())[begin] != '_';
-  for (const Keyspace::Queued& queued : commands) {
-    if (done) facts_->command_stats.AddWithin(queued.command->id);
+  for (const auto& queued : session->queue) {
+    if (queued->has_run) facts_->command_stats.AddWithin(queued->command->id);
   }
-  if (session->told != nullptr) TellOfReadsBehindWrites(*session);
+  if (session->told != nullptr) TellOfUnknownReads(*session);
   session->EndMulti();
   return stop;
 }
 
-void Executor::TellOfReadsBehindWrites(const Session& session) {
-  if (!session.told->options().no_loop) return;
+void Executor::TellOfUnknownReads(const Session& session) {
+  const bool no_loop = session.told->options().no_loop;
   std::set<std::string, std::less<>> written;
   for (const auto& queued : session.queue) {
     const CommandInfo& command = *queued->command;
-    if (!command.reads() && !command.writes()) continue;
+    if (!queued->has_run || (!command.reads() && !command.writes())) continue;
     ForEachKey(command, queued->request.arguments(), [&](std::string_view key) {
       if (command.writes()) {
         written.emplace(key);
-      } else if (written.contains(key)) {
+      } else if (!queued->may_read || (no_loop && written.contains(key))) {
         facts_->tracking.Tell(session.told, key);
       }
     });

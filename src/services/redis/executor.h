@@ -136,9 +136,10 @@ class Executor {
   // Of a client that tracks: the keys that a command is about to read. False: it would block.
   bool RememberReads(Session* session, const CommandInfo& command, const Arguments& args,
                      bool may_block);
-  // With NOLOOP, of keys that a transaction has read behind its own writes of them: these took away
-  // what was to tell of later ones.
-  void TellOfReadsBehindWrites(const Session& session);
+  // Of keys that a transaction has read while nothing would tell of later writes. With NOLOOP,
+  // behind its own writes of them: these took away what was to tell. And where the user was given
+  // the right to read them after EXEC had begun.
+  void TellOfUnknownReads(const Session& session);
   // The replies from `first` on, which begin at `begin`, are not sent if CLIENT REPLY says so.
   static void DropReplies(Session* session, int skipped_before, RequestBatch* batch, size_t first,
                           size_t begin);

@@ -181,6 +181,9 @@ struct Session {
     std::string bytes;
     Request request;
     const CommandInfo* command;
+    // While EXEC carries it out.
+    bool may_read = true;  // known before: its keys are remembered for whom tracks
+    bool has_run = false;  // was let through
   };
   TransactionMemory* const transactions;
   bool in_multi = false;

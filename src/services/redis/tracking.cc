@@ -228,6 +228,7 @@ void Tracking::OnChange(std::string_view key) {
 
 // Who has read it is told when its time is over, whoever notices.
 void Tracking::OnExpiry(std::string_view key) {
+  if (broadcasts_ == 0) return;  // of many keys at a time
   const std::lock_guard<std::mutex> lock(mutex_);
   TellBroadcasts(key, /*own_too=*/true);
 }

@@ -188,7 +188,7 @@ class Tracking final : public KeyListener {
   std::atomic<size_t> clients_now_{0};
   mutable std::mutex mutex_;
   std::map<uint64_t, Client> clients_;
-  size_t broadcasts_ = 0;  // of them
+  std::atomic<size_t> broadcasts_{0};  // of them
   std::atomic<size_t> redirections_{0};
   Keys keys_;
   size_t items_ = 0;

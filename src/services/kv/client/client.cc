@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -34,8 +35,15 @@ constexpr uint32_t kEmptyPolls = 256;
 // Of the far memory, that stays when it is not used.
 constexpr uint64_t kFarKept = uint64_t{1} << 20;
 
-// All of it; false: the system has no memory left.
+// A write beyond it would end the program by a signal.
+uint64_t FileSizeLimit() {
+  rlimit limit{};
+  return getrlimit(RLIMIT_FSIZE, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
+}
+
+// All of it; false: the system has no memory left, or the program's files may not be so large.
 bool WriteAt(int fd, std::string_view bytes) {
+  if (bytes.size() > FileSizeLimit()) return false;
   for (size_t at = 0; at < bytes.size();) {
     const ssize_t put = pwrite(fd, bytes.data() + at, bytes.size() - at, static_cast<off_t>(at));
     if (put < 0 && errno == EINTR) continue;
@@ -53,6 +61,14 @@ bool ReadAt(int fd, char* to, size_t size) {
     at += static_cast<size_t>(got);
   }
   return true;
+}
+
+// So that nobody else has to make the pages.
+bool MakePages(int fd, size_t size) {
+  for (;;) {
+    if (fallocate(fd, 0, 0, static_cast<off_t>(size)) == 0) return true;
+    if (errno != EINTR) return false;
+  }
 }
 
 }  // namespace
@@ -94,7 +110,8 @@ absl::StatusOr<std::unique_ptr<ShmClient>> ShmClient::Open(const std::string& pa
   options.service = kShmService;
   options.version = kShmVersion;
   options.least_bytes = sizeof(ShmHeader);
-  PULSE_ASSIGN_OR_RETURN(UniqueFd far, Region::CreateFile(kShmFarBytes));
+  const uint64_t far_bytes = std::min(kShmFarBytes, FileSizeLimit() / wire::kPage * wire::kPage);
+  PULSE_ASSIGN_OR_RETURN(UniqueFd far, Region::CreateFile(far_bytes));
   options.own_memory = far.get();
   PULSE_ASSIGN_OR_RETURN(Attachment made, AttachTo(options, timeout_ms, deadline));
   ShmFacts facts;
@@ -103,7 +120,8 @@ absl::StatusOr<std::unique_ptr<ShmClient>> ShmClient::Open(const std::string& pa
     return NotAServer("its memory makes no sense");
   }
   std::unique_ptr<ShmClient> client(new ShmClient(facts, timeout_ms, std::move(made.socket),
-                                                  std::move(made.region), std::move(far)));
+                                                  std::move(made.region), std::move(far),
+                                                  far_bytes));
   auto* header = reinterpret_cast<ShmHeader*>(client->region_.data());
   client->notify_ = Doorbell(std::move(made.notify.sleep), &header->client_waiting.value);
   for (uint32_t i = 0; i < facts.threads; ++i) {
@@ -118,7 +136,7 @@ absl::StatusOr<std::unique_ptr<ShmClient>> ShmClient::Open(const std::string& pa
 }
 
 ShmClient::ShmClient(const ShmFacts& facts, int timeout_ms, UniqueFd socket, Region region,
-                     UniqueFd far)
+                     UniqueFd far, uint64_t far_bytes)
     : facts_(facts),
       timeout_ms_(timeout_ms),
       socket_(std::move(socket)),
@@ -128,6 +146,7 @@ ShmClient::ShmClient(const ShmFacts& facts, int timeout_ms, UniqueFd socket, Reg
                  facts.batch * sizeof(ResponseDescriptor)),
       spin_(kSpinNanos) {
   far_.fd = std::move(far);
+  far_.bytes = far_bytes;
 }
 
 ShmClient::Queue::Queue(const ShmFacts& facts, char* memory, Doorbell* of_server)
@@ -239,6 +258,7 @@ int ShmClient::TakeFrom(Queue* queue, Completion* completions, size_t most, size
       return Lose();
     }
     const uint64_t tag = queue->TagOf(queue->answered++);
+    if (far_.to_trim) TrimFar();
     if (queue->abandoned > 0) {
       --queue->abandoned;
       continue;
@@ -396,10 +416,11 @@ int ShmClient::CallFar(WireOp op, std::string_view key, size_t size, uint64_t tt
 }
 
 void ShmClient::TrimFar() {
-  if (far_.IsBusy()) return;
+  far_.to_trim = far_.IsBusy();
+  if (far_.to_trim) return;
   // Where that fails it stays until the client ends.
   (void)fallocate(far_.fd.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, kFarKept,
-                  static_cast<off_t>(kShmFarBytes - kFarKept));
+                  static_cast<off_t>(kShmFarBytes - kFarKept));  // of which a file may have less
 }
 
 int ShmClient::Set(std::string_view key, std::string_view value, uint64_t ttl_ms) {
@@ -413,6 +434,7 @@ int ShmClient::Set(std::string_view key, std::string_view value, uint64_t ttl_ms
     return PULSE_KV_TOO_LARGE;
   }
   if (ttl_ms > INT64_MAX / 2) return PULSE_KV_INVALID;
+  if (value.size() > far_.bytes) return PULSE_KV_SYSTEM;
   const int64_t deadline = Deadline();
   int code = AwaitFar(deadline);
   if (code != PULSE_KV_OK) return code;
@@ -425,18 +447,19 @@ int ShmClient::Set(std::string_view key, std::string_view value, uint64_t ttl_ms
 
 int ShmClient::GetFar(std::string_view key, size_t room, int64_t deadline, Completion* got) {
   const size_t most = std::min<size_t>(room, kShmFarBytes);
-  int code = PULSE_KV_TOO_LARGE;
-  // It may grow meanwhile; then it is asked for with all the room that there is.
-  for (const size_t wanted : {std::min<size_t>(got->value_size, most), most}) {
-    if (code = AwaitFar(deadline); code != PULSE_KV_OK) return code;
-    // Its pages are this process's, and not the server's, who would write there first.
-    if (fallocate(far_.fd.get(), 0, 0, static_cast<off_t>(wanted)) != 0 && errno != EINTR) {
-      return PULSE_KV_SYSTEM;
-    }
-    code = CallFar(WireOp::kGet, key, wanted, 0, deadline, got);
-    if (code != PULSE_KV_TOO_LARGE || got->value_size > most) break;
+  for (size_t wanted = got->value_size;;) {
+    if (wanted > far_.bytes) return PULSE_KV_SYSTEM;
+    if (const int code = AwaitFar(deadline); code != PULSE_KV_OK) return code;
+    // The pages are this process's, and not the server's, who would write there first.
+    if (!MakePages(far_.fd.get(), wanted)) return PULSE_KV_SYSTEM;
+    const int code = CallFar(WireOp::kGet, key, wanted, 0, deadline, got);
+    if (code != PULSE_KV_TOO_LARGE || got->value_size > most) return code;
+    if (got->value_size <= wanted) return Lose();  // there was room
+    // It has grown meanwhile, and may go on.
+    if (NowNanos() >= deadline) return PULSE_KV_TIMEOUT;
+    wanted = std::min<size_t>({got->value_size + got->value_size / 8, most, far_.bytes});
+    wanted = std::max<size_t>(wanted, got->value_size);
   }
-  return code;
 }
 
 int ShmClient::Get(std::string_view key, char* value, size_t room, size_t* size) {

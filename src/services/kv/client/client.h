@@ -79,12 +79,15 @@ class ShmClient {
     bool IsBusy() const { return queue != nullptr && queue->answered <= request; }
 
     UniqueFd fd;
+    uint64_t bytes = 0;
+    bool to_trim = false;          // once it is not busy any more
     const Queue* queue = nullptr;  // of the last request
     uint64_t request = 0;          // its number there
     uint64_t room = 0;             // that it may be answered with
   };
 
-  ShmClient(const ShmFacts& facts, int timeout_ms, UniqueFd socket, Region region, UniqueFd far);
+  ShmClient(const ShmFacts& facts, int timeout_ms, UniqueFd socket, Region region, UniqueFd far,
+            uint64_t far_bytes);
 
   // `add(writer, hash)` adds the request; false: the writer is full.
   template <class AddTo>
@@ -99,7 +102,7 @@ class ShmClient {
   int GetFar(std::string_view key, size_t room, int64_t deadline, Completion* got);
   // Until no request has the far memory that nobody waits for any more.
   int AwaitFar(int64_t deadline);
-  // Gives back what a large value took.
+  // Gives back what a large value took, at once or when the request that has it is answered.
   void TrimFar();
   int64_t Deadline() const;
   void Submit(Queue* queue);

@@ -5,6 +5,7 @@
 
 #include <deque>
 #include <functional>
+#include <optional>
 #include <random>
 #include <thread>
 
@@ -260,6 +261,64 @@ TEST_F(HostileServerTest, FarAnswer_NobodyAskedFor_EndsTheConnection) {
       EXPECT_EQ(size, 0u);
     }
     done = true;
+  }
+}
+
+// A value that grows is asked for by its size, whatever room the caller has; one of which the
+// server says that it does not fit where it does is no value.
+TEST_F(HostileServerTest, LargeValue_ThatGrows_IsAskedForWithLittleMoreThanItHas) {
+  for (const bool grows : {true, false}) {
+    std::atomic<bool> done{false};
+    std::vector<uint32_t> wanted;
+    std::optional<FakeServer> server;
+    server.emplace(path_.get(), [&](FakeServer* s, int socket) {
+      const ShmFacts facts = FakeServer::Facts();
+      s->Welcome(socket, facts, facts.bytes());
+      Doorbell bell = s->TakeBell();
+      std::deque<QueuePair> queues;
+      for (uint32_t p = 0; p < facts.partitions; ++p) {
+        queues.emplace_back(facts.queue(), s->memory() + ShmQueueOffset(facts, p));
+      }
+      for (size_t answers = 0; !done;) {
+        for (QueuePair& queue : queues) {
+          const char* requests = queue.PeekRequests();
+          if (requests == nullptr) continue;
+          RequestDescriptor asked;
+          std::memcpy(&asked, requests + sizeof(BatchHeader), sizeof(asked));
+          if (answers > 0) wanted.push_back(asked.value_size);
+          char* to = queue.ResponseBufferOfOldest();
+          const BatchHeader header{1, {}};
+          ResponseDescriptor d{};
+          if (answers < 3) {
+            d.status = WireStatus::kTooLarge;
+            d.flags = kInline;
+            d.value_size = 8;
+            d.value = 100'000 + (grows ? 100'000 * answers : 0);
+          } else {
+            d.flags = kFar;
+            d.value_size = 300'000;
+          }
+          ++answers;
+          std::memcpy(to, &header, sizeof(header));
+          std::memcpy(to + sizeof(header), &d, sizeof(d));
+          queue.Answer();
+          bell.Ring();
+        }
+      }
+    });
+    {
+      const TestClient client(path_.get());
+      ASSERT_EQ(client.open_code(), PULSE_KV_OK) << client.why();
+      std::string value(size_t{64} << 20, '-');
+      size_t size = 0;
+      EXPECT_EQ(pulse_kv_get(client.get(), "k", 1, value.data(), value.size(), &size),
+                grows ? PULSE_KV_OK : PULSE_KV_LOST);
+      EXPECT_EQ(size, grows ? 300'000u : 0u);
+    }
+    done = true;
+    server.reset();
+    EXPECT_EQ(wanted, grows ? (std::vector<uint32_t>{100'000, 225'000, 337'500})
+                            : std::vector<uint32_t>{100'000});
   }
 }
 

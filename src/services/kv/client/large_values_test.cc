@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -201,6 +202,79 @@ TEST_F(LargeValuesTest, Call_WithoutAnswerInTime_KeepsItsValueWhole) {
   EXPECT_TRUE(Eventually([&] { return client->Get("other") == "(no such item)"; }));
   EXPECT_TRUE(Eventually([&] { return client->Set("other", Whole(4)) == PULSE_KV_OK; }));
   EXPECT_TRUE(Eventually([&] { return client->Get("other") == Whole(4); }));
+}
+
+// What it took is given back then, whichever call sees the answer.
+TEST_F(LargeValuesTest, Memory_OfACallWithoutAnswerInTime_IsGivenBackBehindIt) {
+  memory_bytes_ = uint64_t{256} << 20;
+  Open();
+  std::unique_ptr<TestClient> client;
+  ASSERT_TRUE(Eventually([&] {
+    client = std::make_unique<TestClient>(path(), 50);
+    return client->open_code() == PULSE_KV_OK;
+  }));
+  const std::string value(8'000'000, 'v');
+  std::latch held(1);
+  std::latch release(1);
+  std::thread holder([&] {
+    store_->WithPartition("key", true, [&](Partition&, uint64_t) {
+      held.count_down();
+      release.wait();
+    });
+  });
+  held.wait();
+  EXPECT_EQ(client->Set("key", value), PULSE_KV_TIMEOUT);
+  EXPECT_GE(FarBytes(), value.size());
+  release.count_down();
+  holder.join();
+  EXPECT_TRUE(Eventually([&] { return client->Set("small", "v") == PULSE_KV_OK; }));
+  EXPECT_LE(FarBytes(), uint64_t{4} << 20);
+  EXPECT_TRUE(Eventually([&] { return client->Get("key") == value; }));
+}
+
+// The system ends programs that write beyond it. A child, as it is the client's limit alone.
+TEST_F(LargeValuesTest, LimitOfFileSizes_IsAnErrorAndNoSignal) {
+  memory_bytes_ = uint64_t{256} << 20;
+  int go[2];
+  ASSERT_EQ(pipe(go), 0);
+  const pid_t child = fork();  // before there are threads
+  if (child == 0) {
+    signal(SIGXFSZ, SIG_DFL);
+    char byte = 0;
+    if (read(go[0], &byte, 1) != 1) _exit(100);
+    const auto limit = [](rlim_t bytes) {
+      const rlimit wanted{bytes, RLIM_INFINITY};
+      if (setrlimit(RLIMIT_FSIZE, &wanted) != 0) _exit(101);
+    };
+    // Limited before it opens, by less than a page, and by some; then behind that.
+    limit(100);
+    TestClient none(path());
+    if (none.open_code() != PULSE_KV_OK) _exit(1);
+    if (none.Set("small", "v") != PULSE_KV_OK || none.Get("small") != "v") _exit(2);
+    if (none.Set("key", std::string(300'000, 'v')) != PULSE_KV_SYSTEM) _exit(3);
+    limit(1'000'000);
+    TestClient some(path());
+    if (some.open_code() != PULSE_KV_OK) _exit(4);
+    const std::string large(999'424, 'v');  // whole pages
+    if (some.Set("key", large) != PULSE_KV_OK || some.Get("key") != large) _exit(5);
+    if (some.Set("key", large + "v") != PULSE_KV_SYSTEM) _exit(6);
+    if (none.Get("key") != std::string("(") + pulse_kv_text(PULSE_KV_SYSTEM) + ")") _exit(7);
+    limit(500'000);
+    if (some.Set("key", large) != PULSE_KV_SYSTEM) _exit(8);
+    if (some.Get("key") != large) _exit(9);
+    _exit(0);
+  }
+  ASSERT_GT(child, 0);
+  rlimit own{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &own), 0);
+  Open();
+  ASSERT_EQ(write(go[1], "g", 1), 1);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  for (const int fd : go) close(fd);
+  if (own.rlim_max != RLIM_INFINITY) GTEST_SKIP() << "files are limited here already";
+  ASSERT_TRUE(WIFEXITED(status)) << WTERMSIG(status);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 TEST_F(LargeValuesTest, ClientsOfManyThreads_ReadWholeValues) {

@@ -107,11 +107,11 @@ class RawClient {
   }
   absl::StatusOr<Received> Receive() { return ReceiveMessage(socket_.get()); }
   // The rest of the handshake.
-  void Attach() {
+  void Attach(size_t far_bytes = kShmFarBytes) {
     auto ends = Doorbell::CreatePair();
     ASSERT_TRUE(ends.ok());
     sleep_ = std::move(ends->sleep);
-    auto far = Region::CreateFile(kShmFarBytes);
+    auto far = Region::CreateFile(far_bytes);
     ASSERT_TRUE(far.ok()) << far.status();
     far_ = *std::move(far);
     ASSERT_TRUE(Send(Hello(), {ends->ring.get(), far_.get()}).ok());

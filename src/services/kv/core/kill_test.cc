@@ -88,6 +88,23 @@ bool Apply(const KillOperation& o, Partition* partition) {
   bool found = false;
   switch (o.kind) {
     case KillOperation::kPut:
+      // One that is given up half way changes nothing.
+      if (o.value.size() % 2 == 1) {
+        const auto give_up = [&](char* value) {
+          std::memset(value, '?', o.value.size() / 2);
+          return false;
+        };
+        EXPECT_NE(partition->PutFilled(o.key, hash, o.value.size(), o.facts, give_up),
+                  Partition::Result::kStored);
+      }
+      if (o.value.size() % 3 == 0) {
+        const auto fill = [&](char* value) {
+          std::memcpy(value, o.value.data(), o.value.size());
+          return true;
+        };
+        return partition->PutFilled(o.key, hash, o.value.size(), o.facts, fill) ==
+               Partition::Result::kStored;
+      }
       if (partition->Put(o.key, hash, o.value.size(), o.facts, &item) !=
           Partition::Result::kStored) {
         return false;

@@ -13,8 +13,6 @@ namespace {
 constexpr uint32_t kKeep = 1;
 // Items that the cleaner looks at for each one that is added, where room is short.
 constexpr int kCleanAhead = 4;
-// Of Tick.
-constexpr int kCleanAtOnce = 4096;
 
 // Buckets may take all of the limit, and so may overflow buckets. Segments have four times the
 // addresses, so that runs are found among them, too.
@@ -147,8 +145,9 @@ bool Partition::FeedIndex() {
   return true;
 }
 
-Partition::Result Partition::Put(std::string_view key, uint64_t hash, size_t value_size,
-                                 const ItemFacts& facts, Item** item, bool urgent) {
+Partition::Result Partition::PutItem(std::string_view key, uint64_t hash, size_t value_size,
+                                     const ItemFacts& facts, Item** item, bool urgent,
+                                     const Fill* fill) {
   if (key.size() > kMaxKeyBytes || value_size > kMaxValueBytes) return Result::kTooLarge;
   const uint8_t fields = facts.fields();
   const size_t bytes = Item::SizeOf(key.size(), value_size, fields);
@@ -156,7 +155,7 @@ Partition::Result Partition::Put(std::string_view key, uint64_t hash, size_t val
   const int ttl_class = TtlClassOf(facts.expires_ms, now_ms_);
   Change();
   uint64_t* at = FindSlot(key, hash);
-  if (at != nullptr && !kept_) {
+  if (at != nullptr && !kept_ && fill == nullptr) {
     const uint64_t offset = slot::Offset(*at);
     Item* old = ItemAt(offset);
     if (old->fields() == fields && old->size() == bytes &&
@@ -197,6 +196,13 @@ Partition::Result Partition::Put(std::string_view key, uint64_t hash, size_t val
   state_->stored = offset;
   InOrder();
   (*item)->Write(key, value_size, facts);
+  if (fill != nullptr && !(*fill)((*item)->value_bytes())) {
+    (*item)->MarkDead();
+    InOrder();
+    state_->stored = 0;
+    segments_.MarkDead(offset, bytes);
+    return Result::kNotFilled;
+  }
   NoteExpiry(offset, facts.expires_ms);
   if (at == nullptr) {
     index_->Insert(hash, offset);
@@ -289,9 +295,9 @@ Item* Partition::Random(uint64_t random) {
   return live.empty() ? nullptr : live[NextRandom() % live.size()];
 }
 
-void Partition::Tick() {
+bool Partition::Tick(int most) {
   Change();
-  int left = kCleanAtOnce;
+  int left = most;
   for (uint32_t number = 1; number < segments_.end() && left > 0; ++number) {
     Segments::Segment& segment = segments_.at(number);
     const bool open = segment.use == Segments::Use::kOpen && segment.used > 0;
@@ -310,14 +316,16 @@ void Partition::Tick() {
     // Unless it is at it already.
     if (!HasVictim() || victim_.number != number) victim_ = {number, segments_.at(number).age};
     for (; left > 0 && HasVictim(); left -= 16) {
-      if (!CleanStep(16)) return;
+      if (!CleanStep(16)) return false;
     }
   }
+  if (left <= 0) return true;
   if (IsShort() && (HasVictim() || ChooseVictim())) {
     for (; left > 0 && HasVictim(); left -= 16) {
-      if (!CleanStep(16)) return;
+      if (!CleanStep(16)) break;
     }
   }
+  return false;
 }
 
 PartitionNumbers Partition::numbers() const {

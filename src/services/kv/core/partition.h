@@ -17,8 +17,8 @@
 // What lies in the file is checked as far as the partition could not go on without, not item by
 // item.
 //
-// Threads: one at a time, the owner. Nothing blocks but for page faults. Errors: kNoMemory and
-// kTooLarge, and then nothing has changed.
+// Threads: one at a time, the owner. Nothing blocks but for page faults. Errors: kNoMemory,
+// kTooLarge and kNotFilled, and then nothing has changed.
 #pragma once
 
 #include <algorithm>
@@ -79,7 +79,7 @@ struct PartitionNumbers {
 
 class Partition final : private Index::Items {
  public:
-  enum class Result { kStored, kNoMemory, kTooLarge };
+  enum class Result { kStored, kNoMemory, kTooLarge, kNotFilled };
 
   // DataLoss: what is in the file makes no sense.
   static absl::StatusOr<std::unique_ptr<Partition>> Open(const PartitionOptions& options);
@@ -113,7 +113,17 @@ class Partition final : private Index::Items {
   // `urgent`: for an item that only changes its facts or name; it may use what is otherwise kept
   // for the cleaner.
   Result Put(std::string_view key, uint64_t hash, size_t value_size, const ItemFacts& facts,
-             Item** item, bool urgent = false);
+             Item** item, bool urgent = false) {
+    return PutItem(key, hash, value_size, facts, item, urgent, nullptr);
+  }
+  // The same with a value that `fill` writes; the key has its old one until that has returned true.
+  // kNotFilled: it has returned false. It makes no other call. Needs room for both values.
+  using Fill = std::function<bool(char* value)>;
+  Result PutFilled(std::string_view key, uint64_t hash, size_t value_size, const ItemFacts& facts,
+                   const Fill& fill) {
+    Item* item = nullptr;
+    return PutItem(key, hash, value_size, facts, &item, /*urgent=*/false, &fill);
+  }
   bool Erase(std::string_view key, uint64_t hash);
   // Its expiry alone, urgently. False when there is no such item; kNoMemory when the item would
   // have to move and cannot.
@@ -130,7 +140,9 @@ class Partition final : private Index::Items {
   uint64_t Scan(uint64_t cursor, const Use& use);
 
   // Gives expired segments back, and cleans a little where room is short. Some times in a second.
-  void Tick();
+  // Looks at `most` items or few more; true: others may have expired.
+  static constexpr int kTickItems = 4096;
+  bool Tick(int most = kTickItems);
 
   // What was done until now is complete, values included. Due before anybody is told of it.
   void Settle() {
@@ -283,6 +295,9 @@ class Partition final : private Index::Items {
     return random_;
   }
 
+  // `fill` may be null.
+  Result PutItem(std::string_view key, uint64_t hash, size_t value_size, const ItemFacts& facts,
+                 Item** item, bool urgent, const Fill* fill);
   void DropExpired(uint64_t* at);
   void DropItem(uint64_t* at);  // the slot, and what it points to
   // Room for an item, made if need be; 0: there is none. Slots may have changed.

@@ -18,6 +18,7 @@ Outcome OutcomeOf(Partition::Result result) {
     case Partition::Result::kTooLarge:
       return Outcome::kTooLarge;
     case Partition::Result::kNoMemory:
+    case Partition::Result::kNotFilled:  // by PutFilled alone
       break;
   }
   return Outcome::kNoMemory;

@@ -21,16 +21,16 @@ namespace pulse::kv {
 
 class ShmAttachment final : public ShmPeer {
  public:
-  // `far`: the client's memory for values that fit into no buffer; checked. `kick_rings`: for the
-  // client, the ring end of each thread's doorbell.
+  // `far`: the client's memory of `far_bytes` for values that fit into no buffer; checked.
+  // `kick_rings`: for the client, the ring end of each thread's doorbell.
   static absl::StatusOr<std::shared_ptr<ShmAttachment>> Create(const ShmFacts& facts,
                                                                UniqueFd socket, UniqueFd notify,
-                                                               UniqueFd far,
+                                                               UniqueFd far, uint64_t far_bytes,
                                                                std::vector<UniqueFd>* kick_rings);
 
   const ShmFacts& facts() const { return facts_; }
   int memory() const { return region_.fd(); }
-  FarMemory far() const { return {far_.get(), kShmFarBytes}; }
+  FarMemory far() const { return {far_.get(), far_bytes_}; }
   QueuePair& queue(uint32_t partition) { return queues_[partition]; }
   Doorbell& kick(uint32_t thread) override { return kicks_[thread]; }
   // Wakes the client if it sleeps.
@@ -38,12 +38,13 @@ class ShmAttachment final : public ShmPeer {
 
  private:
   ShmAttachment(const ShmFacts& facts, Region region, UniqueFd socket, UniqueFd notify,
-                UniqueFd far);
+                UniqueFd far, uint64_t far_bytes);
   ShmHeader* header() { return reinterpret_cast<ShmHeader*>(region_.data()); }
 
   const ShmFacts facts_;
   const Region region_;
   const UniqueFd far_;
+  const uint64_t far_bytes_;
   Doorbell notify_;
   std::deque<QueuePair> queues_;
   std::vector<Doorbell> kicks_;

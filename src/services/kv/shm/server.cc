@@ -1,5 +1,7 @@
 #include "services/kv/shm/server.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <utility>
@@ -29,6 +31,17 @@ ShmFacts FactsOf(const ShmOptions& options, int partitions) {
   facts.batch = kBatch;
   facts.buffer_bytes = static_cast<uint32_t>((bytes + wire::kPage - 1) / wire::kPage * wire::kPage);
   return facts;
+}
+
+// Of a client's far memory, which is sealed, so that it stays so; a client whose files may not be
+// large has less than others, or nothing.
+absl::StatusOr<uint64_t> CheckFar(int fd) {
+  struct stat st;
+  if (fstat(fd, &st) != 0) return ErrnoError(errno, "looking at", "the client's memory");
+  if (S_ISREG(st.st_mode) && st.st_size == 0) return 0;
+  const uint64_t bytes = std::min<uint64_t>(static_cast<uint64_t>(st.st_size), kShmFarBytes);
+  PULSE_RETURN_IF_ERROR(Region::CheckFile(fd, bytes));
+  return bytes;
 }
 
 }  // namespace
@@ -92,12 +105,12 @@ absl::StatusOr<std::shared_ptr<ShmPeer>> ShmServer::Welcome(UniqueFd* socket,
     return ErrnoError(EUSERS, "there are", absl::StrCat(clients, " clients already"),
                       "close one, or raise --shm-clients");
   }
-  PULSE_RETURN_IF_ERROR(Region::CheckFile(fds[1].get(), kShmFarBytes));
+  PULSE_ASSIGN_OR_RETURN(const uint64_t far_bytes, CheckFar(fds[1].get()));
   std::vector<UniqueFd> kicks;
   const int fd = socket->get();
   PULSE_ASSIGN_OR_RETURN(auto client,
                          ShmAttachment::Create(facts_, std::move(*socket), std::move(fds[0]),
-                                               std::move(fds[1]), &kicks));
+                                               std::move(fds[1]), far_bytes, &kicks));
   PULSE_RETURN_IF_ERROR(
       SendMessage(fd, MakeMessage(wire::MessageType::kHelloAck, {facts_.bytes(), kShmVersion}),
                   {client->memory()}, /*wait=*/false));

@@ -11,9 +11,10 @@
 // queue pair for each partition (queue_pair.h). Requests for a key go to the queue pair of its
 // partition, which the thread `partition % threads` serves.
 //
-// The far memory is the client's: a sealed memfd of kShmFarBytes, with pages where it has written.
-// A value that fits into no buffer of the queue pairs lies at its beginning, of one request at a
-// time (kFar). Both sides read and write it by calls, so that it costs the server no memory.
+// The far memory is the client's: a sealed memfd, of kShmFarBytes where the client's file sizes are
+// not limited, with pages where it has made them. A value that fits into no buffer of the queue
+// pairs lies at its beginning, of one request at a time (kFar). Both sides read and write it by
+// calls, so that the server does not map it.
 //
 // Each side treats the other as untrusted. The server reads nothing of the header but the client's
 // flag; the client copies it once and checks the copy.
