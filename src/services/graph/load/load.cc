@@ -52,7 +52,7 @@ class Loader {
         sink_(*sink),
         threads_(options.threads > 0 ? options.threads : AllowedCpus()),
         begin_(NowNanos()),
-        memory_(options.memory_bytes) {}
+        memory_(options.memory_bytes, options.memory_hint) {}
 
   absl::StatusOr<LoadReport> Run() {
     PULSE_RETURN_IF_ERROR(CheckDialect(options_.dialect));
