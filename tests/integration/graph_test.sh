@@ -226,6 +226,9 @@ refused "the parameter" query db 'RETURN $x'
 refused "for reading" query db --read-only 'CREATE (n)'
 refused "--memory" query db --memory lots 'RETURN 1'
 refused "limit" query db --query-memory 1M 'UNWIND range(1, 10000000) AS x RETURN collect(x)'
+refused "--transaction-memory sets the limit" query db --transaction-memory 1M \
+  'UNWIND range(1, 100000) AS x CREATE (:TooMuch {x: x})'
+query '{"n":0}' --json 'MATCH (n:TooMuch) RETURN count(n) AS n'
 refused "longer than its limit" query db --timeout 0.2 \
   'UNWIND range(1, 1000000) AS a UNWIND range(1, 1000000) AS b RETURN count(b)'
 touch file

@@ -43,6 +43,7 @@ struct GraphArgs {
   std::string memory = "256M";
   std::string keep_log;  // empty: none
   std::string query_memory = "1G";
+  std::string transaction_memory = "8G";
   double timeout_seconds = 0;
   EngineArgs engine;
   bolt::BoltOptions bolt;
@@ -74,6 +75,8 @@ absl::StatusOr<OpenedGraph> OpenStore(const GraphArgs& args, bool read_only, boo
   options.allow_damage = args.damaged;
   options.page_reads = args.page_reads;
   PULSE_RETURN_IF_ERROR(ReadSize("--memory", args.memory, "256M", &options.memory_limit));
+  PULSE_RETURN_IF_ERROR(
+      ReadSize("--transaction-memory", args.transaction_memory, "8G", &options.transaction_memory));
   if (!args.keep_log.empty()) {
     PULSE_RETURN_IF_ERROR(ReadSize("--keep-log", args.keep_log, "256M", &options.keep_log_bytes));
   }
@@ -212,6 +215,9 @@ void AddStoreOptions(CLI::App* cmd, GraphArgs* args) {
                   "bytes of the log that are kept behind a checkpoint, for `pulse graph changes`\n"
                   "(default: none)");
   cmd->add_option("--query-memory", args->query_memory, "the most that one query may take, about")
+      ->capture_default_str();
+  cmd->add_option("--transaction-memory", args->transaction_memory,
+                  "the most that the changes of one transaction may take until it ends, about")
       ->capture_default_str();
   cmd->add_option("--timeout", args->timeout_seconds,
                   "seconds after which a query, or a transaction, is ended; 0: never")

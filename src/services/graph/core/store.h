@@ -50,6 +50,9 @@ struct StoreOptions {
   // Of the log that a checkpoint has left behind, so many bytes are kept, in whole segments, for
   // change feeds that are behind (change_feed.h).
   uint64_t keep_log_bytes = 0;
+  // The most that one transaction's changes may take of the heap until it ends, estimated; 0: no
+  // limit. Cypher and imports see to it (model/graph.h, ChangeLimit).
+  uint64_t transaction_memory = uint64_t{8} << 30;
   // Runs of one level that are merged into the next.
   uint32_t level_runs = 4;
   // Flushes, checkpoints and compactions on a thread of its own; otherwise only when called for.

@@ -82,6 +82,7 @@ class StoreImpl : public TransactionHost {
     return tables_.names.Add(kind, name, durable);
   }
   const Tables& tables() const override { return tables_; }
+  uint64_t ChangeLimit() const override { return options_.transaction_memory; }
 
  private:
   // A commit between its validation and its end.

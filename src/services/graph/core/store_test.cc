@@ -381,6 +381,9 @@ TEST_F(StoreTest, ChangeBytes_AreAboutWhatTheHeapHas) {
   check("labels", [&](GraphTransaction* tx, Token label, Token, uint64_t i) {
     return tx->AddLabel(nodes[i], label).ok();
   });
+  check("labels that are removed", [&](GraphTransaction* tx, Token, Token, uint64_t i) {
+    return tx->RemoveLabel(nodes[i], *tx->FindLabel("A")).ok();
+  });
   check("deletions", [&](GraphTransaction* tx, Token, Token, uint64_t i) {
     return tx->DeleteNode(nodes[i]).ok();
   });

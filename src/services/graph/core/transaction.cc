@@ -52,6 +52,17 @@ absl::Status Transaction::SetProperty(Token key, const Value& value, T* draft) {
   return absl::OkStatus();
 }
 
+void Transaction::SetLabel(Token label, bool has, NodeDraft* draft) {
+  const bool fresh = draft->label_changes.insert_or_assign(label, has).second;
+  change_bytes_ += fresh ? kBlockBytes + kLinkBytes : 0;
+}
+
+template <typename T>
+void Transaction::DropProperties(T* draft) {
+  change_bytes_ -= 2 * Bytes(draft->properties);
+  draft->properties = {};
+}
+
 absl::Status Transaction::Commit() {
   if (finished_) return absl::FailedPreconditionError("the transaction is over");
   finished_ = true;
@@ -180,15 +191,15 @@ absl::Status Transaction::AddLabel(NodeId node, Token label) {
     return absl::OkStatus();
   }
   draft->labels.push_back(label);
-  draft->label_changes[label] = true;
-  change_bytes_ += kBlockBytes + kLinkBytes;
+  SetLabel(label, true, draft);
   touched_.push_back(node);
+  change_bytes_ += sizeof(node);
   return absl::OkStatus();
 }
 
 absl::Status Transaction::RemoveLabel(NodeId node, Token label) {
   PULSE_ASSIGN_OR_RETURN(NodeDraft* const draft, Draft(node));
-  if (std::erase(draft->labels, label) > 0) draft->label_changes[label] = false;
+  if (std::erase(draft->labels, label) > 0) SetLabel(label, false, draft);
   return absl::OkStatus();
 }
 
@@ -200,12 +211,14 @@ absl::Status Transaction::DeleteNode(NodeId node) {
     return absl::FailedPreconditionError(Concat("node ", node, " has relationships"));
   }
   draft->deleted = true;
+  DropProperties(draft);
   return absl::OkStatus();
 }
 
 absl::Status Transaction::DeleteEdge(const EdgeRef& edge) {
   PULSE_ASSIGN_OR_RETURN(EdgeDraft* const draft, Draft(edge));
   draft->deleted = true;
+  DropProperties(draft);
   if (writes_.edges.contains(edge.id)) ++deleted_edges_;
   return absl::OkStatus();
 }

@@ -23,7 +23,7 @@ struct NodeDraft {
   NodeId id = 0;
   bool deleted = false;
   std::vector<Token> labels;
-  std::string properties;  // as bytes
+  std::string properties;  // as bytes; none where it is deleted
   // Of a node that was there before: by key, null removes; by label, true adds.
   std::map<Token, Value> changes;
   std::map<Token, bool> label_changes;
@@ -32,7 +32,7 @@ struct NodeDraft {
 struct EdgeDraft {
   EdgeRef ref;
   bool deleted = false;
-  std::string properties;
+  std::string properties;  // none where it is deleted
   std::map<Token, Value> changes;
 };
 
@@ -68,6 +68,7 @@ class TransactionHost {
   virtual absl::StatusOr<EdgeId> NewEdgeId() = 0;
   virtual Token AddName(NameKind kind, std::string_view name, bool* durable) = 0;
   virtual const Tables& tables() const = 0;
+  virtual uint64_t ChangeLimit() const = 0;  // of one transaction; 0: none
 };
 
 class Transaction : public cypher::DatabaseTransaction {
@@ -152,6 +153,7 @@ class Transaction : public cypher::DatabaseTransaction {
   absl::Status DeleteNode(NodeId node) override;
   absl::Status DeleteEdge(const EdgeRef& edge) override;
   uint64_t ChangeBytes() const override { return static_cast<uint64_t>(change_bytes_); }
+  uint64_t ChangeLimit() const override { return host_->ChangeLimit(); }
 
  protected:
   // What Commit() has to validate; null: nothing.
@@ -160,6 +162,9 @@ class Transaction : public cypher::DatabaseTransaction {
  private:
   template <typename T>
   absl::Status SetProperty(Token key, const Value& value, T* draft);
+  template <typename T>
+  void DropProperties(T* draft);
+  void SetLabel(Token label, bool has, NodeDraft* draft);
   // A node as this transaction sees it; false where it is not there.
   bool Look(NodeId node, std::span<const Token>* labels, std::string_view* properties) const;
   // Its draft, which is made where there is none.

@@ -53,12 +53,12 @@ bool EvalContext::Charge(int64_t bytes) {
 }
 
 bool EvalContext::ChangesFit() {
-  const uint64_t bytes = transaction->ChangeBytes();
-  if (limits.memory_bytes != 0 && bytes > limits.memory_bytes) {
-    Fail(LimitError(
-        absl::StatusCode::kResourceExhausted,
-        Concat("the transaction's changes need more than the query's limit of ",
-               limits.memory_bytes, " bytes of memory: make them in several transactions")));
+  const uint64_t limit = transaction->ChangeLimit();
+  if (limit != 0 && transaction->ChangeBytes() > limit) {
+    Fail(LimitError(absl::StatusCode::kResourceExhausted,
+                    Concat("the transaction's changes need more than its limit of ", limit,
+                           " bytes of memory: use LIMIT or several transactions; "
+                           "--transaction-memory sets the limit")));
   }
   return !failed();
 }

@@ -152,16 +152,29 @@ class QuantifiedOperator : public Operator {
     Value* out = NewRow(row);
     if (out == nullptr) return false;
     if (!step().into) out[step().slot] = Value::Node(end);
-    ValueList edges;
-    edges.reserve(trail_.size());
-    for (const Walked& walked : trail_) edges.push_back(Value::Edge(walked.edge));
-    if (step().reversed) std::reverse(edges.begin(), edges.end());
-    out[step().edge] = Value::List(std::move(edges));
+    size_t items = 0;
+    if (step().edge >= 0) {
+      ValueList edges;
+      edges.reserve(trail_.size());
+      for (const Walked& walked : trail_) edges.push_back(Value::Edge(walked.edge));
+      if (step().reversed) std::reverse(edges.begin(), edges.end());
+      out[step().edge] = Value::List(std::move(edges));
+      items += trail_.size();
+    }
     for (const QuantifiedGroup& group : step().groups) out[group.slot] = Group(group);
-    return ctx_.Tick(trail_.size() * (1 + step().groups.size()));
+    items += trail_.size() / hops_ * step().groups.size();
+    if (!ctx_.Tick(trail_.size() + items)) return false;
+    listed_ += items * (sizeof(Value) + sizeof(EdgeRef));
+    if (listed_ < kListBytes) return true;
+    listed_ = 0;
+    return Flush();
   }
 
+  // Rows are handed on where their lists have so much.
+  static constexpr size_t kListBytes = size_t{1} << 20;
+
   const size_t hops_;
+  size_t listed_ = 0;  // of rows that were not handed on, or that have been since
   bool known_ = true;
   std::vector<std::vector<Token>> types_;  // of each hop
   NeighbourBatch batch_;

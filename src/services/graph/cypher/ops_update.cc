@@ -162,6 +162,7 @@ void ApplySet(const std::vector<SetOp>& ops, Value* row, EvalContext& ctx) {
     if (entity.is_null()) continue;
     if (op.kind == SetItem::Kind::kLabels) {
       SetLabels(op, entity, ctx);
+      if (!ctx.ChangesFit()) return;
       continue;
     }
     if (!entity.is_node() && !entity.is_edge()) {

@@ -231,6 +231,74 @@ TEST_F(QuantifiedPathTest, Neighbours_InOnePattern_ShareNoRelationship) {
             Run("MATCH (a)-->(b) WHERE EXISTS { (b)-->() } RETURN [a.n, b.n]"));
 }
 
+// The lists that rows get: nobody reads the others.
+TEST_F(QuantifiedPathTest, Plan_KeepsTheListsThatAreRead) {
+  MakeGraph(6, 8);
+  const auto lists = [this](const std::string& query) {
+    const auto plan = MakePlan(query, graph_, nullptr);
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    std::string text;
+    for (const Step& step : plan.ok() ? (*plan)->branches[0].steps : Steps()) {
+      if (step.kind != Step::Kind::kQuantified) continue;
+      text += Concat(step.edge >= 0 ? "edges " : "", step.groups.size(), ";");
+    }
+    return text;
+  };
+  EXPECT_EQ(lists("MATCH (s) ((a)-[r]->(b)){1,3} (e) RETURN count(*)"), "0;");
+  EXPECT_EQ(lists("MATCH (s) ((a)-[r]->(b)){1,3} (e) RETURN e.n"), "0;");
+  EXPECT_EQ(lists("MATCH (s) ((a)-[r]->(b)){1,3} (e) WITH r, e ORDER BY e.n RETURN r"), "1;");
+  EXPECT_EQ(lists("MATCH (s) ((a)-[r]->(b)){1,3} (e) WHERE size(a) > 1 RETURN b"), "2;");
+  EXPECT_EQ(lists("MATCH (s) ((a)-->(b)){1} ((c)-->(d)){1} (e) RETURN count(*)"), "edges 0;0;");
+  EXPECT_EQ(lists("MATCH p = (s) ((a)-[r]->(b)){1,3} (e) RETURN p"), "edges 3;");
+  // And rows are the same with all of them.
+  for (const char* rest : {"e.n", "size(r)", "count(*)", "sum(size(a))"}) {
+    const std::string match = "MATCH (s:A) ((a)-[r]->(b) WHERE b.n > 0){1,3} (e) ";
+    EXPECT_EQ(Run(match + "RETURN " + rest),
+              Run(match + "WITH *, COUNT { (s)-->() } AS all RETURN " + rest))
+        << rest;
+  }
+}
+
+TEST_F(QuantifiedPathTest, ManyHops_AreRefusedAndPlanningCanBeEnded) {
+  MakeGraph(2, 2);
+  const auto path = [](const char* name, size_t hops) {
+    std::string text = Concat("((", name, "0)");
+    for (size_t i = 1; i <= hops; ++i) text += Concat("-->(", name, i, " {n: ", i, "})");
+    return text + "){1,2}";
+  };
+  const auto why = [this](const std::string& query, const PlanOptions& options) {
+    const absl::Status status = MakePlan(query, graph_, nullptr, options).status();
+    return std::string(status.message());
+  };
+  EXPECT_NE(why("MATCH " + path("a", 4001) + " RETURN 1", {}).find("at most 4000 relationships"),
+            std::string::npos);
+  EXPECT_NE(why("MATCH " + path("a", 2100) + " " + path("b", 2100) + " RETURN 1", {})
+                .find("more than 4000 steps"),
+            std::string::npos);
+  EXPECT_EQ(why("MATCH " + path("a", 3900) + " RETURN 1", {}), "");
+  // So often is it asked, at least, that it can end within the brackets.
+  const auto asked = [&](size_t hops) {
+    size_t times = 0;
+    const StopHook count = [&times] { return ++times, false; };
+    PlanOptions options;
+    options.stop = &count;
+    EXPECT_EQ(why("MATCH " + path("a", hops) + " RETURN 1", options), "");
+    return times;
+  };
+  const size_t all = asked(3900);
+  for (const size_t at : {all / 2, all}) {
+    size_t times = 0;
+    const StopHook stop = [&] { return ++times >= at; };
+    PlanOptions options;
+    options.stop = &stop;
+    EXPECT_EQ(MakePlan("MATCH " + path("a", 3900) + " RETURN 1", graph_, nullptr, options)
+                  .status()
+                  .code(),
+              absl::StatusCode::kCancelled);
+    EXPECT_EQ(times, at);
+  }
+}
+
 TEST_F(QuantifiedPathTest, Plan_ShowsTheBrackets) {
   MakeGraph(6, 8);
   EXPECT_NE(PlanOf("MATCH (s:A) ((a)-[:R]->(b)<-[:S|T]-(c)){1,3} (e) RETURN e")

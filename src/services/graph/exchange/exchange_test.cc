@@ -418,14 +418,26 @@ TEST_F(ExchangeTest, SmallRecords_CountForWhatTheyTakeInMemory) {
                             kNodes, "}\n{end: true, nodes: ", kNodes, ", relationships: 0}\n"));
   auto store = GraphStore::Open(dir_.get() + "/db").value();
   // Each takes some hundred bytes in the transaction, and seven in the file.
-  for (const uint64_t memory : {nodes.size(), 8 * nodes.size(), size_t{kNodes} * 200}) {
+  const auto refused = [&](uint64_t memory, const char* option) {
     const auto report = Import(store.get(), {.memory_bytes = memory});
     EXPECT_TRUE(absl::IsResourceExhausted(report.status())) << report.status();
     EXPECT_THAT(std::string(report.status().message()),
-                HasSubstr("`pulse graph import` needs less, and has no limit"));
-  }
-  EXPECT_TRUE(Lines(store.get()).empty());
-  const auto report = Import(store.get(), {.memory_bytes = uint64_t{64} << 20});
+                HasSubstr(Concat("bytes of memory (", option,
+                                 "): `pulse graph import` needs less, and has no limit")));
+    EXPECT_TRUE(Lines(store.get()).empty());
+  };
+  refused(nodes.size(), "--query-memory");
+  ASSERT_TRUE(store->Close().ok());
+  store = nullptr;
+  StoreOptions small;
+  small.transaction_memory = size_t{kNodes} * 100;
+  store = GraphStore::Open(dir_.get() + "/db", small).value();
+  refused(uint64_t{64} << 20, "--transaction-memory");
+  ASSERT_TRUE(store->Close().ok());
+  store = nullptr;
+  // What is read may take all of its limit, whatever the transaction takes.
+  store = GraphStore::Open(dir_.get() + "/db").value();
+  const auto report = Import(store.get(), {.memory_bytes = size_t{kNodes} * 100});
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_EQ(report->nodes, uint64_t{kNodes});
 }

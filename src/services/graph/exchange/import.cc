@@ -18,12 +18,16 @@ namespace {
 using cypher::Concat;
 
 constexpr uint64_t kMostSchemaBytes = uint64_t{64} << 20;
+// Of both limits.
+constexpr std::string_view kInstead = ": `pulse graph import` needs less, and has no limit";
 
 // Ends where it is asked to, also in the middle of a file.
 class StoppableSink : public TransactionSink {
  public:
   StoppableSink(cypher::GraphTransaction* transaction, const ImportOptions& options)
-      : TransactionSink(transaction, options.memory_bytes / 2), stopped_(options.stopped) {}
+      : TransactionSink(transaction, transaction->ChangeLimit(),
+                        Concat(" (--transaction-memory)", kInstead)),
+        stopped_(options.stopped) {}
 
   absl::Status AddNodes(const NodeBatch& batch, std::vector<NodeId>* ids) override {
     PULSE_RETURN_IF_ERROR(Check());
@@ -126,7 +130,8 @@ absl::StatusOr<ExchangeReport> ImportDatabase(const OpenedExport& from,
     PULSE_ASSIGN_OR_RETURN(const auto transaction, database->Begin());
     StoppableSink sink(transaction.get(), options);
     LoadOptions load = from.load;
-    load.memory_bytes = options.memory_bytes / 2;
+    load.memory_bytes = options.memory_bytes;
+    load.memory_hint = Concat(" (--query-memory)", kInstead);
     PULSE_ASSIGN_OR_RETURN(const LoadReport loaded, LoadCsv(load, &sink));
     PULSE_RETURN_IF_ERROR(from.CheckCounts(loaded));
     PULSE_RETURN_IF_ERROR(transaction->Commit());
@@ -136,14 +141,8 @@ absl::StatusOr<ExchangeReport> ImportDatabase(const OpenedExport& from,
     report.files = from.files.size();
     return absl::OkStatus();
   };
-  absl::Status status = import();
+  const absl::Status status = import();
   if (status.ok()) return report;
-  if (absl::IsResourceExhausted(status) && options.memory_bytes != 0) {
-    const absl::string_view why = status.message();
-    status = absl::ResourceExhaustedError(
-        Concat(std::string_view(why.data(), why.size()), ", half of ", options.memory_bytes,
-               ": `pulse graph import` needs less, and has no limit"));
-  }
   for (const std::string& name : made) {
     // The first error tells more.
     database->DropIndex(name).IgnoreError();

@@ -35,8 +35,8 @@ absl::StatusOr<OpenedExport> OpenExport(const AllowedDirectory& allowed, std::st
                                         std::string_view option);
 
 struct ImportOptions {
-  // The most that may be in memory: half for the files and what was read of them, half for what
-  // the transaction writes; more is ResourceExhausted. 0: no limit.
+  // The most that the files and what was read of them may take of memory; more is
+  // ResourceExhausted, as is what is beyond the transaction's own limit. 0: no limit.
   uint64_t memory_bytes = 0;
   std::function<bool()> stopped = {};  // as of ExportOptions
 };

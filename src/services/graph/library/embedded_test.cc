@@ -73,7 +73,7 @@ TEST_F(EmbeddedGraphTest, Execute_NodesAndPaths_AreInTheTable) {
 
 TEST_F(EmbeddedGraphTest, Execute_ChangesBeyondTheLimit_FailAndCommitNothing) {
   EmbeddedOptions options;
-  options.service.query_memory_bytes = 1 << 20;
+  options.store.transaction_memory = 1 << 20;
   Open(options);
   testing_util::ScratchPath csv("csv");
   {
@@ -91,7 +91,8 @@ TEST_F(EmbeddedGraphTest, Execute_ChangesBeyondTheLimit_FailAndCommitNothing) {
         std::string("UNWIND range(1, 8000) AS i FOREACH (k IN [1] | CREATE (:N))")}) {
     const auto table = Run(statement);
     EXPECT_TRUE(absl::IsResourceExhausted(table.status())) << statement << table.status();
-    EXPECT_NE(testing_util::Text(table.status()).find("make them in several transactions"),
+    EXPECT_NE(testing_util::Text(table.status())
+                  .find("use LIMIT or several transactions; --transaction-memory"),
               std::string::npos)
         << statement << table.status();
   }
@@ -100,6 +101,17 @@ TEST_F(EmbeddedGraphTest, Execute_ChangesBeyondTheLimit_FailAndCommitNothing) {
   // One property, set again and again, takes what it takes once.
   ASSERT_TRUE(Run("UNWIND range(1, 20000) AS i MATCH (m:M) SET m.x = i").ok());
   EXPECT_EQ(One("MATCH (m:M) RETURN m.x").as_int(), 20000);
+  // Labels are changes, too, however they are set and taken away.
+  for (int part = 0; part < 5; ++part) {
+    ASSERT_TRUE(Run("UNWIND range(1, 2000) AS i CREATE (:L {i: i})").ok());
+  }
+  for (const char* statement :
+       {"MATCH (n:L) SET n:A", "MATCH (n:L) REMOVE n:L", "MERGE (n:L) ON MATCH SET n:A"}) {
+    const auto table = Run(statement);
+    EXPECT_TRUE(absl::IsResourceExhausted(table.status())) << statement << table.status();
+  }
+  EXPECT_EQ(One("MATCH (n:L) RETURN count(*)").as_int(), 10'000);
+  EXPECT_EQ(One("MATCH (n:A) RETURN count(*)").as_int(), 0);
   // The statements of a transaction count together.
   auto transaction = graph_->Begin({}).value();
   absl::Status status;

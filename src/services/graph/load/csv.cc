@@ -81,6 +81,18 @@ bool CsvReader::QuotedField(CsvField* field) {
   return false;
 }
 
+bool CsvReader::ReadField(CsvField* field) {
+  field->offset = at_;
+  if (at_ < end_ && file_[at_] == dialect_.quote) {
+    ++at_;
+    return QuotedField(field);
+  }
+  const uint64_t begin = at_;
+  while (at_ < end_ && file_[at_] != dialect_.delimiter && !IsLineEnd(file_[at_])) ++at_;
+  field->text = file_.substr(begin, at_ - begin);
+  return true;
+}
+
 bool CsvReader::Next(std::vector<CsvField>* fields) {
   fields->clear();
   error_ = nullptr;
@@ -90,20 +102,11 @@ bool CsvReader::Next(std::vector<CsvField>* fields) {
   record_ = at_;
   if (at_ >= end_) return false;
   while (true) {
-    CsvField& field = fields->emplace_back();
-    field.offset = at_;
-    if (at_ < end_ && file_[at_] == dialect_.quote) {
-      ++at_;
-      if (!QuotedField(&field)) {
-        // On with the line behind the one where it began.
-        const size_t line_end = file_.find('\n', record_);
-        at_ = line_end == absl::string_view::npos || line_end >= end_ ? end_ : line_end + 1;
-        return true;
-      }
-    } else {
-      const uint64_t begin = at_;
-      while (at_ < end_ && file_[at_] != dialect_.delimiter && !IsLineEnd(file_[at_])) ++at_;
-      field.text = file_.substr(begin, at_ - begin);
+    if (!ReadField(&fields->emplace_back())) {
+      // On with the line behind the one where it began.
+      const size_t line_end = file_.find('\n', record_);
+      at_ = line_end == absl::string_view::npos || line_end >= end_ ? end_ : line_end + 1;
+      return true;
     }
     if (at_ < end_ && file_[at_] == dialect_.delimiter) {
       ++at_;

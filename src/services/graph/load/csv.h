@@ -45,6 +45,8 @@ class CsvReader {
   // that nothing closes, something behind a closing quote) sets error() and is skipped to its
   // line's end.
   bool Next(std::vector<CsvField>* fields);
+  // The field that begins here, and nothing behind it; false where it is broken.
+  bool ReadField(CsvField* field);
   // Of the last record: why it is broken, or nullptr.
   const char* error() const { return error_; }
   // Whether that is a quote that nothing closes, which what follows may do where there is more.

@@ -26,8 +26,8 @@ using cypher::Concat;
 
 constexpr size_t kExamples = 10;
 constexpr uint64_t kBatchRows = 65536;
-// Of relationships with texts that are fetched from the file.
-constexpr uint64_t kLongRows = 16;
+// Of texts that are fetched from the file and handed on at once, but for one.
+constexpr uint64_t kBatchTextBytes = uint64_t{1} << 20;
 
 cypher::Column Slice(const cypher::Column& from, size_t first, size_t n) {
   cypher::Column out;
@@ -52,7 +52,7 @@ class Loader {
         sink_(*sink),
         threads_(options.threads > 0 ? options.threads : AllowedCpus()),
         begin_(NowNanos()),
-        memory_(options.memory_bytes) {}
+        memory_(options.memory_bytes, options.memory_hint) {}
 
   absl::StatusOr<LoadReport> Run() {
     PULSE_RETURN_IF_ERROR(CheckDialect(options_.dialect));
@@ -63,9 +63,11 @@ class Loader {
     PULSE_RETURN_IF_ERROR(CloseRejects());
     report_.read_ns = NowNanos() - begin_;
     const int64_t write = NowNanos();
+    PULSE_RETURN_IF_ERROR(CheckUnchanged());
     Say({"writing nodes", 0, report_.nodes});
     PULSE_RETURN_IF_ERROR(WriteNodes());
     PULSE_RETURN_IF_ERROR(sink_.TakesRuns() ? WriteAsRuns() : WriteEdges());
+    PULSE_RETURN_IF_ERROR(CheckUnchanged());
     report_.write_ns = NowNanos() - write - report_.sort_ns;
     report_.memory_bytes = memory_.most();
     return report_;
@@ -255,7 +257,11 @@ class Loader {
     LoadedEdges& loaded = table_.files.emplace_back();
     loaded.first = static_cast<uint32_t>(table_.sources.size());
     std::vector<cypher::Column> columns(file.property_names().size());
+    loaded.texts.resize(columns.size());
     for (FilePart& part : file.parts()) {
+      for (size_t c = 0; c < columns.size(); ++c) {
+        if (part.left[c] != 0) loaded.texts[c] = &file;
+      }
       loaded.count += static_cast<uint32_t>(part.rows);
       // Types by their names' numbers; those of the file without a column are one.
       std::vector<uint32_t> numbers;
@@ -273,9 +279,14 @@ class Loader {
       part = {};
     }
     for (cypher::Column& column : columns) loaded.columns.emplace_back(kNoToken, std::move(column));
-    for (size_t c = 0; c < columns.size(); ++c) {
-      loaded.texts.push_back(file.LeavesTexts(c) ? &file : nullptr);
+  }
+
+  // Texts are fetched from files that were checked when they were read.
+  absl::Status CheckUnchanged() const {
+    for (const auto* files : {&nodes_, &edges_}) {
+      for (const auto& file : *files) PULSE_RETURN_IF_ERROR(file->CheckUnchanged());
     }
+    return absl::OkStatus();
   }
 
   absl::Status WriteNodes() {
@@ -287,7 +298,7 @@ class Loader {
       }
       for (FilePart& part : file.parts()) {
         if (part.rows == 0) continue;
-        file.FetchTexts(&part);
+        PULSE_RETURN_IF_ERROR(file.FetchTexts(&part));
         NodeBatch batch;
         batch.count = part.rows;
         PULSE_RETURN_IF_ERROR(SetLabels(options_.nodes[i].label, part, &batch));
@@ -379,12 +390,15 @@ class Loader {
     for (const LoadedEdges& file : table_.files) {
       // Rows of one type that follow each other.
       const auto type_of = [&](uint32_t e) { return table_.types.empty() ? 0 : table_.types[e]; };
-      const uint64_t most = file.HasLongTexts() ? kLongRows : kBatchRows;
       for (uint32_t from = 0; from < file.count;) {
         EdgeBatch batch;
         const uint32_t type = type_of(file.first + from);
         uint32_t to = from;
-        for (; to < file.count && to - from < most && type_of(file.first + to) == type; ++to) {
+        uint64_t fetched = 0;
+        for (; to < file.count && to - from < kBatchRows && fetched < kBatchTextBytes &&
+               type_of(file.first + to) == type;
+             ++to) {
+          fetched += file.LeftBytes(to);
           batch.sources.push_back(table_.ids[table_.sources[file.first + to]]);
           batch.targets.push_back(table_.ids[table_.targets[file.first + to]]);
         }
@@ -392,7 +406,10 @@ class Loader {
         for (size_t c = 0; c < file.columns.size(); ++c) {
           const auto& [key, column] = file.columns[c];
           batch.columns.emplace_back(key, Slice(column, from, to - from));
-          for (Value& value : batch.columns.back().second.values) value = file.WithText(c, value);
+          if (file.texts[c] == nullptr) continue;
+          for (Value& value : batch.columns.back().second.values) {
+            PULSE_ASSIGN_OR_RETURN(value, file.WithText(c, value));
+          }
         }
         PULSE_RETURN_IF_ERROR(sink_.AddEdges(batch));
         done += to - from;

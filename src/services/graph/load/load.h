@@ -65,6 +65,7 @@ struct LoadOptions {
   // The most that may be in memory before the sink gets it, estimated; looked at for each 4 MiB of
   // a file. 0: no limit.
   uint64_t memory_bytes = 0;
+  std::string memory_hint = {};  // ends the error of that limit
   // Called now and then, by the calling thread, once a load takes longer than `quiet_ns`.
   std::function<void(const LoadProgress&)> progress = {};
   int64_t quiet_ns = 2'000'000'000;

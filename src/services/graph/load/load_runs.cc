@@ -224,7 +224,7 @@ class KeyRows {
       Value& value = values_.emplace_back();
       if (columns_[f] == nullptr) continue;
       const Value held = ValueAt(*columns_[f], edge.number - table_.files[f].first);
-      value = table_.files[f].WithText(column_numbers_[f], held);
+      PULSE_ASSIGN_OR_RETURN(value, table_.files[f].WithText(column_numbers_[f], held));
       if (value.type() == held.type()) continue;
       fetched += value.as_string().size();
       if (fetched < kTextBytes) continue;

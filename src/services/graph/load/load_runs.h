@@ -18,21 +18,25 @@ struct LoadedEdges {
   uint32_t first = 0;
   uint32_t count = 0;
   LoadColumns columns;
-  // Where long texts of each column are, with offsets in their place; null: there are none.
+  // Where long texts of each column are, with their places instead of them; null: there are none.
   std::vector<const ParsedFile*> texts;
 
-  bool HasLongTexts() const {
+  bool IsLeft(size_t column, const Value& value) const {
+    return texts[column] != nullptr && value.is_int();
+  }
+  absl::StatusOr<Value> WithText(size_t column, const Value& value) const {
+    if (!IsLeft(column, value)) return value;
+    return texts[column]->LeftText(value);
+  }
+  // Of the texts that are to be fetched for a row.
+  uint64_t LeftBytes(uint32_t row) const {
+    uint64_t bytes = 0;
     for (size_t c = 0; c < texts.size(); ++c) {
       if (texts[c] == nullptr) continue;
-      for (const Value& value : columns[c].second.values) {
-        if (value.is_int()) return true;
-      }
+      const Value& value = columns[c].second.values[row];
+      if (value.is_int()) bytes += ParsedFile::LeftBytes(value);
     }
-    return false;
-  }
-  Value WithText(size_t column, const Value& value) const {
-    const bool offset = texts[column] != nullptr && value.is_int();
-    return offset ? texts[column]->TextAt(static_cast<uint64_t>(value.as_int())) : value;
+    return bytes;
   }
 };
 

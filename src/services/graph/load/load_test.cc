@@ -6,19 +6,23 @@
 
 #include <fstream>
 #include <mutex>
+#include <numeric>
 #include <random>
 #include <set>
+#include <utility>
 
 #include "base/testing.h"
 #include "services/graph/load/columns.h"
 #include "services/graph/load/transaction_sink.h"
 #include "services/graph/model/test_heap.h"
 #include "services/graph/model/test_memory_graph.h"
+#include "services/graph/model/text.h"
 #include "services/graph/runs/run_reader.h"
 
 namespace pulse::graph {
 namespace {
 
+using cypher::Concat;
 using cypher::MemoryGraph;
 using testing_util::ScratchPath;
 using testing_util::TestSeed;
@@ -368,6 +372,92 @@ TEST(LoadCsv, LongTexts_AreInMemoryAFewAtATime) {
     if (before == 0) continue;
     EXPECT_LE(sink.most_ - before, runs ? size_t{32} << 20 : 17 * kLong);
   }
+}
+
+TEST(LoadCsv, FileThatIsChangedUnderATextInIt_EndsTheLoad) {
+  const std::string text(10'000, 'x'), begin = "a,b,t\n1,1,";
+  for (const bool cut : {true, false}) {
+    const File nodes("id\n1\n"), edges(begin + text + "\n");
+    LoadOptions options{.nodes = {{"N", nodes.path()}}, .edges = {{"E", edges.path()}}};
+    options.quiet_ns = 0;
+    bool changed = false;
+    options.progress = [&](const LoadProgress& progress) {
+      if (progress.what != "writing nodes" || std::exchange(changed, true)) return;
+      // In place: it gets another length, or stays what it was and something comes behind it.
+      std::fstream file(edges.path(), std::ios::in | std::ios::out | std::ios::binary);
+      file.seekp(static_cast<std::streamoff>(begin.size() + (cut ? 5000 : text.size() + 1)));
+      file << (cut ? "," : "2,2,\n");
+    };
+    MemoryGraph graph;
+    const auto report = LoadInto(options, &graph);
+    EXPECT_TRUE(changed);
+    EXPECT_TRUE(absl::IsFailedPrecondition(report.status())) << report.status();
+    EXPECT_NE(Text(report.status()).find(edges.path() + " was changed"), std::string::npos);
+    EXPECT_EQ(graph.edges().size(), cut ? 0u : 1u);  // which nobody commits
+  }
+}
+
+TEST(Csv, ReadField_LooksNoFurther) {
+  const CsvDialect dialect;
+  const std::string file = "a,\"b\"\"c\",\"not closed\n";
+  CsvField field;
+  CsvReader plain(file, 0, file.size(), dialect);
+  ASSERT_TRUE(plain.ReadField(&field));
+  EXPECT_EQ(field.text, "a");
+  EXPECT_EQ(plain.end_offset(), 1u);
+  CsvReader quoted(file, 2, file.size(), dialect);
+  ASSERT_TRUE(quoted.ReadField(&field));
+  EXPECT_EQ(field.text, "b\"c");
+  EXPECT_TRUE(field.quoted);
+  EXPECT_EQ(quoted.end_offset(), 8u);
+  CsvReader broken(file, 9, file.size(), dialect);
+  EXPECT_FALSE(broken.ReadField(&field));
+}
+
+// One of many columns is as quick to get as the only one: the rest of the record is not read.
+TEST(LoadCsv, LongTextsInManyColumns_AreLoaded) {
+  constexpr size_t kColumns = 300;
+  std::string header = "id", row = "1";
+  for (size_t c = 0; c < kColumns; ++c) {
+    header += Concat(",t", c);
+    row += Concat(",", std::string(5000 + c, static_cast<char>('a' + c % 26)));
+  }
+  const File nodes(header + "\n" + row + "\n");
+  MemoryGraph graph;
+  const auto report = LoadInto({.nodes = {{"N", nodes.path()}}}, &graph);
+  ASSERT_TRUE(report.ok()) << report.status();
+  const auto& properties = graph.nodes().begin()->second.properties;
+  for (size_t c = 0; c < kColumns; ++c) {
+    EXPECT_EQ(properties.at(*graph.FindKey(Concat("t", c))).as_string(),
+              std::string(5000 + c, static_cast<char>('a' + c % 26)));
+  }
+}
+
+// A sink that is given relationships looks at how many come at once.
+class BatchSink : public HeapSink {
+ public:
+  BatchSink() : HeapSink(false) {}
+  absl::Status AddEdges(const EdgeBatch& batch) override {
+    batches_.push_back(batch.sources.size());
+    return absl::OkStatus();
+  }
+  std::vector<size_t> batches_;
+};
+
+TEST(LoadCsv, OneLongText_LeavesOtherRowsTogether) {
+  std::string edges_text = "a,b,t\n";
+  for (int i = 0; i < 1000; ++i) {
+    const size_t bytes = i == 500 ? size_t{3} << 20 : i % 2 == 0 ? 10 : 5000;
+    edges_text += "1,1," + std::string(bytes, 'x') + "\n";
+  }
+  const File nodes("id\n1\n"), edges(edges_text);
+  LoadOptions options{.nodes = {{"N", nodes.path()}}, .edges = {{"E", edges.path()}}};
+  BatchSink sink;
+  ASSERT_TRUE(LoadCsv(options, &sink).ok());
+  // 2.5 MB of texts of 5000 bytes, and one that ends its batch, a MiB at a time.
+  EXPECT_LE(sink.batches_.size(), 5u);
+  EXPECT_GE(sink.batches_.size(), 4u);
+  EXPECT_EQ(std::accumulate(sink.batches_.begin(), sink.batches_.end(), size_t{0}), 1000u);
 }
 
 TEST(LoadCsv, TextsThatStayInTheFile_AreLoadedAsOthers) {

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "services/graph/model/graph.h"
@@ -13,7 +15,8 @@ namespace pulse::graph {
 
 class LoadMemory {
  public:
-  explicit LoadMemory(uint64_t limit) : limit_(limit) {}
+  explicit LoadMemory(uint64_t limit, std::string hint = {})
+      : limit_(limit), hint_(std::move(hint)) {}
 
   // ResourceExhausted beyond the limit.
   absl::Status Take(uint64_t bytes) {
@@ -22,14 +25,15 @@ class LoadMemory {
     while (used > most && !most_.compare_exchange_weak(most, used, std::memory_order_relaxed)) {
     }
     if (limit_ == 0 || used <= limit_) return absl::OkStatus();
-    return absl::ResourceExhaustedError(
-        cypher::Concat("the load needs more than its limit of ", limit_, " bytes of memory"));
+    return absl::ResourceExhaustedError(cypher::Concat("the load needs more than its limit of ",
+                                                       limit_, " bytes of memory", hint_));
   }
   void Give(uint64_t bytes) { used_.fetch_sub(bytes, std::memory_order_relaxed); }
   uint64_t most() const { return most_.load(std::memory_order_relaxed); }
 
  private:
   const uint64_t limit_;
+  const std::string hint_;
   std::atomic<uint64_t> used_{0}, most_{0};
 };
 

@@ -20,6 +20,10 @@ constexpr uint64_t kSampleBytes = uint64_t{1} << 20;
 constexpr size_t kNone = ~size_t{0};
 // From which on a text stays in the file.
 constexpr size_t kLongText = 4096;
+// What is kept of one: its offset, above as many bits of its length.
+constexpr int kLengthBits = 20;
+constexpr uint64_t kMostLength = (uint64_t{1} << kLengthBits) - 1;
+constexpr uint64_t kMostOffset = uint64_t{1} << (63 - kLengthBits);
 
 // The narrowest type that has what both have.
 FieldType Wider(FieldType a, FieldType b) {
@@ -48,7 +52,27 @@ absl::StatusOr<RunBytes> ParsedFile::ReadBytes() const {
   return OwnRun(std::move(bytes), path_);
 }
 
+absl::StatusOr<FileState> ParsedFile::State() const {
+  struct stat info;
+  if (stat(path_.c_str(), &info) != 0) return ErrnoError(errno, "looking at", path_);
+  return FileState{static_cast<uint64_t>(info.st_size), info.st_mtim.tv_sec, info.st_mtim.tv_nsec};
+}
+
+absl::Status ParsedFile::Changed() const {
+  return absl::FailedPreconditionError(
+      Concat(path_, " was changed while it was loaded: nobody may do so"));
+}
+
+absl::Status ParsedFile::CheckUnchanged() const {
+  if (!left_.load(std::memory_order_relaxed)) return absl::OkStatus();
+  PULSE_ASSIGN_OR_RETURN(const FileState now, State());
+  return now == opened_ ? absl::OkStatus() : Changed();
+}
+
 absl::Status ParsedFile::Open() {
+  if (descriptor_ < 0) {
+    PULSE_ASSIGN_OR_RETURN(opened_, State());
+  }
   PULSE_ASSIGN_OR_RETURN(bytes_, ReadBytes());
   auto header = ReadHeader(text(), of_nodes_, options_.dialect, options_.types);
   if (!header.ok()) {
@@ -119,20 +143,30 @@ bool ParsedFile::LeavesTexts(size_t property) const {
   return column.role == ColumnRole::kProperty && column.type == FieldType::kString && !column.list;
 }
 
-cypher::Value ParsedFile::TextAt(uint64_t offset) const {
-  CsvReader reader(text(), offset, bytes_.size, options_.dialect);
-  std::vector<CsvField> fields;
-  reader.Next(&fields);
-  return cypher::Value::String(StdView(fields[0].text));
+uint64_t ParsedFile::LeftBytes(const cypher::Value& place) {
+  return static_cast<uint64_t>(place.as_int()) & kMostLength;
 }
 
-void ParsedFile::FetchTexts(FilePart* part) const {
+absl::StatusOr<cypher::Value> ParsedFile::LeftText(const cypher::Value& place) const {
+  CsvReader reader(text(), static_cast<uint64_t>(place.as_int()) >> kLengthBits, bytes_.size,
+                   options_.dialect);
+  CsvField field;
+  if (!reader.ReadField(&field) ||
+      std::min<uint64_t>(field.text.size(), kMostLength) != LeftBytes(place)) {
+    return Changed();
+  }
+  return cypher::Value::String(StdView(field.text));
+}
+
+absl::Status ParsedFile::FetchTexts(FilePart* part) const {
   for (size_t property = 0; property < names_.size(); ++property) {
-    if (!LeavesTexts(property)) continue;
+    if (part->left[property] == 0) continue;
     for (cypher::Value& value : part->columns[property].values) {
-      if (value.is_int()) value = TextAt(static_cast<uint64_t>(value.as_int()));
+      if (!value.is_int()) continue;
+      PULSE_ASSIGN_OR_RETURN(value, LeftText(value));
     }
   }
+  return absl::OkStatus();
 }
 
 absl::string_view ParsedFile::LineAt(uint64_t offset) const {
@@ -148,6 +182,7 @@ std::string ParsedFile::Text(const BadLine& bad) const {
 
 void ParsedFile::StartPart(FilePart* part) const {
   part->columns.resize(names_.size());
+  part->left.assign(names_.size(), 0);
   for (size_t c = 0; c < header_.columns.size(); ++c) {
     if (property_of_[c] != kNone) {
       StartColumn(header_.columns[c], &part->columns[property_of_[c]]);
@@ -233,9 +268,12 @@ bool ParsedFile::AddField(const Spaces& spaces, size_t at, const CsvField& field
   }
   const size_t property = property_of_[at];
   if (property == kNone) return true;
-  if (field.text.size() >= kLongText && LeavesTexts(property)) {
+  if (field.text.size() >= kLongText && field.offset < kMostOffset && LeavesTexts(property)) {
+    const uint64_t length = std::min<uint64_t>(field.text.size(), kMostLength);
     part->columns[property].values.push_back(
-        cypher::Value::Int(static_cast<int64_t>(field.offset)));
+        cypher::Value::Int(static_cast<int64_t>(field.offset << kLengthBits | length)));
+    part->left[property] = 1;
+    left_.store(true, std::memory_order_relaxed);
     return true;
   }
   return AppendField(column, field, options_.dialect, &part->columns[property]) || refuse();

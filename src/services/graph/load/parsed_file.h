@@ -57,7 +57,15 @@ struct FilePart {
       texts;  // of :LABEL or :TYPE, numbers of `dictionary`; empty: no such column
   Dictionary dictionary;
   std::vector<BadLine> bad;
-  bool too_narrow = false;  // an inferred type was too narrow: nothing here counts
+  std::vector<uint8_t> left;  // by column: long texts stayed in the file
+  bool too_narrow = false;    // an inferred type was too narrow: nothing here counts
+};
+
+// What tells that a file was changed.
+struct FileState {
+  uint64_t bytes = 0;
+  int64_t seconds = 0, nanos = 0;
+  bool operator==(const FileState&) const = default;
 };
 
 class ParsedFile {
@@ -91,12 +99,16 @@ class ParsedFile {
   std::vector<FilePart>& parts() { return parts_; }
   // Of each of a part's columns.
   const std::vector<std::string>& property_names() const { return names_; }
-  // Whether long texts of this property stay in the file: their rows in a part have the offset of
-  // the field, as an integer, in place of the text.
-  bool LeavesTexts(size_t property) const;
-  cypher::Value TextAt(uint64_t offset) const;
+  // Long texts of some properties stay in the file (FilePart::left): their rows in a part have an
+  // integer in place of the text, which tells where it is. FailedPrecondition where it is not any
+  // more.
+  absl::StatusOr<cypher::Value> LeftText(const cypher::Value& place) const;
+  // Its bytes, or about a million where it has more.
+  static uint64_t LeftBytes(const cypher::Value& place);
   // Puts them in.
-  void FetchTexts(FilePart* part) const;
+  absl::Status FetchTexts(FilePart* part) const;
+  // FailedPrecondition where texts are left in the file, and somebody has changed it since Open.
+  absl::Status CheckUnchanged() const;
   bool ints_as_keys() const { return key_type_ == FieldType::kInt; }
   uint64_t bytes_done() const { return done_.load(std::memory_order_relaxed); }
   uint64_t bytes() const { return bytes_.size; }
@@ -123,6 +135,9 @@ class ParsedFile {
   static void CutPart(FilePart* part);
 
   absl::StatusOr<RunBytes> ReadBytes() const;
+  bool LeavesTexts(size_t property) const;
+  absl::StatusOr<FileState> State() const;
+  absl::Status Changed() const;
 
   const std::string path_;
   const int descriptor_;
@@ -131,6 +146,8 @@ class ParsedFile {
   const LoadOptions& options_;
   LoadMemory& memory_;
   RunBytes bytes_;
+  FileState opened_;                       // of a mapped file
+  mutable std::atomic<bool> left_{false};  // a long text, in any part
   FileHeader header_;
   std::vector<uint8_t> inferred_;    // by column of the header
   std::vector<std::string> names_;   // of properties

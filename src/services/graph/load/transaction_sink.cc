@@ -43,8 +43,9 @@ absl::Status TransactionSink::AddEdges(const EdgeBatch& batch) {
 
 absl::Status TransactionSink::CheckChanges() const {
   if (change_bytes_ == 0 || transaction_.ChangeBytes() <= change_bytes_) return absl::OkStatus();
-  return absl::ResourceExhaustedError(cypher::Concat(
-      "what the load writes needs more than its limit of ", change_bytes_, " bytes of memory"));
+  return absl::ResourceExhaustedError(
+      cypher::Concat("what the load writes needs more than its limit of ", change_bytes_,
+                     " bytes of memory", hint_));
 }
 
 }  // namespace pulse::graph

@@ -2,6 +2,8 @@
 // commits or rolls back; the transaction outlives the sink. One thread.
 #pragma once
 
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "services/graph/load/sink.h"
@@ -11,8 +13,10 @@ namespace pulse::graph {
 class TransactionSink : public LoadSink {
  public:
   // `change_bytes`: ResourceExhausted where the transaction's changes take more (0: no limit).
-  explicit TransactionSink(cypher::GraphTransaction* transaction, uint64_t change_bytes = 0)
-      : transaction_(*transaction), change_bytes_(change_bytes) {}
+  // The error of that ends with `hint`.
+  explicit TransactionSink(cypher::GraphTransaction* transaction, uint64_t change_bytes = 0,
+                           std::string hint = {})
+      : transaction_(*transaction), change_bytes_(change_bytes), hint_(std::move(hint)) {}
 
   absl::StatusOr<Token> Label(std::string_view name) override {
     return transaction_.AddLabelName(name);
@@ -31,6 +35,7 @@ class TransactionSink : public LoadSink {
 
   cypher::GraphTransaction& transaction_;
   const uint64_t change_bytes_;
+  const std::string hint_;
 };
 
 }  // namespace pulse::graph

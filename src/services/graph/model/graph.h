@@ -192,6 +192,8 @@ class GraphTransaction : public GraphView {
   virtual absl::Status DeleteEdge(const EdgeRef& edge) = 0;
   // About how much memory its changes take until it ends; 0: none, or nobody knows.
   virtual uint64_t ChangeBytes() const { return 0; }
+  // The most that they may take, which the caller sees to; 0: no limit.
+  virtual uint64_t ChangeLimit() const { return 0; }
 };
 
 // One value as text: as TCK, shells and logs show it, (:Label {key: 1}) and so on.

@@ -9,14 +9,12 @@
 namespace pulse::cypher {
 namespace {
 
-// The stack of an execution grows by a frame or two for each step.
 constexpr size_t kMaxClauses = 2000;
-constexpr size_t kMaxSteps = 4000;
 
 size_t CountSteps(const Steps& steps) {
   size_t count = steps.size();
   for (const Step& step : steps) {
-    count += CountSteps(step.inner);
+    count += CountSteps(step.inner) + step.hops.size();
     if (step.subplan == nullptr) continue;
     for (const Plan::Branch& branch : step.subplan->branches) count += CountSteps(branch.steps);
   }

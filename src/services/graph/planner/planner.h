@@ -29,6 +29,10 @@ inline Direction Walked(const EdgePattern& edge, bool forward) {
   return edge.direction == Direction::kOut ? Direction::kIn : Direction::kOut;
 }
 
+// Of a plan, the hops within brackets among them. The stack of an execution grows by a frame or two
+// for each step.
+inline constexpr size_t kMaxSteps = 4000;
+
 class Planner {
  public:
   Planner(std::string_view text, const GraphView& view, const ProcedureCatalog* procedures,

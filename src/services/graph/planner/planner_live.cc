@@ -37,6 +37,14 @@ void AddStep(const Step& step, Used* used, Used* numbers) {
       if (step.into) used->Add(step.slot);
       for (const Slot slot : step.unique) numbers->Add(slot);
       break;
+    case Step::Kind::kQuantified:
+      used->Add(step.from);
+      if (step.into) used->Add(step.slot);
+      for (const Slot slot : step.unique) numbers->Add(slot);
+      for (const QuantifiedHop& hop : step.hops) {
+        for (const Expr* predicate : hop.predicates) used->Add(predicate);
+      }
+      break;
     case Step::Kind::kCountPaths:
       for (const Step& hop : step.inner) {
         AddStep(hop, used, used);
@@ -71,9 +79,10 @@ void Planner::FindLive(Plan::Branch* branch) {
   // Others copy rows in ways of their own.
   const auto known = [](Step::Kind kind) {
     return kind == Step::Kind::kScan || kind == Step::Kind::kExpand ||
-           kind == Step::Kind::kFilter || kind == Step::Kind::kAggregate ||
-           kind == Step::Kind::kSort || kind == Step::Kind::kUnwind ||
-           kind == Step::Kind::kLoadCsv || kind == Step::Kind::kCountPaths;
+           kind == Step::Kind::kQuantified || kind == Step::Kind::kFilter ||
+           kind == Step::Kind::kAggregate || kind == Step::Kind::kSort ||
+           kind == Step::Kind::kUnwind || kind == Step::Kind::kLoadCsv ||
+           kind == Step::Kind::kCountPaths;
   };
   for (auto step = branch->steps.rbegin(); step != branch->steps.rend(); ++step) {
     // What the step itself makes is no part of the row that it copies, which does no harm.
@@ -82,6 +91,10 @@ void Planner::FindLive(Plan::Branch* branch) {
     if (step->kind == Step::Kind::kExpand && step->edge >= 0) {
       step->edge_number = !used.slots.contains(step->edge);
       if (!live.contains(step->edge)) step->edge = -1;
+    }
+    if (step->kind == Step::Kind::kQuantified) {
+      if (!live.contains(step->edge)) step->edge = -1;
+      std::erase_if(step->groups, [&](const auto& group) { return !live.contains(group.slot); });
     }
     AddStep(*step, &used, &numbers);
     if (used.all) return;

@@ -11,6 +11,10 @@ namespace pulse::cypher {
 // The lists; what relationships may be of, by which others differ from them.
 void Planner::DeclareQuantified(EdgePattern* edge, MatchState* state) {
   PatternPart& path = *edge->path;
+  if (path.edges.size() > kMaxSteps) {
+    return Fail("UnexpectedSyntax", edge->pos,
+                Concat("a quantified path has at most ", kMaxSteps, " relationships"));
+  }
   std::map<std::string, Slot> nodes;
   const auto taken = [this](const std::string& name, Pos pos) {
     Fail("VariableAlreadyBound", pos,
@@ -48,13 +52,17 @@ void Planner::PlanQuantified(EdgePattern* edge, bool forward, Step* step, MatchS
   const Scope outside = scope_;
   scope_ = state->before;
   MatchState inner;
-  for (NodePattern& node : path.nodes) DeclareNode(&node, &inner);
-  for (EdgePattern& one : path.edges) DeclareEdge(&one, &inner, true);
   for (NodePattern& node : path.nodes) {
-    if (!failed()) BindNode(&node, &inner);
+    if (!Ended()) DeclareNode(&node, &inner);
   }
   for (EdgePattern& one : path.edges) {
-    if (!failed()) BindEdge(&one, &inner);
+    if (!Ended()) DeclareEdge(&one, &inner, true);
+  }
+  for (NodePattern& node : path.nodes) {
+    if (!Ended()) BindNode(&node, &inner);
+  }
+  for (EdgePattern& one : path.edges) {
+    if (!Ended()) BindEdge(&one, &inner);
   }
   if (path.where != nullptr && !failed()) {
     Bind(path.where.get(), {.predicate = true});
@@ -63,30 +71,54 @@ void Planner::PlanQuantified(EdgePattern* edge, bool forward, Step* step, MatchS
   }
   scope_ = outside;
   if (failed()) return;
-  // Each predicate as soon as what it needs is known.
-  const auto ready = [&](std::vector<const Expr*>* out) {
-    for (Predicate& predicate : inner.predicates) {
-      const bool now = predicate.opaque
-                           ? inner.bound.size() == inner.fresh.size()
-                           : std::all_of(predicate.needs.begin(), predicate.needs.end(),
-                                         [&](Slot slot) { return IsBound(slot, inner); });
-      if (predicate.done || !now) continue;
-      predicate.done = true;
-      out->push_back(predicate.expr);
+  // Each predicate as soon as what it needs is known: how many slots of it are not, and who waits
+  // for a slot.
+  std::vector<size_t> missing(inner.predicates.size(), 0);
+  std::map<Slot, std::vector<size_t>> waiting;
+  std::vector<size_t> now, last;
+  for (size_t p = 0; p < inner.predicates.size() && !Ended(); ++p) {
+    const Predicate& predicate = inner.predicates[p];
+    if (predicate.opaque) {
+      last.push_back(p);
+      continue;
     }
+    for (const Slot slot : predicate.needs) {
+      if (IsBound(slot, inner)) continue;
+      ++missing[p];
+      waiting[slot].push_back(p);
+    }
+    if (missing[p] == 0) now.push_back(p);
+  }
+  const auto bind = [&](Slot slot) {
+    if (!inner.bound.insert(slot).second) return false;
+    const auto those = waiting.find(slot);
+    if (those == waiting.end()) return true;
+    for (const size_t p : those->second) {
+      if (--missing[p] == 0) now.push_back(p);
+    }
+    return true;
+  };
+  const auto ready = [&](std::vector<const Expr*>* out) {
+    if (inner.bound.size() == inner.fresh.size()) {
+      now.insert(now.end(), last.begin(), last.end());
+      last.clear();
+    }
+    std::sort(now.begin(), now.end());
+    for (const size_t p : now) out->push_back(inner.predicates[p].expr);
+    now.clear();
   };
   step->element = path.nodes[forward ? 0 : hops].slot;
-  inner.bound.insert(step->element);
+  bind(step->element);
   ready(&step->predicates);
-  for (size_t i = 0; i < hops; ++i) {
+  for (size_t i = 0; i < hops && !Ended(); ++i) {
     const EdgePattern& one = path.edges[forward ? i : hops - 1 - i];
     QuantifiedHop& hop = step->hops.emplace_back();
     hop.direction = Walked(one, forward);
     hop.types = NameIndexes(one.types);
     hop.edge = one.slot;
     hop.node = path.nodes[forward ? i + 1 : hops - 1 - i].slot;
-    hop.into = !inner.bound.insert(hop.node).second;
-    inner.bound.insert(hop.edge);
+    hop.into = !bind(hop.node);
+    bind(hop.edge);
     ready(&hop.predicates);
   }
   for (size_t i = 0; i <= hops; ++i) {
