@@ -52,7 +52,9 @@ class RequestWriter {
       d.key = end_;
       d.value = static_cast<uint64_t>(expires_ms);
       std::memcpy(buffer_ + end_, key.data(), key.size());
-      std::memcpy(buffer_ + end_ + key.size(), value.data(), value.size());
+      if (!value.empty()) {
+        std::memcpy(buffer_ + end_ + key.size(), value.data(), value.size());
+      }
       end_ += key.size() + value.size();
     }
     std::memcpy(buffer_ + sizeof(BatchHeader) + count_ * sizeof(d), &d, sizeof(d));
@@ -90,7 +92,7 @@ class RequestWriter {
   static void CopySmall(uint64_t* to, std::string_view from) {
     if (from.size() == 8) {
       std::memcpy(to, from.data(), 8);
-    } else {
+    } else if (!from.empty()) {  // which may be nowhere
       std::memcpy(to, from.data(), from.size());
     }
   }
