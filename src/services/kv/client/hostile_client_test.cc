@@ -303,7 +303,7 @@ TEST_F(HostileClientTest, Garbage_InSharedMemory_HarmsNobodyElse) {
   {
     TestClient honest(path());
     ASSERT_EQ(honest.open_code(), PULSE_KV_OK) << honest.why();
-    for (int i = 0; i < 3000; ++i) {
+    for (int i = 0; i < testing_util::Rounds(3000); ++i) {
       const std::string key = "honest" + std::to_string(i % 100);
       ASSERT_EQ(honest.Set(key, std::to_string(i)), PULSE_KV_OK);
       ASSERT_EQ(honest.Get(key), std::to_string(i));
