@@ -1,13 +1,11 @@
 #include "services/kv/processing.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <string>
 #include <type_traits>
 
+#include "base/file_calls.h"
 #include "services/kv/core/mica_cache.h"
 
 namespace pulse::kv {
@@ -81,26 +79,7 @@ class ResponseSink {
   const size_t payload_;
 };
 
-// False: the file has less, or the system cannot.
-bool ReadFar(int fd, char* to, size_t size) {
-  for (size_t at = 0; at < size;) {
-    const ssize_t got = pread(fd, to + at, size - at, static_cast<off_t>(at));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    at += static_cast<size_t>(got);
-  }
-  return true;
-}
-
-bool WriteFar(int fd, const char* from, size_t size) {
-  for (size_t at = 0; at < size;) {
-    const ssize_t put = pwrite(fd, from + at, size - at, static_cast<off_t>(at));
-    if (put < 0 && errno == EINTR) continue;
-    if (put <= 0) return false;
-    at += static_cast<size_t>(put);
-  }
-  return true;
-}
+constexpr char kFarMemory[] = "far memory";
 
 // Where key and value of a request are: views of `d` itself, or of the buffer. False: nowhere.
 bool Locate(const char* buffer, size_t size, const RequestDescriptor& d, std::string_view* key,
@@ -256,7 +235,9 @@ class BatchProcessor {
         }
       } else {
         far_used_ = true;
-        if (!WriteFar(buffers_.far.fd, item->value_bytes(), item->value_size())) return Refuse(i);
+        if (!WriteAt(buffers_.far.fd, {item->value_bytes(), item->value_size()}, 0, kFarMemory)
+                 .ok())
+          return Refuse(i);
         sink_.GotFar(i, item->value_size());
       }
     } else {
@@ -266,7 +247,8 @@ class BatchProcessor {
       auto result = Partition::Result::kTooLarge;
       if (d.value_size <= rules_.most_far_bytes) {
         result = partition_.PutFilled(key, hash, d.value_size, facts, [&](char* value) {
-          return ReadFar(buffers_.far.fd, value, d.value_size);
+          const auto n = ReadAt(buffers_.far.fd, value, d.value_size, 0, "reading", kFarMemory);
+          return n.ok() && *n == d.value_size;
         });
       }
       // The system has failed; the key has its old value.

@@ -107,7 +107,7 @@ bool Executor::MayRun(const Session& session, const CommandInfo& command, const 
 bool Executor::MayStillRun(Session* session, const CommandInfo& command, const Arguments& args,
                            ReplyWriter* reply) {
   // Also by an earlier command of the transaction.
-  const bool is_known = session->users_version == facts_->users.version() || RefreshUser(session);
+  const bool is_known = KnowsUser(session);
   absl::string_view reason = "no permission";  // for anything: the user has been deleted
   if (is_known) {
     switch (CheckUser(*session, command, args)) {

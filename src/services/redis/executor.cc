@@ -162,9 +162,7 @@ Executor::Stop Executor::Run(Session* session, RequestBatch* batch, bool may_blo
   uint64_t since = Cycles();
   while (stop == Stop::kEnd && batch->next < batch->entries.size()) {
     if (ended_.load(std::memory_order_relaxed)) return Stop::kClose;
-    if (session->users_version != facts_->users.version() && !RefreshUser(session)) {
-      return Stop::kClose;
-    }
+    if (!KnowsUser(session)) return Stop::kClose;
     const size_t first = batch->next;
     const size_t begin = batch->out.size();
     const size_t ends = batch->ends.size();
@@ -425,7 +423,7 @@ Executor::Stop Executor::Transact(Session* session, const CommandInfo& command, 
     return Stop::kEnd;
   }
   if (!may_block) return Stop::kWouldBlock;
-  const bool is_known = session->users_version == facts_->users.version() || RefreshUser(session);
+  const bool is_known = KnowsUser(session);
   for (const auto& queued : session->queue) {
     if (session->told == nullptr) break;
     // What it may not read, it is not told of.

@@ -115,6 +115,9 @@ class Executor {
              ReplyWriter* reply);
   // What the user may do has changed. False: there is no such user any more.
   bool RefreshUser(Session* session);
+  bool KnowsUser(Session* session) {
+    return session->users_version == facts_->users.version() || RefreshUser(session);
+  }
   // False after an error reply.
   bool MayRun(const Session& session, const CommandInfo& command, const Arguments& args,
               ReplyWriter* reply);

@@ -26,8 +26,6 @@ using cypher::Concat;
 
 constexpr size_t kExamples = 10;
 constexpr uint64_t kBatchRows = 65536;
-// Of texts that are fetched from the file and handed on at once, but for one.
-constexpr uint64_t kBatchTextBytes = uint64_t{1} << 20;
 
 cypher::Column Slice(const cypher::Column& from, size_t first, size_t n) {
   cypher::Column out;
@@ -395,7 +393,7 @@ class Loader {
         const uint32_t type = type_of(file.first + from);
         uint32_t to = from;
         uint64_t fetched = 0;
-        for (; to < file.count && to - from < kBatchRows && fetched < kBatchTextBytes &&
+        for (; to < file.count && to - from < kBatchRows && fetched < kFetchedTextBytes &&
                type_of(file.first + to) == type;
              ++to) {
           fetched += file.LeftBytes(to);

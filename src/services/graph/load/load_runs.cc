@@ -14,8 +14,6 @@ namespace pulse::graph {
 namespace {
 
 constexpr uint64_t kBlockRows = 4096;
-// Of texts that are fetched from the file and handed on at once, but for one.
-constexpr size_t kTextBytes = size_t{1} << 20;
 
 // A relationship where it was sorted to: the other end's row, and its number among all of the load
 // or within its source. Sorting moves these along: it reads in order, and only its writes jump.
@@ -197,8 +195,7 @@ class KeyRows {
     if (floats_) floats_rows_.resize(n);
     if (!ints_ && !floats_) return AppendValues(edges, builder);
     for (size_t i = 0; i < n; ++i) {
-      size_t f = 0;
-      while (edges[i].number - table_.files[f].first >= table_.files[f].count) ++f;
+      const size_t f = table_.FileOf(edges[i].number);
       const cypher::Column* column = columns_[f];
       if (column == nullptr) continue;
       const uint32_t row = edges[i].number - table_.files[f].first;
@@ -219,15 +216,14 @@ class KeyRows {
     size_t fetched = 0;
     values_.clear();
     for (const Placed& edge : edges) {
-      size_t f = 0;
-      while (edge.number - table_.files[f].first >= table_.files[f].count) ++f;
+      const size_t f = table_.FileOf(edge.number);
       Value& value = values_.emplace_back();
       if (columns_[f] == nullptr) continue;
       const Value held = ValueAt(*columns_[f], edge.number - table_.files[f].first);
       PULSE_ASSIGN_OR_RETURN(value, table_.files[f].WithText(column_numbers_[f], held));
       if (value.type() == held.type()) continue;
       fetched += value.as_string().size();
-      if (fetched < kTextBytes) continue;
+      if (fetched < kFetchedTextBytes) continue;
       PULSE_RETURN_IF_ERROR(builder->AppendValues(key_, values_));
       values_.clear();
       fetched = 0;

@@ -13,6 +13,9 @@
 
 namespace pulse::graph {
 
+// Of texts that are fetched from their file, so many bytes are handed on at once, but for one.
+inline constexpr uint64_t kFetchedTextBytes = uint64_t{1} << 20;
+
 // The relationships of one file, and where they begin among all.
 struct LoadedEdges {
   uint32_t first = 0;
@@ -46,6 +49,13 @@ struct EdgeTable {
   std::vector<Token> tokens;               // ascending
   std::vector<LoadedEdges> files;
   std::vector<NodeId> ids;  // of nodes, by row
+
+  // The file that a relationship is of, by its number among all.
+  size_t FileOf(uint32_t number) const {
+    size_t f = 0;
+    while (number - files[f].first >= files[f].count) ++f;
+    return f;
+  }
 };
 
 struct BuildTimes {

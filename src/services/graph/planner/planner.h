@@ -123,7 +123,7 @@ class Planner {
     std::set<Slot> fresh;                   // of this MATCH
     std::set<Slot> bound;                   // of `fresh`, those that rows have by now
     std::vector<const EdgePattern*> edges;  // bound by now, those with a slot
-    Scope before;                           // what earlier clauses have bound
+    Scope before;                           // what earlier clauses have bound; for brackets
     std::set<Slot> relisted;                // edges of earlier clauses that this one matches again
   };
   void PlanMatch(Pattern* pattern, Expr* where, Steps* steps, std::vector<Slot>* fresh);

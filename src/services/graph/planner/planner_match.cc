@@ -190,7 +190,12 @@ void Planner::PlanMatch(Pattern* pattern, Expr* where, Steps* steps, std::vector
     return Fail("UnexpectedSyntax", (*pattern)[kMostParts].pos,
                 Concat("a pattern has more than ", kMostParts, " parts"));
   }
-  state.before = scope_;
+  const bool quantified =
+      std::any_of(pattern->begin(), pattern->end(), [](const PatternPart& part) {
+        return std::any_of(part.edges.begin(), part.edges.end(),
+                           [](const EdgePattern& edge) { return edge.path != nullptr; });
+      });
+  if (quantified) state.before = scope_;
   DeclarePattern(pattern, &state);
   for (PatternPart& part : *pattern) {
     for (NodePattern& node : part.nodes) {

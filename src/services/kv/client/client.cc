@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/errors.h"
+#include "base/file_calls.h"
 #include "services/kv/core/hash.h"
 #include "services/kv/shm/attach.h"
 
@@ -41,26 +42,17 @@ uint64_t FileSizeLimit() {
   return getrlimit(RLIMIT_FSIZE, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
 }
 
+constexpr char kFarMemory[] = "far memory";
+
 // All of it; false: the system has no memory left, or the program's files may not be so large.
-bool WriteAt(int fd, std::string_view bytes) {
-  if (bytes.size() > FileSizeLimit()) return false;
-  for (size_t at = 0; at < bytes.size();) {
-    const ssize_t put = pwrite(fd, bytes.data() + at, bytes.size() - at, static_cast<off_t>(at));
-    if (put < 0 && errno == EINTR) continue;
-    if (put <= 0) return false;
-    at += static_cast<size_t>(put);
-  }
-  return true;
+bool WriteFar(int fd, std::string_view bytes) {
+  return bytes.size() <= FileSizeLimit() &&
+         WriteAt(fd, {bytes.data(), bytes.size()}, 0, kFarMemory).ok();
 }
 
-bool ReadAt(int fd, char* to, size_t size) {
-  for (size_t at = 0; at < size;) {
-    const ssize_t got = pread(fd, to + at, size - at, static_cast<off_t>(at));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    at += static_cast<size_t>(got);
-  }
-  return true;
+bool ReadFar(int fd, char* to, size_t size) {
+  const auto n = ReadAt(fd, to, size, 0, "reading", kFarMemory);
+  return n.ok() && *n == size;
 }
 
 // So that nobody else has to make the pages.
@@ -163,8 +155,8 @@ int ShmClient::Submit(WireOp op, std::string_view key, std::string_view value, u
     return PULSE_KV_TOO_LARGE;
   }
   if (ttl_ms > INT64_MAX / 2) return PULSE_KV_INVALID;
-  return SubmitBy(key, tag, [&](RequestWriter* writer, uint64_t hash) {
-    return writer->Add(op, key, hash, value, static_cast<int64_t>(ttl_ms), kTtl);
+  return SubmitBy(key, tag, [&](Queue* queue, uint64_t hash) {
+    return queue->writer->Add(op, key, hash, value, static_cast<int64_t>(ttl_ms), kTtl);
   });
 }
 
@@ -177,7 +169,7 @@ int ShmClient::SubmitBy(std::string_view key, uint64_t tag, const AddTo& add) {
       if (!queue.pair.HasRoom()) return PULSE_KV_BUSY;
       queue.writer.emplace(queue.pair.BeginRequests());
     }
-    if (add(&*queue.writer, hash)) {
+    if (add(&queue, hash)) {
       queue.TagOf(queue.requests++) = tag;
       ++outstanding_;
       if (queue.writer->count() == facts_.batch) Submit(&queue);
@@ -401,16 +393,15 @@ int ShmClient::CallFar(WireOp op, std::string_view key, size_t size, uint64_t tt
                        int64_t deadline, Completion* completion) {
   const int64_t left_ms = (deadline - NowNanos()) / 1'000'000;
   const auto send = [&] {
-    Queue* const queue = &queues_[PartitionOf(HashKey(key, facts_.hash_seed), facts_.partitions)];
-    const uint64_t number = queue->requests;
-    const int code = SubmitBy(key, 0, [&](RequestWriter* writer, uint64_t hash) {
-      return writer->AddFar(op, key, hash, size, static_cast<int64_t>(ttl_ms), kTtl);
+    return SubmitBy(key, 0, [&](Queue* queue, uint64_t hash) {
+      if (!queue->writer->AddFar(op, key, hash, size, static_cast<int64_t>(ttl_ms), kTtl)) {
+        return false;
+      }
+      far_.queue = queue;
+      far_.request = queue->requests;
+      far_.room = op == WireOp::kGet ? size : 0;
+      return true;
     });
-    if (code != PULSE_KV_OK) return code;
-    far_.queue = queue;
-    far_.request = number;
-    far_.room = op == WireOp::kGet ? size : 0;
-    return code;
   };
   return CallBy(send, std::max<int64_t>(left_ms, 0), completion);
 }
@@ -438,7 +429,7 @@ int ShmClient::Set(std::string_view key, std::string_view value, uint64_t ttl_ms
   const int64_t deadline = Deadline();
   int code = AwaitFar(deadline);
   if (code != PULSE_KV_OK) return code;
-  code = WriteAt(far_.fd.get(), value)
+  code = WriteFar(far_.fd.get(), value)
              ? CallFar(WireOp::kSet, key, value.size(), ttl_ms, deadline, &done)
              : PULSE_KV_SYSTEM;
   TrimFar();
@@ -473,7 +464,7 @@ int ShmClient::Get(std::string_view key, char* value, size_t room, size_t* size)
   *size = code == PULSE_KV_OK || code == PULSE_KV_TOO_LARGE ? got.value_size : 0;
   if (code == PULSE_KV_OK && *size > room) code = PULSE_KV_TOO_LARGE;
   if (code == PULSE_KV_OK && got.value == nullptr) {
-    if (!ReadAt(far_.fd.get(), value, *size)) code = PULSE_KV_SYSTEM;
+    if (!ReadFar(far_.fd.get(), value, *size)) code = PULSE_KV_SYSTEM;
   } else if (code == PULSE_KV_OK && *size > 0) {
     std::memcpy(value, got.value, *size);
   }

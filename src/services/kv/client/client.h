@@ -89,7 +89,7 @@ class ShmClient {
   ShmClient(const ShmFacts& facts, int timeout_ms, UniqueFd socket, Region region, UniqueFd far,
             uint64_t far_bytes);
 
-  // `add(writer, hash)` adds the request; false: the writer is full.
+  // `add(queue, hash)` adds the request to the queue's writer; false: that is full.
   template <class AddTo>
   int SubmitBy(std::string_view key, uint64_t tag, const AddTo& add);
   template <class Send>

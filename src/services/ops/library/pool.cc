@@ -160,11 +160,8 @@ void Pool::Run(const Thread& thread) {
     const int64_t start = NowNanos();
     const uint64_t by_host_before = agent.fallen_back();
     pulse_ops_result result = Execute(request, processors_, nullptr, &lane);
-    Count(thread.side);
-    if (result.code == PULSE_OPS_OK) {
-      Report(agent.fallen_back() > by_host_before ? Side::kHost : thread.side, kind, request.raw,
-             start);
-    }
+    Done(thread.side, agent.fallen_back() > by_host_before ? Side::kHost : thread.side, kind,
+         request.raw, result.code == PULSE_OPS_OK, start);
     if (request.raw.done != nullptr) {
       request.raw.done(request.raw.done_arg, &result);
       pulse_ops_release(&result);
@@ -178,22 +175,20 @@ void Pool::Run(const Thread& thread) {
   }
 }
 
-void Pool::Count(Side side) {
-  const std::lock_guard lock(mutex_);
-  ++(side == Side::kHost ? done_by_host_ : done_by_agent_);
-}
-
-void Pool::Report(Side side, const RateKey& kind, const pulse_ops_request& raw, int64_t start) {
+void Pool::Done(Side thread, Side by, const RateKey& kind, const pulse_ops_request& raw,
+                bool succeeded, int64_t start) {
   const int64_t now = NowNanos();
   PlacementReport report;
   report.placement = processors_.placement.kind;
   report.ended = true;
-  report.of(side).chunks = 1;
-  report.of(side).bytes = raw.in_size;
+  report.of(by).chunks = 1;
+  report.of(by).bytes = raw.in_size;
   {
     const std::lock_guard lock(mutex_);
+    ++(thread == Side::kHost ? done_by_host_ : done_by_agent_);
+    if (!succeeded) return;
     SideRates& rates = rates_[kind];
-    (side == Side::kHost ? rates.host : rates.agent).Add(raw.in_size, now - start, now);
+    (by == Side::kHost ? rates.host : rates.agent).Add(raw.in_size, now - start, now);
     const auto of_all = [&](const Rate& rate, Side of) {
       return rate.BytesPerSecond(now) * static_cast<double>(ThreadsOf(of));
     };

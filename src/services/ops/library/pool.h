@@ -72,11 +72,10 @@ class Pool {
 
   bool StartThreads();
   void Run(const Thread& thread);
-  // A request ended, on a thread of this side.
-  void Count(Side side);
-  // One that succeeded, by who did it: the host, if any of its chunks was done in the agent's
-  // place.
-  void Report(Side side, const RateKey& kind, const pulse_ops_request& raw, int64_t start);
+  // A request ended, on a thread of this side. Where it succeeded, rates and metrics have it by who
+  // did it: the host, if any of its chunks was done in the agent's place.
+  void Done(Side thread, Side by, const RateKey& kind, const pulse_ops_request& raw, bool succeeded,
+            int64_t start);
   // The next item for this side.
   std::deque<Item>::iterator Find(Side side);
   bool IsWorthwhile(const Item& item, Side side);
