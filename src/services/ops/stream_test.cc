@@ -247,65 +247,6 @@ TEST(Compress, Primed_IsSmallerAndReadBySerialDecoders) {
   }
 }
 
-// An agent in this process, which keeps what it is told of the placement.
-class ToldAgent : public EngineSupplier {
- public:
-  int threads() const override { return 1; }
-  absl::StatusOr<std::unique_ptr<Engine>> Make(const EngineOrder&, EngineTraits traits,
-                                               MakeLocal local) override {
-    traits.side = Side::kAgent;
-    auto made = local(traits);
-    if (!made.ok()) return made.status();
-    return std::make_unique<Told>(std::move(traits), *std::move(made), this);
-  }
-  PlacementReport sum;
-  int ended = 0;
-
- private:
-  class Told : public Engine {
-   public:
-    Told(EngineTraits traits, std::unique_ptr<Engine> local, ToldAgent* agent)
-        : Engine(std::move(traits)), local_(std::move(local)), agent_(agent) {}
-    absl::Status Process(int lane, const Chunk& chunk, Result& result) override {
-      return local_->Process(lane, chunk, result);
-    }
-    void Explain(const PlacementReport& report) override {
-      agent_->sum.AddCountsOf(report);
-      agent_->ended += report.ended ? 1 : 0;
-    }
-
-   private:
-    const std::unique_ptr<Engine> local_;
-    ToldAgent* const agent_;
-  };
-};
-
-TEST(Decompress, ManyMembers_AgentIsToldOfTheirEndOnce) {
-  CompressOptions compress;
-  compress.chunk_bytes = 64 << 10;
-  const std::string data = MakeData(Kind::kText, 256 << 10, TestSeed());
-  const auto packed = CompressText(compress, data);
-  ASSERT_TRUE(packed.ok());
-  const auto agent = std::make_shared<ToldAgent>();
-  PlacementNumbers numbers;
-  DecompressOptions options;
-  options.processors.agent = agent;
-  options.processors.numbers = &numbers;
-  const Decompressed back = DecompressText(*packed + *packed + *packed, false, options);
-  ASSERT_TRUE(back.status.ok()) << back.status;
-  EXPECT_EQ(back.data, data + data + data);
-  EXPECT_EQ(back.report.parallel_members, 3u);
-  EXPECT_EQ(agent->ended, 1);
-  EXPECT_EQ(agent->sum.of(Side::kHost).chunks + agent->sum.of(Side::kAgent).chunks, 12u);
-  EXPECT_THAT(MetricsText(numbers.Take()),
-              testing::HasSubstr("pulse_placement_runs_total{placement=\"auto\"} 1\n"));
-  // Also where it is damaged.
-  const Decompressed cut =
-      DecompressText(*packed + packed->substr(0, packed->size() / 2), false, options);
-  EXPECT_TRUE(absl::IsDataLoss(cut.status)) << cut.status;
-  EXPECT_EQ(agent->ended, 2);
-}
-
 TEST(Compress, Deterministic_WritesNoNameAndUsesPortableCodecs) {
   const std::string data = MakeData(Kind::kText, 300'000, TestSeed());
   for (const Format format : kAllFormats) {

@@ -67,6 +67,46 @@ class FakeServer {
     auto* header = reinterpret_cast<ShmHeader*>(memory());
     return {std::move(notify_), &header->client_waiting.value};
   }
+  // An honest handshake; then each batch, of one request, gets the answer that `answer` says.
+  void AnswerEach(int socket, const std::atomic<bool>& done,
+                  const std::function<ResponseDescriptor(const RequestDescriptor&)>& answer) {
+    const ShmFacts facts = Facts();
+    Welcome(socket, facts, facts.bytes());
+    Doorbell bell = TakeBell();
+    std::deque<QueuePair> queues;
+    for (uint32_t p = 0; p < facts.partitions; ++p) {
+      queues.emplace_back(facts.queue(), memory() + ShmQueueOffset(facts, p));
+    }
+    while (!done) {
+      for (QueuePair& queue : queues) {
+        const char* requests = queue.PeekRequests();
+        if (requests == nullptr) continue;
+        RequestDescriptor asked;
+        std::memcpy(&asked, requests + sizeof(BatchHeader), sizeof(asked));
+        const BatchHeader header{1, {}};
+        const ResponseDescriptor d = answer(asked);
+        char* to = queue.ResponseBufferOfOldest();
+        std::memcpy(to, &header, sizeof(header));
+        std::memcpy(to + sizeof(header), &d, sizeof(d));
+        queue.Answer();
+        bell.Ring();
+      }
+    }
+  }
+  static ResponseDescriptor TooLarge(uint64_t size) {
+    ResponseDescriptor d{};
+    d.status = WireStatus::kTooLarge;
+    d.flags = kInline;
+    d.value_size = sizeof(size);
+    d.value = size;
+    return d;
+  }
+  static ResponseDescriptor Far(uint32_t size) {
+    ResponseDescriptor d{};
+    d.flags = kFar;
+    d.value_size = size;
+    return d;
+  }
   // Until the client has left.
   static void AwaitEnd(int socket) { EXPECT_FALSE(ReceiveMessage(socket).ok()); }
 
@@ -222,34 +262,11 @@ TEST_F(HostileServerTest, FarAnswer_NobodyAskedFor_EndsTheConnection) {
   for (const bool asked : {false, true}) {
     std::atomic<bool> done{false};
     const FakeServer server(path_.get(), [&](FakeServer* s, int socket) {
-      const ShmFacts facts = FakeServer::Facts();
-      s->Welcome(socket, facts, facts.bytes());
-      Doorbell bell = s->TakeBell();
-      std::deque<QueuePair> queues;
-      for (uint32_t p = 0; p < facts.partitions; ++p) {
-        queues.emplace_back(facts.queue(), s->memory() + ShmQueueOffset(facts, p));
-      }
-      for (int answers = 0; !done;) {
-        for (QueuePair& queue : queues) {
-          if (queue.PeekRequests() == nullptr) continue;
-          char* to = queue.ResponseBufferOfOldest();
-          const BatchHeader header{1, {}};
-          ResponseDescriptor d{};
-          if (asked && answers++ == 0) {
-            d.status = WireStatus::kTooLarge;
-            d.flags = kInline;
-            d.value_size = 8;
-            d.value = 100'000;
-          } else {
-            d.flags = kFar;
-            d.value_size = asked ? 100'001 : 0;
-          }
-          std::memcpy(to, &header, sizeof(header));
-          std::memcpy(to + sizeof(header), &d, sizeof(d));
-          queue.Answer();
-          bell.Ring();
-        }
-      }
+      int answers = 0;
+      s->AnswerEach(socket, done, [&](const RequestDescriptor&) {
+        return asked && answers++ == 0 ? FakeServer::TooLarge(100'000)
+                                       : FakeServer::Far(asked ? 100'001 : 0);
+      });
     });
     {
       const TestClient client(path_.get());
@@ -272,39 +289,13 @@ TEST_F(HostileServerTest, LargeValue_ThatGrows_IsAskedForWithLittleMoreThanItHas
     std::vector<uint32_t> wanted;
     std::optional<FakeServer> server;
     server.emplace(path_.get(), [&](FakeServer* s, int socket) {
-      const ShmFacts facts = FakeServer::Facts();
-      s->Welcome(socket, facts, facts.bytes());
-      Doorbell bell = s->TakeBell();
-      std::deque<QueuePair> queues;
-      for (uint32_t p = 0; p < facts.partitions; ++p) {
-        queues.emplace_back(facts.queue(), s->memory() + ShmQueueOffset(facts, p));
-      }
-      for (size_t answers = 0; !done;) {
-        for (QueuePair& queue : queues) {
-          const char* requests = queue.PeekRequests();
-          if (requests == nullptr) continue;
-          RequestDescriptor asked;
-          std::memcpy(&asked, requests + sizeof(BatchHeader), sizeof(asked));
-          if (answers > 0) wanted.push_back(asked.value_size);
-          char* to = queue.ResponseBufferOfOldest();
-          const BatchHeader header{1, {}};
-          ResponseDescriptor d{};
-          if (answers < 3) {
-            d.status = WireStatus::kTooLarge;
-            d.flags = kInline;
-            d.value_size = 8;
-            d.value = 100'000 + (grows ? 100'000 * answers : 0);
-          } else {
-            d.flags = kFar;
-            d.value_size = 300'000;
-          }
-          ++answers;
-          std::memcpy(to, &header, sizeof(header));
-          std::memcpy(to + sizeof(header), &d, sizeof(d));
-          queue.Answer();
-          bell.Ring();
-        }
-      }
+      uint64_t answers = 0;
+      s->AnswerEach(socket, done, [&](const RequestDescriptor& asked) {
+        if (answers > 0) wanted.push_back(asked.value_size);
+        const uint64_t before = answers++;
+        return before < 3 ? FakeServer::TooLarge(100'000 + (grows ? 100'000 * before : 0))
+                          : FakeServer::Far(300'000);
+      });
     });
     {
       const TestClient client(path_.get());

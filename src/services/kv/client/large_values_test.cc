@@ -32,6 +32,37 @@ class LargeValuesTest : public ShmTest {
     return !value.empty() && value[0] >= 'a' && value[0] <= 'z' &&
            value == Whole(static_cast<uint64_t>(value[0] - 'a'));
   }
+  // A client whose calls wait for so many milliseconds; it may take several to open one.
+  std::unique_ptr<TestClient> Impatient(int timeout_ms) {
+    std::unique_ptr<TestClient> client;
+    const bool opened = Eventually([&] {
+      client = std::make_unique<TestClient>(path(), timeout_ms);
+      return client->open_code() == PULSE_KV_OK;
+    });
+    return opened ? std::move(client) : nullptr;
+  }
+  // Has the partition of a key, so that the server answers nothing of it until Release.
+  class Holder {
+   public:
+    Holder(KvStore* store, const std::string& key)
+        : thread_([=, this] {
+            store->WithPartition(key, true, [&](Partition&, uint64_t) {
+              held_.count_down();
+              release_.wait();
+            });
+          }) {
+      held_.wait();
+    }
+    void Release() {
+      release_.count_down();
+      thread_.join();
+    }
+
+   private:
+    std::latch held_{1};
+    std::latch release_{1};
+    std::thread thread_;
+  };
   // Bytes of the clients' memories for such values.
   static uint64_t FarBytes() {
     uint64_t bytes = 0;
@@ -178,25 +209,13 @@ TEST_F(LargeValuesTest, Call_WhileOthersAreUnderWay_IsBusy) {
 // The server may still carry it out, so the memory stays its own until it has.
 TEST_F(LargeValuesTest, Call_WithoutAnswerInTime_KeepsItsValueWhole) {
   Open();
-  std::unique_ptr<TestClient> client;
-  ASSERT_TRUE(Eventually([&] {
-    client = std::make_unique<TestClient>(path(), 20);
-    return client->open_code() == PULSE_KV_OK;
-  }));
-  std::latch held(1);
-  std::latch release(1);
-  std::thread holder([&] {
-    store_->WithPartition("key", true, [&](Partition&, uint64_t) {
-      held.count_down();
-      release.wait();
-    });
-  });
-  held.wait();
+  const std::unique_ptr<TestClient> client = Impatient(20);
+  ASSERT_NE(client, nullptr);
+  Holder holder(store_.get(), "key");
   EXPECT_EQ(client->Set("key", Whole(3)), PULSE_KV_TIMEOUT);
   EXPECT_EQ(client->Set("other", Whole(4)), PULSE_KV_TIMEOUT);
   EXPECT_EQ(client->Set("small", "v"), PULSE_KV_TIMEOUT);
-  release.count_down();
-  holder.join();
+  holder.Release();
   // On a busy machine an answer may come too late at any time.
   EXPECT_TRUE(Eventually([&] { return client->Get("key") == Whole(3); }));
   EXPECT_TRUE(Eventually([&] { return client->Get("other") == "(no such item)"; }));
@@ -208,25 +227,13 @@ TEST_F(LargeValuesTest, Call_WithoutAnswerInTime_KeepsItsValueWhole) {
 TEST_F(LargeValuesTest, Memory_OfACallWithoutAnswerInTime_IsGivenBackBehindIt) {
   memory_bytes_ = uint64_t{256} << 20;
   Open();
-  std::unique_ptr<TestClient> client;
-  ASSERT_TRUE(Eventually([&] {
-    client = std::make_unique<TestClient>(path(), 50);
-    return client->open_code() == PULSE_KV_OK;
-  }));
+  const std::unique_ptr<TestClient> client = Impatient(50);
+  ASSERT_NE(client, nullptr);
   const std::string value(8'000'000, 'v');
-  std::latch held(1);
-  std::latch release(1);
-  std::thread holder([&] {
-    store_->WithPartition("key", true, [&](Partition&, uint64_t) {
-      held.count_down();
-      release.wait();
-    });
-  });
-  held.wait();
+  Holder holder(store_.get(), "key");
   EXPECT_EQ(client->Set("key", value), PULSE_KV_TIMEOUT);
   EXPECT_GE(FarBytes(), value.size());
-  release.count_down();
-  holder.join();
+  holder.Release();
   EXPECT_TRUE(Eventually([&] { return client->Set("small", "v") == PULSE_KV_OK; }));
   EXPECT_LE(FarBytes(), uint64_t{4} << 20);
   EXPECT_TRUE(Eventually([&] { return client->Get("key") == value; }));
