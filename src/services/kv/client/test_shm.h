@@ -42,19 +42,16 @@ class TestClient {
   }
   // The value, or the code's text in brackets.
   std::string Get(std::string_view key) {
-    std::string value(room_, '\0');
     size_t size = 0;
     const int code =
-        pulse_kv_get(client_, key.data(), key.size(), value.data(), value.size(), &size);
+        pulse_kv_get(client_, key.data(), key.size(), room_.data(), room_.size(), &size);
     if (code != PULSE_KV_OK) return std::string("(") + pulse_kv_text(code) + ")";
-    value.resize(size);
-    return value;
+    return {room_.data(), size};
   }
   int Delete(std::string_view key) { return pulse_kv_delete(client_, key.data(), key.size()); }
 
  private:
-  static constexpr size_t kRoom = size_t{8} << 20;
-  const size_t room_ = kRoom;
+  std::vector<char> room_ = std::vector<char>(size_t{8} << 20);
   pulse_kv_client* client_ = nullptr;
   char why_[512] = "";
   int code_ = 0;
