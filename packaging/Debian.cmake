@@ -22,7 +22,7 @@ set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
 
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME pulsedb)
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION database)
-set(CPACK_DEBIAN_RUNTIME_PACKAGE_RECOMMENDS pulsedb-rocksdb)
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_RECOMMENDS "pulsedb-rocksdb, libcurl4")
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SUGGESTS "nbdkit, python3-matplotlib, python3-jinja2")
 set(CPACK_DEBIAN_RUNTIME_DESCRIPTION "PulseDB: agent, servers, benchmarks
 pulse runs the agent that reads, writes and syncs for other programs, a server of
@@ -36,6 +36,7 @@ by an agent. Linked, or preloaded into programs on the shared librocksdb.")
 
 set(CPACK_DEBIAN_LIBRARIES_PACKAGE_NAME ${libraries_package})
 set(CPACK_DEBIAN_LIBRARIES_PACKAGE_SECTION libs)
+set(CPACK_DEBIAN_LIBRARIES_PACKAGE_RECOMMENDS libcurl4)
 set(CPACK_DEBIAN_LIBRARIES_DESCRIPTION "PulseDB: libraries
 The file library, the in-memory store for programs that embed it, the client of one
 that shares its memory, compression and filters on all processors, and the graph

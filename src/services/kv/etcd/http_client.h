@@ -1,5 +1,6 @@
 // HttpClient: POSTs over HTTP, one after the other, by libcurl: as much of HTTP as etcd's gateway
 // needs. No redirections and no proxies. Whoever answers is not trusted: a reply has a bound.
+// libcurl is loaded by the first Open, which is FailedPrecondition where there is none.
 //
 // Threads: one at a time. Blocking: Post, for its timeout at most. Errors: Unavailable when there
 // is no whole reply, FailedPrecondition for a reply other than 200, Cancelled; each says why.
