@@ -20,6 +20,7 @@
 #include "apps/pulse/util/processor_options.h"
 #include "apps/pulse/util/progress.h"
 #include "apps/pulse/util/rules_file.h"
+#include "base/cpu_list.h"
 #include "base/errors.h"
 #include "base/file_calls.h"
 #include "services/ops/filter/filter.h"
@@ -94,6 +95,8 @@ absl::Status ReadArgs(const FilterArgs& args, filter::RuleSetOptions* rules,
     return absl::InvalidArgumentError(absl::StrCat("--max-line ", args.max_line, ": at most 1G"));
   }
   PULSE_ASSIGN_OR_RETURN(options->processors, ReadProcessors(args.processors));
+  const auto& host = options->processors.host_cpus;
+  rules->threads = host.empty() ? AllowedCpus() : static_cast<int>(host.size());
   options->level = args.level;
   if (args.compress.empty()) return absl::OkStatus();
   const auto format = ops::ParseFormat(args.compress);

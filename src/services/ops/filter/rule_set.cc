@@ -1,12 +1,15 @@
 #include "services/ops/filter/rule_set.h"
 
 #include <algorithm>
+#include <mutex>
+#include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/parallel_for.h"
 #include "services/ops/filter/matcher.h"
 #include "services/ops/filter/required_texts.h"
 #include "services/ops/filter/samples.h"
@@ -19,6 +22,8 @@ constexpr char kDiffer[] = "the engines differ about it";
 constexpr int64_t kRuleMemory = int64_t{16} << 20;
 constexpr int64_t kSetMemory = int64_t{64} << 20;
 constexpr int kSamplesOfRule = 48;
+// That one thread works on at a time.
+constexpr size_t kRulesAtATime = 16;
 // Of a record in a message.
 constexpr size_t kShown = 120;
 
@@ -125,14 +130,31 @@ absl::Status RuleSet::Parse(std::vector<Rule> rules, const CompileLimits& limits
 absl::Status RuleSet::ChooseEngines(const CompileLimits& limits) {
   nodes_.resize(rules_.size());
   forms_.resize(rules_.size());
+  const auto choose = [&](uint32_t begin, uint32_t end) {
+    for (uint32_t i = begin; i < end; ++i) {
+      PULSE_RETURN_IF_ERROR(CheckStopped(limits));
+      ChooseEngine(i);
+    }
+    return absl::OkStatus();
+  };
+  PULSE_RETURN_IF_ERROR(InParts(rules_.size(), choose));
   for (uint32_t i = 0; i < rules_.size(); ++i) {
-    PULSE_RETURN_IF_ERROR(CheckStopped(limits));
-    ChooseEngine(i);
     accepts_all_ = accepts_all_ || rules_[i].engine == RuleEngine::kAll;
     accepts_empty_ = accepts_empty_ || Re2Accepts(i, "");
   }
   ChooseByNeededTexts();
   return absl::OkStatus();
+}
+
+absl::Status RuleSet::InParts(size_t n,
+                              const std::function<absl::Status(uint32_t, uint32_t)>& f) const {
+  if (options_.threads <= 1 || n <= kRulesAtATime) return f(0, static_cast<uint32_t>(n));
+  return ParallelFor((n + kRulesAtATime - 1) / kRulesAtATime, options_.threads,
+                     [&](size_t part) {
+                       return f(static_cast<uint32_t>(part * kRulesAtATime),
+                                static_cast<uint32_t>(std::min(n, (part + 1) * kRulesAtATime)));
+                     },
+                     [] {});
 }
 
 void RuleSet::ChooseByNeededTexts() {
@@ -235,7 +257,6 @@ void RuleSet::BuildRe2Finder() {
   re2_finder_.reset();
   if (!lines() || re2_rules_.empty()) return;
   std::vector<std::vector<std::string>> required;
-  std::mt19937_64 random(options_.seed);
   for (const uint32_t i : re2_rules_) {
     // What was not parsed has no node, and what was parsed wrongly is not to be trusted.
     if (rules_[i].reason == kDiffer) return;
@@ -251,22 +272,32 @@ void RuleSet::BuildRe2Finder() {
   }
   if (!TextFinder::Fits(texts)) return;
   // As every rule is tried: what RE2 accepts has one of the texts, with what goes with it.
-  for (const uint32_t i : re2_rules_) {
-    for (int k = 0; options_.try_rules && k < kSamplesOfRule; ++k) {
-      const std::string record = Damage(MakeMatching(nodes_[i], random), random);
-      bool found = false;
-      for (size_t t = 0; !found && t < texts.size(); ++t) {
-        found = record.find(texts[t]) != std::string::npos && Re2MayAccept(t, record);
-      }
-      if (!found && record.find('\n') == std::string::npos && Re2Accepts(i, record)) {
-        Log(LogLevel::kWarn,
-            absl::StrCat("filter: ", rules_[i].rule.where, ": '", Shown(rules_[i].rule.text),
-                         "' does not need the text that it seems to need"));
-        return;
-      }
+  std::atomic<bool> needed{true};
+  const absl::Status tried = InParts(re2_rules_.size(), [&](uint32_t begin, uint32_t end) {
+    for (uint32_t k = begin; k < end && options_.try_rules && needed; ++k) {
+      if (!NeedsATextOf(re2_rules_[k], texts)) needed = false;
+    }
+    return absl::OkStatus();
+  });
+  if (tried.ok() && needed) re2_finder_.emplace(std::move(texts));
+}
+
+bool RuleSet::NeedsATextOf(uint32_t rule, const std::vector<std::string>& texts) const {
+  std::mt19937_64 random(options_.seed + rule);
+  for (int k = 0; k < kSamplesOfRule; ++k) {
+    const std::string record = Damage(MakeMatching(nodes_[rule], random), random);
+    bool found = false;
+    for (size_t t = 0; !found && t < texts.size(); ++t) {
+      found = record.find(texts[t]) != std::string::npos && Re2MayAccept(t, record);
+    }
+    if (!found && record.find('\n') == std::string::npos && Re2Accepts(rule, record)) {
+      Log(LogLevel::kWarn,
+          absl::StrCat("filter: ", rules_[rule].rule.where, ": '", Shown(rules_[rule].rule.text),
+                       "' does not need the text that it seems to need"));
+      return false;
     }
   }
-  re2_finder_.emplace(std::move(texts));
+  return true;
 }
 
 absl::Status RuleSet::BuildAndTry(const CompileLimits& limits) {
@@ -330,14 +361,31 @@ void RuleSet::UseRe2(uint32_t rule, std::string reason) {
 }
 
 absl::StatusOr<std::vector<uint32_t>> RuleSet::RulesThatDiffer(const CompileLimits& limits) const {
+  std::mutex mutex;
+  std::vector<uint32_t> differ;
+  const auto try_some = [&](uint32_t begin, uint32_t end) {
+    std::vector<uint32_t> some;
+    PULSE_RETURN_IF_ERROR(TryRules(begin, end, limits, &some));
+    const std::lock_guard lock(mutex);
+    differ.insert(differ.end(), some.begin(), some.end());
+    return absl::OkStatus();
+  };
+  PULSE_RETURN_IF_ERROR(InParts(rules_.size(), try_some));
+  std::sort(differ.begin(), differ.end());
+  differ.erase(std::unique(differ.begin(), differ.end()), differ.end());
+  return differ;
+}
+
+absl::Status RuleSet::TryRules(uint32_t begin, uint32_t end, const CompileLimits& limits,
+                               std::vector<uint32_t>* differ) const {
   struct Sample {
     uint32_t rule;
     std::string record;
     bool accepted = false;
   };
   std::vector<Sample> samples;
-  std::mt19937_64 random(options_.seed);
-  for (uint32_t i = 0; i < rules_.size(); ++i) {
+  std::mt19937_64 random(options_.seed + begin);
+  for (uint32_t i = begin; i < end; ++i) {
     const RuleEngine engine = rules_[i].engine;
     if (engine != RuleEngine::kTexts && engine != RuleEngine::kPattern &&
         engine != RuleEngine::kPrefiltered) {
@@ -352,7 +400,7 @@ absl::StatusOr<std::vector<uint32_t>> RuleSet::RulesThatDiffer(const CompileLimi
       samples.push_back(std::move(sample));
     }
   }
-  std::vector<uint32_t> differ;
+  if (samples.empty()) return absl::OkStatus();
   PULSE_ASSIGN_OR_RETURN(const std::unique_ptr<Matcher> matcher, Matcher::Make(this));
   // Both scanners, each on all records that it is for.
   for (const bool any : {false, true}) {
@@ -375,25 +423,21 @@ absl::StatusOr<std::vector<uint32_t>> RuleSet::RulesThatDiffer(const CompileLimi
           }));
     }
     if (lines()) {
-      PULSE_RETURN_IF_ERROR(
-          matcher->MatchAllRules(scanner, block, [&](size_t begin, uint32_t rule) {
-            const auto found = std::lower_bound(
-                begins.begin(), begins.end(), begin,
-                [](const auto& entry, size_t value) { return entry.first < value; });
-            if (found == begins.end() || found->first != begin) return;
-            if (found->second->rule == rule) found->second->accepted = true;
-          }));
+      PULSE_RETURN_IF_ERROR(matcher->MatchAllRules(scanner, block, [&](size_t at, uint32_t rule) {
+        const auto found =
+            std::lower_bound(begins.begin(), begins.end(), at,
+                             [](const auto& entry, size_t value) { return entry.first < value; });
+        if (found == begins.end() || found->first != at) return;
+        if (found->second->rule == rule) found->second->accepted = true;
+      }));
     }
-    for (const auto& [begin, sample] : begins) {
-      if (Re2Accepts(sample->rule, sample->record) != sample->accepted &&
-          (differ.empty() || differ.back() != sample->rule)) {
-        differ.push_back(sample->rule);
+    for (const auto& [at, sample] : begins) {
+      if (Re2Accepts(sample->rule, sample->record) != sample->accepted) {
+        differ->push_back(sample->rule);
       }
     }
   }
-  std::sort(differ.begin(), differ.end());
-  differ.erase(std::unique(differ.begin(), differ.end()), differ.end());
-  return differ;
+  return absl::OkStatus();
 }
 
 bool RuleSet::Re2RulesAccept(absl::string_view record) const {

@@ -65,6 +65,7 @@ struct RuleSetOptions {
   bool literal = false;  // rules are texts, not patterns
   uint64_t seed = 1;     // of the records on which rules are tried
   bool try_rules = true;
+  int threads = 1;  // that read and try rules; of many rules, since threads take time to start
   // Without it, few texts are found as with it; all else is RE2's.
   VectorscanUse vectorscan = Scanner::SoundUse();
   // For tests: what the scanner is given in place of a rule's form.
@@ -76,7 +77,7 @@ struct RuleSetOptions {
 // ResourceExhausted; Cancelled once `stopped` is true, which is asked between rules.
 struct CompileLimits {
   uint64_t instructions = UINT64_MAX;
-  std::function<bool()> stopped;
+  std::function<bool()> stopped;  // by several threads, if there are
 };
 
 enum class RuleEngine {
@@ -173,6 +174,11 @@ class RuleSet {
   absl::Status BuildScanners();
   void BuildRe2Finder();
   absl::StatusOr<std::vector<uint32_t>> RulesThatDiffer(const CompileLimits& limits) const;
+  absl::Status TryRules(uint32_t begin, uint32_t end, const CompileLimits& limits,
+                        std::vector<uint32_t>* differ) const;
+  bool NeedsATextOf(uint32_t rule, const std::vector<std::string>& texts) const;
+  // Calls f(begin, end) for parts of 0 to n - 1.
+  absl::Status InParts(size_t n, const std::function<absl::Status(uint32_t, uint32_t)>& f) const;
   void UseRe2(uint32_t rule, std::string reason);
   bool lines() const { return options_.records == Records::kLines; }
 

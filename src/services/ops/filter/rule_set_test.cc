@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+
+#include "absl/strings/str_cat.h"
 #include "base/testing.h"
 #include "services/ops/filter/test_rules.h"
 
@@ -35,6 +38,39 @@ TEST(RuleSetTest, Compile_StoppedAnywhere_IsCancelledAtOnce) {
     EXPECT_TRUE(absl::IsCancelled(RuleSet::Compile(Named(rules), {}, limits).status())) << last;
     EXPECT_EQ(asked, last);
   }
+}
+
+TEST(RuleSetTest, Compile_ByManyThreads_ChoosesAsOneDoes) {
+  std::vector<std::string> rules;
+  for (int i = 0; i < 90; ++i) {
+    rules.push_back(absl::StrCat("Failed user", i));
+    rules.push_back(absl::StrCat("error ", i, ".*state (6|7)"));
+    rules.push_back(absl::StrCat("[0-9]+ms", i));
+  }
+  RuleSetOptions options;
+  // A form that finds nothing: what the trial has to see, whichever thread's it is.
+  options.change_form = [](uint32_t rule, RuleForm* form) {
+    if (rule % 60 == 0) form->chains = {Chain{.pieces = {{"never there"}}}};
+  };
+  const auto alone = MakeSet(rules, options);
+  options.threads = 4;
+  const auto together = MakeSet(rules, options);
+  ASSERT_TRUE(alone != nullptr && together != nullptr);
+  EXPECT_EQ(together->Explain(), alone->Explain());
+  for (uint32_t i = 0; i < rules.size(); i += 60) {
+    EXPECT_EQ(together->rules()[i].engine, RuleEngine::kRe2) << i;
+  }
+}
+
+TEST(RuleSetTest, Compile_StoppedInOneOfManyThreads_IsCancelled) {
+  std::vector<std::string> rules;
+  for (int i = 0; i < 90; ++i) rules.push_back(absl::StrCat("Failed user", i));
+  RuleSetOptions options;
+  options.threads = 4;
+  std::atomic<int> asked{0};
+  CompileLimits limits;
+  limits.stopped = [&] { return ++asked >= 120; };
+  EXPECT_TRUE(absl::IsCancelled(RuleSet::Compile(Named(rules), options, limits).status()));
 }
 
 TEST(RuleSetTest, Compile_MoreInstructionsThanAllowed_IsRefusedWithTheRule) {

@@ -23,17 +23,19 @@ void Append(const Node& node, std::mt19937_64& random, std::string* to) {
   switch (node.kind) {
     case Node::Kind::kSet: {
       const CharSet& set = node.set;
-      const size_t ascii = set.ascii.count();
+      const bool ascii = set.ascii.any();
       const bool beyond = set.many_others || !set.others.empty();
       if (set.any_byte && Below(4, random) == 0) {
         to->push_back(static_cast<char>(0x80 + Below(0x80, random)));
-      } else if (beyond && (ascii == 0 || Below(8, random) == 0)) {
+      } else if (beyond && (!ascii || Below(8, random) == 0)) {
         AppendUtf8(set.many_others ? kOthers[Below(std::size(kOthers), random)]
                                    : set.others[Below(set.others.size(), random)],
                    to);
-      } else if (ascii > 0) {
-        size_t c = set.ascii._Find_first();
-        for (size_t nth = Below(ascii, random); nth > 0; --nth) c = set.ascii._Find_next(c);
+      } else if (ascii) {
+        // The first one from a random place on.
+        const size_t from = Below(set.ascii.size(), random);
+        size_t c = set.ascii[from] ? from : set.ascii._Find_next(from);
+        if (c == set.ascii.size()) c = set.ascii._Find_first();
         to->push_back(static_cast<char>(c));
       }
       break;
