@@ -1,10 +1,11 @@
-"""What `pulse bench kv --part designs` and `--part queue` show: the DPU-KV paper's designs on two CPUs,
-and its queue pair by itself."""
+"""What `pulse bench kv --part designs`, `--part queue` and `--part redis` show: the DPU-KV paper's designs
+on two CPUs, its queue pair by itself, and its store beside Redis."""
 from charts import colour_of
 from figures import FigureRow, Quantity, format_spread, list_in, object_in, summarize, text_in
 from model import Chart, Point, Series, Table
 
 LOADS = (20, 35, 50, 65, 80, 90, 95)
+CONNECTIONS = (1, 2, 4, 8, 16, 64, 256)
 SIZES = (2, 64, 256, 1024, 2049, 8193, 65536)
 # What the paper's text says of peaks (sections 3.2, 6.2, 6.3): least and most.
 PAPER = {
@@ -31,6 +32,13 @@ WHAT_QUEUE = (
     "transfer takes. An engine of a profile has the latency that the profile has, whoever begins a "
     "transfer; what copies by the caller's CPU is done when it returns, so it has neither events nor "
     "anything to overlap with. The paper's text has no figures of Figure 9's curves.")
+
+WHAT_REDIS = (
+    "The paper's store beside servers of Redis's protocol: 8 server threads and a network there, one server "
+    "thread here. redis-server and pulse kv are processes on the host's core, asked by TCP over loopback from "
+    "the agent's, in a closed loop, one request on each connection at a time. The paper's store gets packets "
+    "that are replayed from memory, in an open loop: what it has no part of is the kernel's network, which "
+    "is most of what the other two do.")
 
 
 def rows_of(result, prefix):
@@ -180,13 +188,53 @@ def fill_queue(result, page):
                 for name in rows[way].variants]))
 
 
+def _redis_latency(workload, row):
+    chart = Chart("against", f"Figure 2: latency and throughput, {workload}",
+                  "p50, µs, from bottom to top, logarithmic, less is better", logarithmic=True,
+                  groups=[f"{n} connections, or {load} % of the peak" for n, load in zip(CONNECTIONS, LOADS)],
+                  group_title="million requests a second, more is better")
+    for variant in row.variants:
+        steps = [f"c{n}" for n in CONNECTIONS] if row.figure("per_s_c1", variant) else LOADS
+        points = []
+        for step in steps:
+            p50 = row.figure(f"p50_us_{step}", variant)
+            rate = row.figure(f"per_s_{step}", variant)
+            points.append(Point(p50, across=rate.times(1e-6)) if p50 and rate else Point())
+        chart.series.append(Series(variant, colour_of(variant), points))
+    return chart
+
+
+def _redis_table(rows):
+    table = Table("Thousand requests a second, at most and within 50 µs (p50). The paper: within 50 µs its "
+                  "store takes 28,000, 127 times Redis's 220",
+                  ["", "", "at most", "within 50 µs", "÷ redis-server's", "host, ns", "in the kernel, %"])
+    for workload, row in rows.items():
+        for variant in row.variants:
+            over = row.get(Quantity("within_50us_per_s", variant, "redis-server"))
+            table.rows.append([workload, variant, _cell(row, "ops_per_s", variant, 1e-3),
+                               _cell(row, "within_50us_per_s", variant, 1e-3),
+                               format_spread(over) if over else "–", _cell(row, "host_ns", variant),
+                               _cell(row, "kernel_percent", variant)])
+    return table
+
+
+def fill_redis(result, page):
+    rows = rows_of(result, "redis-")
+    page.title, page.figures = "Redis beside the paper's store", "DPU-KV Fig. 2"
+    page.statement += WHAT_REDIS
+    page.charts += [_redis_latency(workload, row) for workload, row in rows.items()]
+    page.tables.append(_redis_table(rows))
+
+
 def fill(result, page):
-    """False: the result has neither."""
+    """False: the result has none of them."""
     parts = object_in(result, "parts")
     if any(name.startswith("designs-") for name in parts):
         fill_designs(result, page)
     elif any(name.startswith("queue-") for name in parts):
         fill_queue(result, page)
+    elif any(name.startswith("redis-") for name in parts):
+        fill_redis(result, page)
     else:
         return False
     page.charts = [chart for chart in page.charts

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# `pulse bench kv --part designs`, `--part queue`, and `--engine mica`: that they measure what their names
-# say, and what they refuse. usage:
+# `pulse bench kv --part designs`, `--part queue`, `--part redis` and `--engine mica`: that they measure
+# what their names say, and what they refuse. usage:
 #   bench_kv_designs_test.sh PLUGIN PULSE SCRATCH DB_CHECK
 
 PLUGIN=$1 PULSE=$2 SCRATCH=$3 DB_CHECK=$4
@@ -18,8 +18,11 @@ run_ok bf3 200 "${bench[@]}" --part designs --profile bf3 --hypothetical --desig
 run_ok queue 200 "${bench[@]}" --part queue --json "$SCRATCH/queue.json"
 run_ok engine 200 "${bench[@]}" --part engine --json "$SCRATCH/engine.json"
 run_ok mica 200 "${bench[@]}" --part network --engine mica --json "$SCRATCH/mica.json"
+servers=(pulse-kv mica-packets)
+if command -v redis-server >/dev/null; then servers+=(redis-server); fi
+run_ok redis 200 "${bench[@]}" --part redis --variants "${servers[@]}" --json "$SCRATCH/redis.json"
 require_match bf2 'The agent as on bf2' "$SCRATCH/bf2.log"
-python3 - "$SCRATCH" <<'PY' || fail "the figures of designs and queue"
+python3 - "$SCRATCH" "${servers[@]}" <<'PY' || fail "the figures of designs and queue"
 import json, sys
 load = lambda name: json.load(open(f"{sys.argv[1]}/{name}.json"))
 def runs(found, begin):
@@ -60,8 +63,18 @@ assert all({"batch", "mica"} <= set(part) for part in engine.values())
 assert all(part["batch"]["missed_percent"] == 0 for part in engine.values())
 mica = runs(load("mica"), "network-")
 assert all(part["lat"]["ops_per_s"] > 0 for part in mica.values())
+redis = runs(load("redis"), "redis-")
+assert set(redis) == {"redis-A-uniform", "redis-C-zipf"}, redis.keys()
+for servers in redis.values():
+    assert set(servers) == set(sys.argv[2:]), servers.keys()
+    for name, run in servers.items():
+        assert run["ops_per_s"] >= run["within_50us_per_s"] >= 0 and run["least_p50_us"] > 0, run
+        if name == "mica-packets": continue
+        counts = (1, 2, 4, 8, 16, 64, 256)
+        assert run["ops_per_s"] == max(run[f"per_s_c{count}"] for count in counts), run
+        assert run["least_p50_us"] == min(run[f"p50_us_c{count}"] for count in counts), run
 PY
-note "designs, queue and the paper's store are measured"
+note "designs, queue, the paper's store and Redis are measured"
 
 expect_error bf3-dual 'dual cannot run on bf3;;--hypothetical' \
   "${bench[@]}" --part designs --profile bf3 --designs dual

@@ -75,7 +75,7 @@ absl::Status RunKvBench(BenchArgs args) {
   PULSE_RETURN_IF_ERROR(CheckOptions(args));
   const auto only = args.Get<std::string>("part");
   // Their runs warm up by themselves.
-  if (only == "designs" || only == "queue") args.common.warm_ups = 0;
+  if (only == "designs" || only == "queue" || only == "redis") args.common.warm_ups = 0;
   PULSE_ASSIGN_OR_RETURN(auto session, Session::Open(args, uint64_t{1} << 20));
   Session& s = *session;
   if (only == "model") return RunKvModelPart(&s, args);
@@ -94,7 +94,7 @@ absl::Status RunKvBench(BenchArgs args) {
   });
   if (only == "designs") PULSE_RETURN_IF_ERROR(LeaveOutDesigns(args, card, &parts));
   // Whether everything works, the first workload and the last say.
-  if (only == "designs" && args.common.tiny && parts.size() > 2) {
+  if ((only == "designs" || only == "redis") && args.common.tiny && parts.size() > 2) {
     parts.erase(parts.begin() + 1, parts.end() - 1);
   }
   s.Say(Legend(s, VariantsIn(parts, *variants)));

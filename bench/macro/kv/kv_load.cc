@@ -25,6 +25,7 @@ absl::StatusOr<KvShape> ReadKvShape(const nlohmann::json& spec) {
   shape.rate = spec.value("rate", 0.0);
   shape.engine = spec.value("engine", "pulse");
   shape.loads = spec.value("loads", std::vector<int>());
+  shape.connections = spec.value("connections", std::vector<int>());
   if (const auto profile = spec.value("profile", ""); !profile.empty()) {
     PULSE_ASSIGN_OR_RETURN(shape.profile, vdpu::LoadProfile(profile));
   }
@@ -108,6 +109,7 @@ absl::StatusOr<nlohmann::json> RunKvJob(const nlohmann::json& spec) {
     return spec.at("kind") == "movers" ? RunKvQueueMovers(shape) : RunKvQueueBatches(shape);
   }
   if (part == "udp") return RunKvUdp(shape);
+  if (part == "redis") return RunKvRedis(shape);
   return part == "engine" ? RunKvEngine(shape) : RunKvNetwork(shape);
 }
 

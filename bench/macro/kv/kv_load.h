@@ -27,6 +27,7 @@ struct KvShape {
   std::string engine = "pulse";  // or "mica"
   vdpu::Profile profile;         // of the virtual DPU; without a name: there is none
   std::vector<int> loads;        // of designs: per cent of their peak
+  std::vector<int> connections;  // of redis: how many at a time
   std::vector<int> host_cpus;
   std::vector<int> agent_cpus;
 };
@@ -54,6 +55,7 @@ absl::StatusOr<nlohmann::json> RunKvNetwork(const KvShape& shape);
 absl::StatusOr<nlohmann::json> RunKvDesign(const KvShape& shape);
 absl::StatusOr<nlohmann::json> RunKvQueueBatches(const KvShape& shape);
 absl::StatusOr<nlohmann::json> RunKvQueueMovers(const KvShape& shape);
+absl::StatusOr<nlohmann::json> RunKvRedis(const KvShape& shape);
 absl::StatusOr<nlohmann::json> RunKvShm(const KvShape& shape);
 absl::StatusOr<nlohmann::json> RunKvUdp(const KvShape& shape);
 

@@ -1,4 +1,4 @@
-"""The page of `pulse bench kv --part designs` and `--part queue`."""
+"""The pages of `pulse bench kv --part designs`, `--part queue` and `--part redis`."""
 import unittest
 
 from samples import EVIL, ReportTestCase
@@ -32,6 +32,14 @@ def queue():
              for _, names in kv_designs.MOVERS for name in names]
     return {"benchmark": "kv", "settings": {"tiny": True},
             "parts": {"queue-get": {"runs": batches}, "queue-write": {"runs": moves}}}
+
+
+def redis(pair):
+    server = {"variant": "redis-server", "pair": pair, "ops_per_s": 2e5, "within_50us_per_s": 1e5,
+              "host_ns": 5000, "kernel_percent": 80}
+    for count in kv_designs.CONNECTIONS:
+        server.update({f"per_s_c{count}": 1e5 + count, f"p50_us_c{count}": 20 + count})
+    return [server, {**design("mica-packets", pair, 14, 1), "within_50us_per_s": 13e6}]
 
 
 class KvDesignsPageTest(ReportTestCase):
@@ -77,8 +85,26 @@ class KvDesignsPageTest(ReportTestCase):
         self.assertEqual(page.charts[1].series[0].points[1].ours.median, 164)
         self.assertEqual(self.table(page, "A write by size").rows[0][1], "102")
 
+    def test_Redis_Page_HasFigure2AndTheRatio(self):
+        self.put("kv.json", {"benchmark": "kv", "settings": {"tiny": False}, "parts": {
+            "redis-C-uniform": {"runs": redis(1) + redis(2)}}})
+        page = self.page("kv")
+        self.assertEqual(page.figures, "DPU-KV Fig. 2")
+        server, store = page.charts[0].series
+        self.assertEqual((server.name, store.name), ("redis-server", "mica-packets"))
+        self.assertNotEqual(server.colour, store.colour)
+        self.assertEqual([point.ours.median for point in server.points],
+                         [20 + count for count in kv_designs.CONNECTIONS])
+        self.assertAlmostEqual(server.points[-1].across.median, 0.100256)
+        self.assertAlmostEqual(store.points[0].across.median, 2.8)
+        rows = self.table(page, "Thousand requests").rows
+        self.assertEqual([row[:5] for row in rows], [
+            ["C-uniform", "redis-server", "200", "100", "1.00"],
+            ["C-uniform", "mica-packets", "14,000", "13,000", "130"]])
+
     def test_HostileOrHalf_StillMakesAPage(self):
-        for found in (designs(), queue()):
+        for found in (designs(), queue(), {"benchmark": "kv", "settings": {}, "parts": {
+                "redis-A-zipf": {"runs": redis(1)}}}):
             for part in found["parts"].values():
                 part["runs"] += [None, {"variant": EVIL}, {"variant": "batch-64", "pair": "x"}]
             found["parts"]["designs-" + EVIL] = {"runs": [{"variant": EVIL, "ops_per_s": 1e400}]}
@@ -88,7 +114,8 @@ class KvDesignsPageTest(ReportTestCase):
             self.assertNotIn("<script>alert", html_page.render(self.report()))
 
     def test_Charts_AreDrawnInLightAndDark(self):
-        for found in (designs(), queue()):
+        for found in (designs(), queue(), {"benchmark": "kv", "settings": {}, "parts": {
+                "redis-A-zipf": {"runs": redis(1)}}}):
             self.put("kv.json", found)
             page = self.page("kv")
             self.assertTrue(page.charts)
