@@ -268,11 +268,17 @@ def test_users(pulse, scratch):
     check(server.query("RETURN 1", {**JSON, **auth("x:y")})[0] == 401, "a query of nobody")
     check(server.query("RETURN 1", auth("neo4j:secret"))[0] == 200, "neo4j")
     check(server.query("RETURN 1", auth("default:secret"))[0] == 200, "default")
-    # Wrong passwords are slowed, and what comes too early is not even looked at.
-    codes = [server.ask("GET", "/", headers=auth("default:guess"))[0] for _ in range(7)]
-    # Other names that failed may share their place with this one.
-    check(codes == sorted(codes) and codes[:3] == [401] * 3 and codes[5:] == [429] * 2, f"guesses: {codes}")
-    check(server.query("RETURN 1", auth("neo4j:secret"))[0] == 429, "the right one, too early")
+    # Wrong passwords are slowed, and what comes too early is not even looked at. Other names that failed
+    # may share their place with this one; a busy machine may be later than the wait of a second.
+    for _ in range(20):
+        codes = []
+        while codes[-1:] != [429]:
+            codes.append(server.ask("GET", "/", headers=auth("default:guess"))[0])
+            check(len(codes) < 100 and set(codes) <= {401, 429}, f"guesses: {codes}")
+        if server.query("RETURN 1", auth("neo4j:secret"))[0] == 429:
+            break
+    else:
+        check(False, "the right one is never too early")
     server.stop()
 
 

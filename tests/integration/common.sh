@@ -117,10 +117,10 @@ is_alive() {
 }
 is_gone() { ! is_alive "$1"; }
 
-# ends_well PID: awaits the end of a process of this shell, whose status must be 0. It is only waited
-# for once it has ended: where pids come again soon, bash 5.2 may lose a child that ends within wait
-# ("No record of process").
-ends_well() { await 120 is_gone "$1" && wait "$1"; }
+# ends_well PID [SECONDS]: awaits the end of a process of this shell, whose status must be 0. It is only
+# waited for once it has ended: where pids come again soon, bash 5.2 may lose a child that ends within
+# wait ("No record of process").
+ends_well() { await "${2:-120}" is_gone "$1" && wait "$1"; }
 
 # start LOG COMMAND...: runs COMMAND in the background; its pid is in STARTED.
 start() {

@@ -71,7 +71,7 @@ sleep 1
 kill_process "$AGENT"
 await 30 says 'the agent was lost' "$HOST_LOG" || fail "the host has not lost the agent" "$HOST_LOG"
 start_agent "$agent_socket" --store "$store" --tasks 0
-wait "$load" || fail "the load did not go on" "$SCRATCH/blocks-killed.log"
+ends_well "$load" || fail "the load did not go on" "$SCRATCH/blocks-killed.log"
 says 'were refused' "$SCRATCH/blocks-killed.log" || fail "no request was refused" "$SCRATCH/blocks-killed.log"
 await 30 says 'agent is back' "$HOST_LOG" || fail "the host has not found the agent" "$HOST_LOG"
 run_ok blocks-again 60 "$BLOCKS" load --port "$PORT" --seconds 1
@@ -95,7 +95,7 @@ for ((i = 0; i < 4; i++)); do
   kill_process "$HOST"
   start_host "${serve[@]}"
 done
-wait "$load" || fail "the load has found something wrong" "$SCRATCH/pages-load.log"
+ends_well "$load" || fail "the load has found something wrong" "$SCRATCH/pages-load.log"
 says '"verified":1024' "$SCRATCH/pages-load.log" || fail "not all was verified" "$SCRATCH/pages-load.log"
 stop_agent "$HOST" "$HOST_LOG"
 expect_error pages-count 'there are 512 pages' "$PAGES" serve --agent "$agent_socket" \
@@ -117,7 +117,7 @@ for ((i = 0; i < 2; i++)); do
   kill_process "$HOST"
   start_host "${serve[@]}"
 done
-wait "$load" || fail "the load has found something wrong" "$SCRATCH/pages-offload.log"
+ends_well "$load" || fail "the load has found something wrong" "$SCRATCH/pages-offload.log"
 says '"verified":1024' "$SCRATCH/pages-offload.log" ||
   fail "not all was verified" "$SCRATCH/pages-offload.log"
 stop_agent "$HOST" "$HOST_LOG"

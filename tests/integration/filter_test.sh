@@ -110,7 +110,7 @@ printf 'first\n' >&9
 for _ in $(seq 600); do [[ -s fifo.out ]] && break; sleep 0.1; done
 cmp -s fifo.out fifo.expected || fail "a line does not come out while the input stays open"
 exec 9>&-
-wait "${STARTED_PIDS[-1]}" || fail "exit code after a pipe"
+ends_well "${STARTED_PIDS[-1]}" || fail "exit code after a pipe"
 
 if command -v gzip >/dev/null; then
   note "compressed on either side"

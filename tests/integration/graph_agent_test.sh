@@ -32,9 +32,10 @@ put_part() {
 # put_until COMMAND...: parts, as fast as they are taken, until it succeeds; the limit only ends a hang.
 part=0
 put_until() {
+  local end=$((SECONDS + 200))
   until "$@"; do
-    ((part < 300)) || exit 1
-    put_part $((++part))
+    ((SECONDS < end)) || exit 1
+    if ((part < 100)); then put_part $((++part)); fi
     sleep 0.2
   done
 }

@@ -61,7 +61,7 @@ done
 says info '5 keys in 3 masters' redis-cli --cluster info "127.0.0.1:${port[0]}"
 for k in 0 1 2; do
   kill "${pids[k]}"
-  wait "${pids[k]}" || fail "member $k does not end well" "${logs[k]}"
+  ends_well "${pids[k]}" || fail "member $k does not end well" "${logs[k]}"
 done
 
 # 3. Found in etcd: the second process has two threads, and keys that outlive it.
@@ -141,7 +141,7 @@ await 60 grep -q 'nodes again' "${logs[0]}" || fail "etcd is not heard again" "$
 await_state ok 0 1 2
 # The first one ends, and the one that waits takes over its slots, without keys.
 kill "${pids[0]}"
-wait "${pids[0]}" || fail "member 0 does not end well" "${logs[0]}"
+ends_well "${pids[0]}" || fail "member 0 does not end well" "${logs[0]}"
 for k in 1 2 3; do
   await 60 serves "${port[k]}" "${port[3]}" 0 || fail "the spare does not take over" "${logs[k]}"
 done
@@ -149,8 +149,8 @@ await_state ok 1 2 3
 says took-over "" redis-cli -p "${port[3]}" get b
 step taken-over
 echo end >&9
-wait "$client" || fail "the client" "$SCRATCH/client.log"
+ends_well "$client" || fail "the client" "$SCRATCH/client.log"
 for k in 1 2 3; do
   kill "${pids[k]}"
-  wait "${pids[k]}" || fail "member $k does not end well" "${logs[k]}"
+  ends_well "${pids[k]}" || fail "member $k does not end well" "${logs[k]}"
 done

@@ -60,7 +60,7 @@ for design in lat sav dpu cpu dual adaptive shrd lat; do
   says "design $design" "$design" "${cli[@]}" config get design
 done
 says refused 'is none' "${cli[@]}" config set design fast
-wait "$load" || fail "the load fails" "$SCRATCH/load.log"
+ends_well "$load" || fail "the load fails" "$SCRATCH/load.log"
 kill "$SERVER"
 ends_well "$SERVER" || fail "the server does not end well" "$SERVER_LOG"
 
@@ -177,7 +177,7 @@ if [[ -e "$library" ]]; then
   says limited '4 0' /usr/bin/python3 "$here/kv_large_get.py" "$library" "$shm" large small
   says alive PONG redis-cli -p "$PORT" ping
   kill "$SERVER"
-  wait "$SERVER" || fail "the server does not end well" "$SCRATCH/limited.log"
+  ends_well "$SERVER" || fail "the server does not end well" "$SCRATCH/limited.log"
 else
   skip_part "no client library was built: no limit of file sizes"
 fi
@@ -201,7 +201,7 @@ for round in 1 2 3; do
   await 60 grep -q '^2000$' "$SCRATCH/told-$round"
   kill -9 "$SERVER"
   wait "$SERVER" || true
-  wait "$told" || fail "the client fails" "$SCRATCH/told-$round"
+  ends_well "$told" || fail "the client fails" "$SCRATCH/told-$round"
   start_server kv "kept-$round" "${kept[@]}"
   grep -q "goes on with" "$SERVER_LOG" || fail "the server does not say that it goes on" "$SERVER_LOG"
   last=$(tail -n 1 "$SCRATCH/told-$round")

@@ -45,7 +45,7 @@ for name in a b; do
   clients+=("$STARTED")
 done
 for pid in "${clients[@]}"; do
-  wait "$pid" || fail "one of two clients at once failed" "$SCRATCH/copy-in-a.log"
+  ends_well "$pid" || fail "one of two clients at once failed" "$SCRATCH/copy-in-a.log"
 done
 clients=()
 for n in 1 2; do
@@ -53,7 +53,7 @@ for n in 1 2; do
   clients+=("$STARTED")
 done
 for pid in "${clients[@]}"; do
-  wait "$pid" || fail "one of two readers at once failed" "$SCRATCH/copy-out-1.log"
+  ends_well "$pid" || fail "one of two readers at once failed" "$SCRATCH/copy-out-1.log"
 done
 run_ok copy-out-b 120 nbdcopy "$(uri_of b all)" "$SCRATCH/out.b"
 require_same "file a" "$SCRATCH/in.a" "$SCRATCH/out.1"

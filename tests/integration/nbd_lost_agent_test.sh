@@ -40,7 +40,7 @@ require_eio() {
   local pid
   for pid in "${IO[@]}"; do
     await 60 is_gone "$pid" || fail "$1: a client hangs" "$SERVER_LOG"
-    wait "$pid" || fail "$1: a client had another error than EIO" "$SCRATCH/$1.write.log"
+    ends_well "$pid" || fail "$1: a client had another error than EIO" "$SCRATCH/$1.write.log"
   done
 }
 

@@ -154,7 +154,7 @@ killed_during() { # NAME COMMAND...
   kill -9 "$AGENT"
   wait "$AGENT" 2>/dev/null
   : > killed
-  wait "$running"
+  ends_well "$running"
 }
 for run in 1 2; do
   start_agent "$SOCKET_DIR/killed$run.sock" --ops

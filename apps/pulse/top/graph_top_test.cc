@@ -2,6 +2,7 @@
 // that answer something else.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -237,15 +238,20 @@ TEST(GraphTopTest, AskMetrics_ServersOfEveryKind_GiveTextOrAnError) {
     ASSERT_FALSE(text.ok()) << reply.substr(0, 40);
     EXPECT_THAT(std::string(text.status().message()), HasSubstr(error));
   }
-  // Nobody is there any more.
-  std::string gone;
   {
     const UniqueFd listener = net::Listen(*net::ParseAddress("127.0.0.1:0"), 1).value();
-    gone = std::to_string(net::LocalAddress(listener.get()).port());
+    const std::string port = std::to_string(net::LocalAddress(listener.get()).port());
     // Connected by the kernel, and never answered.
-    EXPECT_EQ(AskMetrics(gone, 1).status().code(), absl::StatusCode::kDeadlineExceeded);
+    EXPECT_EQ(AskMetrics(port, 1).status().code(), absl::StatusCode::kDeadlineExceeded);
   }
-  EXPECT_THAT(std::string(AskMetrics(gone, 1000).status().message()),
+  // Nobody listens, and nobody else gets the port.
+  const UniqueFd bound(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in any{};
+  any.sin_family = AF_INET;
+  any.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(bind(bound.get(), reinterpret_cast<const sockaddr*>(&any), sizeof(any)), 0);
+  const std::string port = std::to_string(net::LocalAddress(bound.get()).port());
+  EXPECT_THAT(std::string(AskMetrics(port, 1000).status().message()),
               HasSubstr("start one with: pulse graph serve DB --metrics PORT"));
 }
 

@@ -201,7 +201,7 @@ TEST_F(KvTrackingTest, Key_ThatExpiresOrIsEvicted_IsToldOf) {
   Open();
   redis::BlockingClient client = Tracker();
   redis::BlockingClient writer(port());
-  writer.Ask("SET k 1 PX 50");
+  writer.Ask("SET k 1 PX 3000");  // which a busy machine must be quicker than
   writer.Ask("SET kept 1 EX 1000");
   client.Send("MGET k kept\r\n");
   client.Receive();
@@ -227,7 +227,7 @@ TEST_F(KvTrackingTest, Broadcast_KeyThatExpires_IsToldOfWhenTheStoreNotices) {
   Open(2);
   redis::BlockingClient client = Tracker("BCAST PREFIX k");
   redis::BlockingClient own = Tracker("BCAST NOLOOP");
-  own.Ask("SET k 1 PX 50");
+  own.Ask("SET k 1 PX 3000");  // the two events are told of together when they are waiting together
   EXPECT_EQ(client.Receive(), Invalid({"k"}));
   for (redis::BlockingClient* who : {&client, &own}) EXPECT_EQ(who->Receive(), Invalid({"k"}));
   own.Ask("SET other 1 PX 50");
