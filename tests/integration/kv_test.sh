@@ -127,7 +127,9 @@ expect_error top-nonsense 'nonsense' "$PULSE" top --once --kv nonsense
 
 # 8. A crowd of clients that are idle, slow or half through.
 ulimit -n 16384 2>/dev/null || ulimit -n "$(ulimit -Hn)"
-start_server kv crowd --memory 256M --max-value 1M --threads 2 --cpus "$cpus" --agent-cpus "$cpus"
+# The halves' bytes and one longest value are less than what connections may take of 1G; of 256M not
+# always, since chance decides how many of the halves one thread gets.
+start_server kv crowd --memory 1G --max-value 1M --threads 2 --cpus "$cpus" --agent-cpus "$cpus"
 timeout 250 /usr/bin/python3 "$here/kv_crowd.py" "$PORT" $((1 << 20)) $((256 << 20)) \
   >"$SCRATCH/crowd.log" 2>&1 || fail "a crowd of clients" "$SCRATCH/crowd.log"
 note "$(tail -n 1 "$SCRATCH/crowd.log")"
