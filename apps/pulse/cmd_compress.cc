@@ -125,6 +125,10 @@ absl::Status DecompressOne(const CodecArguments& args, const std::string& file,
     }
   }
   options.processors = processors;
+  uint64_t written = 0;
+  options.written = &written;
+  // As gzip does it.
+  options.pass_unknown = choices.force && choices.to_stdout && !args.test;
   PULSE_ASSIGN_OR_RETURN(CodecFiles files, args.test ? CodecFiles::ForTest(choices, file)
                                                      : CodecFiles::ForDecompression(choices, file));
   std::optional<Progress> progress;
@@ -134,13 +138,18 @@ absl::Status DecompressOne(const CodecArguments& args, const std::string& file,
   progress.reset();
   if (!report.ok()) {
     if (!args.salvage || !absl::IsDataLoss(report.status())) return report.status();
-    PULSE_ASSIGN_OR_RETURN(const uint64_t kept, files.CommitSalvaged());
-    return absl::DataLossError(absl::StrCat(report.status().message(), "; the ", kept,
+    if (args.test) {
+      return absl::DataLossError(
+          absl::StrCat(report.status().message(), "; the ", written, " bytes before it are good"));
+    }
+    PULSE_RETURN_IF_ERROR(files.CommitSalvaged());
+    return absl::DataLossError(absl::StrCat(report.status().message(), "; the ", written,
                                             " bytes before it are in ", files.out_name()));
   }
   for (const std::string& remark : report->remarks) {
     std::fprintf(stderr, "pulse: %s\n", remark.c_str());
   }
+  if (report->index_failed) SetWarningCode();
   if (report->trailing_garbage) {
     std::fprintf(stderr, "pulse: %s: decompressed; trailing garbage from offset %llu on ignored\n",
                  files.in_name().c_str(), static_cast<unsigned long long>(report->garbage_offset));
@@ -190,9 +199,13 @@ void RunCodec(const CodecArguments& args) {
   }
 }
 
+// An empty variable of a script is no name.
+std::string NotEmpty(const std::string& value) { return value.empty() ? "an empty name" : ""; }
+
 void AddShared(CLI::App* command, CodecArguments& args) {
   command->add_option("FILE", args.files, "Files; none or -: standard input");
-  command->add_option("-o,--output", args.choices.output, "Output; the input stays");
+  command->add_option("-o,--output", args.choices.output, "Output; the input stays")
+      ->check(NotEmpty);
   command->add_flag("-c,--stdout", args.choices.to_stdout,
                     "Write to standard output; the input stays");
   command->add_flag("-k,--keep", args.choices.keep, "Do not remove the input");

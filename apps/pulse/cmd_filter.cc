@@ -49,6 +49,7 @@ struct FilterArgs {
   bool literal = false;
   bool extract = false;
   bool explain = false;
+  bool plain = false;
   bool force = false;
 };
 
@@ -77,6 +78,11 @@ absl::Status ReadArgs(const FilterArgs& args, filter::RuleSetOptions* rules,
         absl::StrCat("--extract prints parts of what matches; it does not go together with ",
                      args.invert ? "--invert" : "--count"));
   }
+  if (args.count && !args.compress.empty()) {
+    return absl::InvalidArgumentError(
+        "--count prints a number, which --compress does not compress");
+  }
+  options->plain = args.plain;
   if (args.records == "prefixed") {
     rules->records = filter::Records::kPrefixed;
   } else if (args.records != "lines") {
@@ -185,7 +191,12 @@ void AddFilterCommand(CLI::App& app) {
       ->capture_default_str();
   AddProcessorOptions(cmd, &args->processors);
   cmd->add_option("-o,--output", args->output,
-                  "write to this file, which has its name once it is complete");
+                  "write to this file, which has its name once it is complete")
+      ->check([](const std::string& name) { return name.empty() ? "an empty name" : ""; });
+  cmd->add_flag(
+      "--plain", args->plain,
+      "the input is not compressed, though it begins as if it were: the length of a first\n"
+      "record may look so");
   cmd->add_option(
       "--compress", args->compress,
       "compress the output: gzip, zlib, bgzf, zstd or lz4. Compressed input is recognised\n"

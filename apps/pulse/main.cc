@@ -1,6 +1,12 @@
 // pulse: the command line of PulseDB. Every sub-command lives in a file of its own.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstdio>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "CLI/CLI.hpp"
 #include "apps/pulse/commands.h"
@@ -13,7 +19,33 @@
 extern "C" __attribute__((visibility("default"))) const char pulse_own_program;
 const char pulse_own_program = 1;
 
+namespace {
+
+// Where one of these is closed, a file that is opened would get its number, and what is printed
+// would be written into it. What takes its place can be neither read nor written.
+void FillStandardDescriptors() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
+    if (open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0) return;
+  }
+}
+
+// In the order in which CLI11 wants them, from the last to the first.
+std::vector<std::string> WordsOf(int argc, char** argv) {
+  std::vector<std::string> words;
+  for (int i = argc - 1; i > 0; --i) {
+    const std::string_view word = argv[i];
+    // CLI11 would take a file named [a,b] for the files a and b.
+    const bool list = word.starts_with('[') && word.ends_with(']');
+    words.push_back((list ? "./" : "") + std::string(word));
+  }
+  return words;
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
+  FillStandardDescriptors();
   const std::string_view command = argc > 1 ? argv[1] : "";
   if (command == "bench") return pulse::RunBench(argc - 1, argv + 1);
   if (command == "blocks" || command == "pages") {
@@ -40,7 +72,11 @@ int main(int argc, char** argv) {
   pulse::AddPoolCommand(app);
   pulse::AddBenchCommand(app);
   try {
-    app.parse(argc, argv);
+    if (command == "compress" || command == "decompress") {
+      app.parse(WordsOf(argc, argv));
+    } else {
+      app.parse(argc, argv);
+    }
   } catch (const CLI::ParseError& error) {
     const int code = app.exit(error);
     if (code == 0) return 0;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -39,12 +40,21 @@ inline absl::Status SyncDirectory(const std::string& dir) {
   return SyncFd(fd.get(), dir);
 }
 
+// After EAGAIN: somebody else has made the descriptor one that does not wait. Waits for `events` of
+// poll(2). False for other errors, with errno as it was.
+inline bool WaitedFor(int fd, short events) {
+  if (errno != EAGAIN) return false;
+  pollfd waits = {.fd = fd, .events = events, .revents = 0};
+  poll(&waits, 1, -1);
+  return true;
+}
+
 // All of `bytes`, from where the descriptor is. `what` and `target` are for the error.
 inline absl::Status WriteAll(int fd, absl::string_view bytes, absl::string_view what,
                              absl::string_view target) {
   while (!bytes.empty()) {
     const ssize_t n = write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && (errno == EINTR || WaitedFor(fd, POLLOUT))) continue;
     if (n <= 0) return ErrnoError(n < 0 ? errno : EIO, what, target);
     bytes.remove_prefix(static_cast<size_t>(n));
   }

@@ -107,7 +107,13 @@ absl::Status CodecFiles::OpenInput(const FileChoices& choices, const std::string
         file, " has other names (hard links), which would keep it; use --keep or --force"));
   }
   if (remove_input_) WaitUntilChangesShow(info_.st_ctim);
-  // It was for opening only: a named pipe is waited for.
+  if (S_ISFIFO(info_.st_mode)) {
+    // Without a writer, what was opened without waiting is at its end. This waits for one.
+    in_ = OpenFile(file, O_RDONLY);
+    if (!in_.valid()) return ErrnoError(errno, "opening", file);
+    return absl::OkStatus();
+  }
+  // It was for opening only.
   fcntl(in_.get(), F_SETFL, fcntl(in_.get(), F_GETFL) & ~O_NONBLOCK);
   return absl::OkStatus();
 }
@@ -146,13 +152,7 @@ absl::StatusOr<std::string> CodecFiles::Commit() {
   return std::string();
 }
 
-absl::StatusOr<uint64_t> CodecFiles::CommitSalvaged() {
-  struct stat there {};
-  if (out_.fd() >= 0 && fstat(out_.fd(), &there) != 0)
-    return ErrnoError(errno, "writing", out_name_);
-  PULSE_RETURN_IF_ERROR(out_.Commit(is_file_ ? &info_ : nullptr));
-  return static_cast<uint64_t>(there.st_size);
-}
+absl::Status CodecFiles::CommitSalvaged() { return out_.Commit(is_file_ ? &info_ : nullptr); }
 
 std::string CodecFiles::base_name() const {
   return is_file_ ? in_name_.substr(in_name_.rfind('/') + 1) : std::string();

@@ -49,8 +49,8 @@ class CodecFiles {
   // or replaced meanwhile: what it has now is in no other file. Then this is what the result says,
   // and else it is empty.
   absl::StatusOr<std::string> Commit();
-  // The output gets its name, the input stays. Returns the size of the output, if it is a file.
-  absl::StatusOr<uint64_t> CommitSalvaged();
+  // The output gets its name, the input stays.
+  absl::Status CommitSalvaged();
 
  private:
   CodecFiles() = default;

@@ -6,7 +6,9 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -30,7 +32,7 @@ void RemoveOnSignal(const std::string& path) {
   if (path.size() >= sizeof(unfinished)) return;
   std::memcpy(unfinished, path.c_str(), path.size() + 1);
   has_unfinished = 1;
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGQUIT, SIGXCPU, SIGXFSZ}) {
     struct sigaction before;
     sigaction(signal, nullptr, &before);
     if (before.sa_handler == SIG_DFL) std::signal(signal, RemoveUnfinished);
@@ -42,6 +44,7 @@ void RemoveOnSignal(const std::string& path) {
 OutputFile::OutputFile(OutputFile&& o) noexcept
     : fd_(std::move(o.fd_)),
       name_(std::move(o.name_)),
+      final_(std::move(o.final_)),
       temporary_(std::exchange(o.temporary_, std::string())),
       overwrite_(o.overwrite_) {}
 
@@ -54,7 +57,7 @@ OutputFile::~OutputFile() {
 absl::Status OutputFile::Open(const std::string& path, bool overwrite, const struct stat& input) {
   overwrite_ = overwrite;
   struct stat there {};
-  if (path.empty() || path == "-") {
+  if (path.empty() || path == "-" || path == "/dev/stdout") {
     name_ = "standard output";
     fd_.reset(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3));
     if (!fd_.valid()) return ErrnoError(errno, "writing", name_);
@@ -65,6 +68,7 @@ absl::Status OutputFile::Open(const std::string& path, bool overwrite, const str
     return absl::OkStatus();
   }
   name_ = path;
+  std::string file = path;  // what gets the output: of a link, what it leads to
   if (stat(path.c_str(), &there) == 0) {
     if (!S_ISREG(there.st_mode)) {
       // A device or pipe: as it is.
@@ -78,9 +82,16 @@ absl::Status OutputFile::Open(const std::string& path, bool overwrite, const str
     if (!overwrite) {
       return absl::AlreadyExistsError(absl::StrCat(path, " exists; --force overwrites it"));
     }
+    const std::unique_ptr<char, decltype(&free)> real(realpath(path.c_str(), nullptr), &free);
+    if (real == nullptr) return ErrnoError(errno, "following", path);
+    file = real.get();
+  } else if (!overwrite && lstat(path.c_str(), &there) == 0) {
+    return absl::AlreadyExistsError(
+        absl::StrCat(path, " is a link that leads nowhere; --force replaces it"));
   }
-  const size_t slash = path.rfind('/');
-  const std::string folder = slash == std::string::npos ? "" : path.substr(0, slash + 1);
+  final_ = file;
+  const size_t slash = file.rfind('/');
+  const std::string folder = slash == std::string::npos ? "" : file.substr(0, slash + 1);
   // Not the whole name: it may be as long as names may be.
   std::string name = absl::StrCat(folder, ".pulse-XXXXXX");
   const int fd = mkostemp(name.data(), O_CLOEXEC);
@@ -95,10 +106,14 @@ absl::Status OutputFile::Commit(const struct stat* like) {
   if (temporary_.empty()) return absl::OkStatus();
   mode_t mode = 0;
   if (like != nullptr) {
-    mode = like->st_mode & 07777;
-    // As far as it is allowed: without the owner, others get no rights that they did not have.
-    if (fchown(fd_.get(), static_cast<uid_t>(-1), like->st_gid) != 0) mode &= ~mode_t{070};
-    if (fchown(fd_.get(), like->st_uid, static_cast<gid_t>(-1)) != 0) mode &= 0777;
+    // No program is in it: nothing to run as somebody else.
+    mode = like->st_mode & 0777;
+    // As far as it is allowed. Another group gets no rights but those that all others have.
+    if (fchown(fd_.get(), static_cast<uid_t>(-1), like->st_gid) != 0) {
+      mode &= ~mode_t{070} | (mode & 07) << 3;
+    }
+    // An owner who is not this one loses nothing by it.
+    if (fchown(fd_.get(), like->st_uid, static_cast<gid_t>(-1)) != 0) errno = 0;
   } else {
     const mode_t mask = umask(0);
     umask(mask);
@@ -112,10 +127,10 @@ absl::Status OutputFile::Commit(const struct stat* like) {
   // Delayed writes of some file systems fail here.
   if (close(fd_.release()) != 0) return ErrnoError(errno, "closing", name_);
   const unsigned flags = overwrite_ ? 0 : RENAME_NOREPLACE;
-  int got = renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, name_.c_str(), flags);
+  int got = renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, final_.c_str(), flags);
   if (got != 0 && errno == EINVAL && flags != 0) {
     // The file system cannot refuse to replace: a link can.
-    got = link(temporary_.c_str(), name_.c_str());
+    got = link(temporary_.c_str(), final_.c_str());
     if (got == 0) unlink(temporary_.c_str());
   }
   if (got != 0) return ErrnoError(errno, "naming the output", name_);

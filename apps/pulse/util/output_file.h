@@ -21,9 +21,9 @@ class OutputFile {
   // Without Commit the file is removed.
   ~OutputFile();
 
-  // `path` empty or "-": standard output. `input`: the file that is read, which an output must not
-  // be, nor standard output: a reader would come upon what it wrote. AlreadyExists: without
-  // `overwrite`.
+  // `path` empty, "-" or /dev/stdout: standard output. Of a link, what it leads to is replaced.
+  // `input`: the file that is read, which an output must not be, nor standard output: a reader
+  // would come upon what it wrote. AlreadyExists: without `overwrite`.
   absl::Status Open(const std::string& path, bool overwrite, const struct stat& input);
 
   // The file gets its name, with mode, owner and times of `like`; null: those of a new file.
@@ -35,6 +35,7 @@ class OutputFile {
  private:
   UniqueFd fd_;
   std::string name_;
+  std::string final_;
   std::string temporary_;  // empty: it is not renamed
   bool overwrite_ = false;
 };

@@ -1,6 +1,7 @@
 #include "services/ops/byte_stream.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,6 +24,11 @@ absl::StatusOr<size_t> ReadFully(ByteSource& source, void* to, size_t size) {
   return done;
 }
 
+bool HasTrueSize(const struct stat& info) {
+  constexpr off_t kPage = 4096;
+  return S_ISREG(info.st_mode) && info.st_size > 0 && (info.st_blocks > 0 || info.st_size > kPage);
+}
+
 void EnlargePipe(int fd) { fcntl(fd, F_SETPIPE_SZ, 1 << 20); }
 
 FdSource::FdSource(int fd, std::string name) : fd_(fd), name_(std::move(name)) { EnlargePipe(fd_); }
@@ -30,7 +36,7 @@ FdSource::FdSource(int fd, std::string name) : fd_(fd), name_(std::move(name)) {
 absl::StatusOr<size_t> FdSource::Read(void* to, size_t size) {
   while (true) {
     const ssize_t got = read(fd_, to, size);
-    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && (errno == EINTR || WaitedFor(fd_, POLLIN))) continue;
     if (got < 0) return ErrnoError(errno, "reading", name_);
     return static_cast<size_t>(got);
   }

@@ -4,6 +4,8 @@
 // One thread at a time uses each. Both may block.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -31,6 +33,11 @@ class ByteSink {
   // All of it.
   virtual absl::Status Write(absl::string_view bytes) = 0;
 };
+
+// Whether it is a regular file that has the size that it says. Files of /proc say that they are
+// empty, those of /sys that they have a page, and are on no blocks: they are read to their end, as
+// streams.
+bool HasTrueSize(const struct stat& info);
 
 // Reads until `size` bytes are there or the input ends; returns how many there are.
 absl::StatusOr<size_t> ReadFully(ByteSource& source, void* to, size_t size);

@@ -305,7 +305,7 @@ absl::StatusOr<QueueStats> Compress(const CompressOptions& options, int in,
                                     const std::string& out_name) {
   struct stat info;
   if (fstat(in, &info) != 0) return ErrnoError(errno, "reading", in_name);
-  const off_t begin = S_ISREG(info.st_mode) ? lseek(in, 0, SEEK_CUR) : -1;
+  const off_t begin = HasTrueSize(info) ? lseek(in, 0, SEEK_CUR) : -1;
   if (begin < 0) {
     FdSource source(in, in_name);
     return Compress(options, source, out, out_name);

@@ -34,13 +34,21 @@ absl::Status Lz4Serial(InputReader& in, OutputWriter& out);
 class PieceSource : public Source {
  public:
   explicit PieceSource(InputReader& in) : in_(in) {}
+  // What is whole before damage comes before the error.
+  absl::StatusOr<bool> Next(Chunk& chunk) override;
 
  protected:
+  // As Next; whole_ is the size of what may be decoded so far.
+  virtual absl::StatusOr<bool> Gather(Chunk& chunk) = 0;
   // Appends exactly `n` bytes to the chunk. DataLoss at the end of the input.
   absl::Status Read(Chunk& chunk, size_t n, absl::string_view what);
   void Begin(Chunk& chunk) const;
 
   InputReader& in_;
+  size_t whole_ = 0;
+
+ private:
+  absl::Status failed_;
 };
 
 // Chunks behind marks (deflate_frame.h), up to the first byte that is no mark; each gets an empty
@@ -48,14 +56,18 @@ class PieceSource : public Source {
 class MarkedSource : public PieceSource {
  public:
   using PieceSource::PieceSource;
-  absl::StatusOr<bool> Next(Chunk& chunk) override;
+
+ protected:
+  absl::StatusOr<bool> Gather(Chunk& chunk) override;
 };
 
 // BGZF blocks, several to a chunk.
 class BgzfSource : public PieceSource {
  public:
   using PieceSource::PieceSource;
-  absl::StatusOr<bool> Next(Chunk& chunk) override;
+
+ protected:
+  absl::StatusOr<bool> Gather(Chunk& chunk) override;
 };
 
 // zstd frames that say how large their content is, several small ones to a chunk; skippable ones
@@ -63,9 +75,11 @@ class BgzfSource : public PieceSource {
 class ZstdSource : public PieceSource {
  public:
   using PieceSource::PieceSource;
-  absl::StatusOr<bool> Next(Chunk& chunk) override;
   // Whether a frame for this source begins at the reader's place.
   static absl::StatusOr<bool> Fits(InputReader& in);
+
+ protected:
+  absl::StatusOr<bool> Gather(Chunk& chunk) override;
 };
 
 // Blocks of an LZ4 frame behind its header, several small ones to a chunk, up to and without the
@@ -73,7 +87,9 @@ class ZstdSource : public PieceSource {
 class Lz4Source : public PieceSource {
  public:
   Lz4Source(InputReader& in, const Lz4Header& header) : PieceSource(in), header_(header) {}
-  absl::StatusOr<bool> Next(Chunk& chunk) override;
+
+ protected:
+  absl::StatusOr<bool> Gather(Chunk& chunk) override;
 
  private:
   const Lz4Header header_;

@@ -29,6 +29,7 @@ namespace {
 
 // What a piece is taken for before it is seen.
 constexpr uint64_t kUsualPiece = uint64_t{1} << 20;
+constexpr size_t kGzipFixedHeader = 10;
 
 // Writes what engines decoded, and keeps what the checks at the end of a member need.
 class PieceSink : public Sink {
@@ -113,16 +114,19 @@ class Decompressor {
   }
 
   absl::Status Run() {
+    Format last = Format::kGzip;
     while (true) {
       PULSE_ASSIGN_OR_RETURN(const absl::string_view head, in_.Peek(kRecogniseBytes));
       if (head.empty()) break;
       const absl::StatusOr<Format> format = Recognise(head);
       // zlib's header is too short to tell it from garbage behind something else.
       const bool garbage = !format.ok() || (*format == Format::kZlib && report.members > 0);
+      if (garbage && report.members == 0 && options_.pass_unknown) return PassOn();
       if (garbage && report.members == 0) {
         return absl::NotFoundError(absl::StrCat(in_.name(), ": ", format.status().message()));
       }
       if (garbage) {
+        PULSE_RETURN_IF_ERROR(CheckGarbage(head, last));
         PULSE_RETURN_IF_ERROR(SkipGarbage());
         break;
       }
@@ -132,6 +136,7 @@ class Decompressor {
       }
       PULSE_RETURN_IF_ERROR(Member(*format, begin));
       ++report.members;
+      last = *format;
       end_of_members_ = in_.offset();
     }
     if (report.members == 0) {
@@ -359,6 +364,30 @@ class Decompressor {
     return status;
   }
 
+  // Behind members of gzip anything may follow but the beginning of another one. Behind frames of
+  // zstd and LZ4 something else is a frame that was damaged: their own programs say so, too.
+  absl::Status CheckGarbage(absl::string_view head, Format last) const {
+    if (last == Format::kZstd || last == Format::kLz4) {
+      return Damage(in_.offset(),
+                    absl::StrCat("no frame follows the last one of ", FormatName(last)));
+    }
+    if (head[0] != '\x1f' || (head.size() > 1 && head[1] != '\x8b')) return absl::OkStatus();
+    if (head.size() < kGzipFixedHeader) {
+      return Damage(in_.offset() + head.size(), "it ends in a header");
+    }
+    return Damage(in_.offset(), "a gzip header with an unknown method");
+  }
+
+  // All of the input, as it is.
+  absl::Status PassOn() {
+    while (true) {
+      PULSE_ASSIGN_OR_RETURN(const absl::string_view piece, in_.Piece());
+      if (piece.empty()) return absl::OkStatus();
+      PULSE_RETURN_IF_ERROR(out_.Write(piece));
+      in_.Consume(piece.size());
+    }
+  }
+
   absl::Status SkipGarbage() {
     report.garbage_offset = in_.offset();
     while (true) {
@@ -430,6 +459,7 @@ absl::StatusOr<DecompressReport> DecompressByIndex(const DecompressOptions& opti
   Decompressor decompressor(options, reader, writer, write_index ? &builder : nullptr);
   PULSE_RETURN_IF_ERROR(decompressor.Run());
   auto built = builder.Take();
+  bool index_failed = false;
   if (!write_index) {
     // Nothing is written.
   } else if (built.ok()) {
@@ -445,12 +475,14 @@ absl::StatusOr<DecompressReport> DecompressByIndex(const DecompressOptions& opti
     const absl::Status saved =
         same ? SaveIndex(options.index, *built, in)
              : absl::AbortedError(absl::StrCat(in_name, " was changed while it was read"));
+    index_failed = !saved.ok();
     if (!saved.ok()) remarks.push_back(absl::StrCat("no index: ", saved.message()));
   } else {
     remarks.push_back(absl::StrCat("no index of ", in_name, ": ", built.status().message()));
   }
   DecompressReport report = ReportOf(decompressor, reader.offset(), writer);
   report.remarks = std::move(remarks);
+  report.index_failed = index_failed;
   return report;
 }
 
@@ -473,7 +505,9 @@ absl::StatusOr<DecompressReport> Decompress(const DecompressOptions& options, By
   InputReader reader(in, in_name);
   OutputWriter writer(out, out_name, options.max_output, !options.processors.in_calling_thread);
   Decompressor decompressor(options, reader, writer, nullptr);
-  PULSE_RETURN_IF_ERROR(decompressor.Run());
+  const absl::Status status = decompressor.Run();
+  if (options.written != nullptr) *options.written = writer.written();
+  if (!status.ok()) return status;
   return ReportOf(decompressor, reader.offset(), writer);
 }
 

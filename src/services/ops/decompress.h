@@ -34,6 +34,11 @@ struct DecompressOptions {
   // Only this part of the data; needs a good index.
   std::optional<DataRange> range;
   Processors processors;
+  // Input in none of the formats is written as it is, which is no member.
+  bool pass_unknown = false;
+  // Gets the number of bytes that were written, after an error, too; may be null. Not with an
+  // index.
+  uint64_t* written = nullptr;
 };
 
 struct DecompressReport {
@@ -46,6 +51,7 @@ struct DecompressReport {
   uint64_t garbage_offset = 0;
   QueueStats last_queue;  // of the last parallel part
   bool by_index = false;
+  bool index_failed = false;  // it could not be written, as a remark says
   // Why the index was not used, or not written, as far as that is unexpected; for people.
   std::vector<std::string> remarks;
 };

@@ -60,7 +60,17 @@ absl::Status PieceSource::Read(Chunk& chunk, size_t n, absl::string_view what) {
       absl::StrCat(in_.name(), " ends at offset ", in_.offset(), ", in the middle of ", what));
 }
 
-absl::StatusOr<bool> MarkedSource::Next(Chunk& chunk) {
+absl::StatusOr<bool> PieceSource::Next(Chunk& chunk) {
+  PULSE_RETURN_IF_ERROR(failed_);
+  whole_ = 0;
+  absl::StatusOr<bool> more = Gather(chunk);
+  if (more.ok() || whole_ == 0) return more;
+  failed_ = more.status();
+  chunk.input.Resize(whole_);
+  return true;
+}
+
+absl::StatusOr<bool> MarkedSource::Gather(Chunk& chunk) {
   PULSE_ASSIGN_OR_RETURN(const absl::string_view head, in_.Peek(kMarkRoom));
   const std::optional<Mark> mark = ReadMark(head);
   if (!mark.has_value()) return false;
@@ -71,13 +81,14 @@ absl::StatusOr<bool> MarkedSource::Next(Chunk& chunk) {
   return true;
 }
 
-absl::StatusOr<bool> BgzfSource::Next(Chunk& chunk) {
+absl::StatusOr<bool> BgzfSource::Gather(Chunk& chunk) {
   Begin(chunk);
   while (chunk.input.size() < kGather) {
     PULSE_ASSIGN_OR_RETURN(const absl::string_view head, in_.Peek(kBgzfHeader));
     const size_t size = BgzfBlockSize(head);
     if (size == 0) break;
     PULSE_RETURN_IF_ERROR(Read(chunk, size, "a BGZF block"));
+    whole_ = chunk.input.size();
   }
   return chunk.input.size() > 0;
 }
@@ -88,13 +99,14 @@ absl::StatusOr<bool> ZstdSource::Fits(InputReader& in) {
          (head.size() >= 4 && IsSkippable(LoadLe32(head.data())));
 }
 
-absl::StatusOr<bool> ZstdSource::Next(Chunk& chunk) {
+absl::StatusOr<bool> ZstdSource::Gather(Chunk& chunk) {
   Begin(chunk);
   while (chunk.input.size() < kGather && chunk.tag < kGatherContent) {
     PULSE_ASSIGN_OR_RETURN(absl::string_view head, in_.Peek(kRecogniseBytes));
     if (head.size() >= 4 && IsSkippable(LoadLe32(head.data()))) {
       if (head.size() < 8)
-        return absl::DataLossError(absl::StrCat(in_.name(), " ends in a header"));
+        return absl::DataLossError(absl::StrCat(
+            in_.name(), " ends at offset ", in_.offset() + head.size(), ", in a frame's header"));
       uint64_t skip = 8 + uint64_t{LoadLe32(&head[4])};
       while (skip > 0) {
         PULSE_ASSIGN_OR_RETURN(const absl::string_view piece, in_.Piece());
@@ -136,11 +148,12 @@ absl::StatusOr<bool> ZstdSource::Next(Chunk& chunk) {
     }
     if (frame.checksum) PULSE_RETURN_IF_ERROR(Read(chunk, 4, "a zstd checksum"));
     chunk.tag += frame.content;
+    whole_ = chunk.input.size();
   }
   return chunk.input.size() > 0;
 }
 
-absl::StatusOr<bool> Lz4Source::Next(Chunk& chunk) {
+absl::StatusOr<bool> Lz4Source::Gather(Chunk& chunk) {
   Begin(chunk);
   chunk.kind = header_.block_checksums ? 1 : 0;
   chunk.tag = header_.max_block;
@@ -161,6 +174,7 @@ absl::StatusOr<bool> Lz4Source::Next(Chunk& chunk) {
     PULSE_RETURN_IF_ERROR(
         Read(chunk, 4 + size + (header_.block_checksums ? 4 : 0), "an LZ4 block"));
     ++blocks;
+    whole_ = chunk.input.size();
   }
   return chunk.input.size() > 0;
 }

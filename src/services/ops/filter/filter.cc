@@ -1,6 +1,7 @@
 #include "services/ops/filter/filter.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -100,7 +101,7 @@ absl::StatusOr<bool> IsCompressed(int fd, const std::string& name, std::string* 
     const size_t want = ops::kRecogniseBytes - bytes.size();
     const ssize_t n = at >= 0 ? pread(fd, more, want, at + static_cast<off_t>(bytes.size()))
                               : read(fd, more, want);
-    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && (errno == EINTR || WaitedFor(fd, POLLIN))) continue;
     if (n < 0) return ErrnoError(errno, "reading", name);
     if (n == 0) break;
     bytes.append(more, static_cast<size_t>(n));
@@ -115,7 +116,7 @@ absl::Status Pump(const std::string& before, int from, const std::string& name, 
   std::vector<char> buffer(size_t{256} << 10);
   while (true) {
     const ssize_t n = read(from, buffer.data(), buffer.size());
-    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && (errno == EINTR || WaitedFor(from, POLLIN))) continue;
     if (n < 0) return ErrnoError(errno, "reading", name);
     if (n == 0) return absl::OkStatus();
     PULSE_RETURN_IF_ERROR(
@@ -182,7 +183,10 @@ absl::StatusOr<FilterOutcome> RunFilter(const RuleSet& rules, const FilterOption
   Stage behind;
   UniqueFd from;  // the filter's ends of the pipes, closed before the stages are waited for
   UniqueFd to;
-  PULSE_ASSIGN_OR_RETURN(const bool compressed, IsCompressed(in, name, &source.before));
+  bool compressed = false;
+  if (!options.plain) {
+    PULSE_ASSIGN_OR_RETURN(compressed, IsCompressed(in, name, &source.before));
+  }
   if (compressed) {
     auto whole = std::make_shared<UniqueFd>();
     if (!source.before.empty()) {

@@ -25,6 +25,7 @@ struct FilterOptions {
   SourceOptions source;
   std::string out_name;
   ops::Processors processors;
+  bool plain = false;  // the input is not compressed, whatever it looks like
   // The output is one stream of this format.
   std::optional<ops::Format> compress;
   int level = 1;

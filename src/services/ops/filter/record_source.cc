@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
 #include "base/file_calls.h"
+#include "services/ops/byte_stream.h"
 #include "services/ops/filter/matcher.h"
 #include "services/ops/format.h"
 
@@ -33,8 +34,7 @@ absl::StatusOr<std::unique_ptr<RecordSource>> RecordSource::Make(int fd, SourceO
   source->options_.max_record = std::max(source->options_.max_record, source->options_.chunk_bytes);
   if (S_ISDIR(st.st_mode)) return ErrnoError(EISDIR, "reading", source->options_.name);
   const off_t at = lseek(fd, 0, SEEK_CUR);
-  // Files of /proc say that they are empty.
-  source->regular_ = S_ISREG(st.st_mode) && st.st_size > 0 && at >= 0;
+  source->regular_ = ops::HasTrueSize(st) && at >= 0;
   source->by_lanes_ = source->regular_ && source->options_.records == Records::kLines;
   if (at >= 0) source->start_ = source->offset_ = static_cast<uint64_t>(at);
   if (!source->options_.before.empty()) {

@@ -21,11 +21,19 @@ constexpr char kDiffer[] = "the engines differ about it";
 
 constexpr int64_t kRuleMemory = int64_t{16} << 20;
 constexpr int64_t kSetMemory = int64_t{64} << 20;
-constexpr int kSamplesOfRule = 48;
-// That one thread works on at a time.
-constexpr size_t kRulesAtATime = 16;
+// Samples of each rule; of very many rules fewer, so that loading them does not take minutes.
+constexpr size_t kMostSamplesOfRule = 48;
+constexpr size_t kLeastSamplesOfRule = 8;
+constexpr size_t kSamplesOfAll = 100'000;
+// Of rules that one thread works on at a time.
+constexpr size_t kLeastRulePart = 16;
+constexpr size_t kMostRuleParts = 64;
 // Of a record in a message.
 constexpr size_t kShown = 120;
+
+size_t SamplesOfRule(size_t rules) {
+  return std::clamp(kSamplesOfAll / rules, kLeastSamplesOfRule, kMostSamplesOfRule);
+}
 
 RE2::Options Re2Options(const RuleSetOptions& options) {
   RE2::Options re2;
@@ -148,13 +156,17 @@ absl::Status RuleSet::ChooseEngines(const CompileLimits& limits) {
 
 absl::Status RuleSet::InParts(size_t n,
                               const std::function<absl::Status(uint32_t, uint32_t)>& f) const {
-  if (options_.threads <= 1 || n <= kRulesAtATime) return f(0, static_cast<uint32_t>(n));
-  return ParallelFor((n + kRulesAtATime - 1) / kRulesAtATime, options_.threads,
-                     [&](size_t part) {
-                       return f(static_cast<uint32_t>(part * kRulesAtATime),
-                                static_cast<uint32_t>(std::min(n, (part + 1) * kRulesAtATime)));
-                     },
-                     [] {});
+  // Each part has a matcher for all rules, so that there must not be many; and not all samples at
+  // once.
+  const size_t size = std::max(kLeastRulePart, n / kMostRuleParts);
+  const size_t parts = (n + size - 1) / size;
+  const auto one = [&](size_t part) {
+    return f(static_cast<uint32_t>(part * size),
+             static_cast<uint32_t>(std::min(n, (part + 1) * size)));
+  };
+  if (options_.threads > 1 && parts > 1) return ParallelFor(parts, options_.threads, one, [] {});
+  for (size_t part = 0; part < parts; ++part) PULSE_RETURN_IF_ERROR(one(part));
+  return absl::OkStatus();
 }
 
 void RuleSet::ChooseByNeededTexts() {
@@ -284,7 +296,7 @@ void RuleSet::BuildRe2Finder() {
 
 bool RuleSet::NeedsATextOf(uint32_t rule, const std::vector<std::string>& texts) const {
   std::mt19937_64 random(options_.seed + rule);
-  for (int k = 0; k < kSamplesOfRule; ++k) {
+  for (size_t k = SamplesOfRule(rules_.size()); k > 0; --k) {
     const std::string record = Damage(MakeMatching(nodes_[rule], random), random);
     bool found = false;
     for (size_t t = 0; !found && t < texts.size(); ++t) {
@@ -392,7 +404,7 @@ absl::Status RuleSet::TryRules(uint32_t begin, uint32_t end, const CompileLimits
       continue;
     }
     PULSE_RETURN_IF_ERROR(CheckStopped(limits));
-    for (int k = 0; k < kSamplesOfRule; ++k) {
+    for (size_t k = SamplesOfRule(rules_.size()); k > 0; --k) {
       Sample sample{i, Damage(MakeMatching(nodes_[i], random), random)};
       if (k % 3 == 0) sample.record = Filler(random) + sample.record;
       if (k % 3 == 1) sample.record += Filler(random);

@@ -177,7 +177,8 @@ class RuleSet {
   absl::Status TryRules(uint32_t begin, uint32_t end, const CompileLimits& limits,
                         std::vector<uint32_t>* differ) const;
   bool NeedsATextOf(uint32_t rule, const std::vector<std::string>& texts) const;
-  // Calls f(begin, end) for parts of 0 to n - 1.
+  // Calls f(begin, end) for parts of 0 to n - 1: the same ones, whoever works on them, and none
+  // with many samples at a time.
   absl::Status InParts(size_t n, const std::function<absl::Status(uint32_t, uint32_t)>& f) const;
   void UseRe2(uint32_t rule, std::string reason);
   bool lines() const { return options_.records == Records::kLines; }
