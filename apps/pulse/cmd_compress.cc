@@ -127,6 +127,7 @@ absl::Status DecompressOne(const CodecArguments& args, const std::string& file,
   options.processors = processors;
   uint64_t written = 0;
   options.written = &written;
+  options.salvage = args.salvage;
   // As gzip does it.
   options.pass_unknown = choices.force && choices.to_stdout && !args.test;
   PULSE_ASSIGN_OR_RETURN(CodecFiles files, args.test ? CodecFiles::ForTest(choices, file)

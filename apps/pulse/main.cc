@@ -42,6 +42,16 @@ std::vector<std::string> WordsOf(int argc, char** argv) {
   return words;
 }
 
+// CLI11 would take the next word for the value that is missing: that of a variable of a script,
+// mostly.
+const char* EmptyValue(int argc, char** argv) {
+  for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; ++i) {
+    const std::string_view word = argv[i];
+    if (word.starts_with("--") && word.find('=') == word.size() - 1) return argv[i];
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -52,6 +62,10 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "pulse: `pulse %s` is a program of its own now: pulse-%s\n", argv[1],
                  argv[1]);
     return 1;
+  }
+  if (const char* empty = EmptyValue(argc, argv); empty != nullptr) {
+    std::fprintf(stderr, "pulse: %s: the value is empty\n", empty);
+    return command == "filter" ? 2 : 1;
   }
   CLI::App app(
       "PulseDB runs RocksDB's compactions and flushes as a pipeline on two processors: an agent "

@@ -34,7 +34,9 @@ exits 0 "a name in brackets" "$PULSE" compress names/'[x,y]'
 exits 1 "an empty -o" "$PULSE" compress -o "" ab
 says "empty name"
 exits 2 "an empty -o of a filter" "$PULSE" filter -e one -o "" ab
-[[ -e ab && ! -e ab.gz ]] || fail "an empty -o takes the input away"
+exits 1 "an empty --output=" "$PULSE" compress -f --output= ab <lines
+exits 2 "an empty --output= of a filter" "$PULSE" filter -e 1 --force --output= ab <lines
+[[ "$(cat ab)" == one && ! -e ab.gz ]] || fail "an empty -o takes the input away"
 
 note "damage behind the first part is damage"
 # damaged WHAT FILE WORDS...: exits with 1, says the words, and keeps the file.
@@ -91,6 +93,25 @@ done
 exits 1 "salvage to a pipe" "$PULSE" decompress --salvage -c magic.zst >out
 says "the $(stat -c %s out) bytes before it are in standard output"
 (($(stat -c %s out) > 1000000)) || fail "salvage to standard output"
+# Damage that a decoder finds: blocks before it are good.
+"$PULSE" compress --format bgzf -c lines >lines.bgz
+"$PULSE" compress --format zstd --chunk 64K -c lines >lines.zst
+for packed in lines.bgz lines.zst; do
+  python3 - $packed <<'PY'
+import sys
+data = bytearray(open(sys.argv[1], "rb").read())
+data[len(data) // 2] ^= 64
+open("flipped", "wb").write(data)
+PY
+  exits 1 "salvage of $packed" "$PULSE" decompress --salvage -f -o out flipped
+  kept=$(stat -c %s out)
+  says "the $kept bytes before it are in out"
+  cmp -s -n "$kept" out lines || fail "salvage of $packed has other bytes"
+  ((kept > $(stat -c %s lines) * 2 / 5)) || fail "salvage of $packed: only $kept bytes"
+done
+gzip -c lines | head -c 300000 >cut.gz
+exits 1 "salvage with an index" "$PULSE" decompress --salvage --index idx -f -o out cut.gz
+says "the $(stat -c %s out) bytes before it are in out"
 exits 1 "salvage as a test" "$PULSE" decompress --salvage -t magic.zst
 says "bytes before it are good"
 
@@ -112,12 +133,27 @@ exits 1 "a link that is there" "$PULSE" compress -o link ab
 says "--force"
 exits 0 "a link, forced" "$PULSE" compress -f -o link ab
 [[ -L link && "$(gzip -dc target)" == one ]] || fail "a link's target is not written"
+printf 'mine' >target
+ln -sf target ab.gz
+exits 0 "an implied name that is a link, forced" "$PULSE" compress -kf ab
+[[ ! -L ab.gz && "$(cat target)" == mine ]] || fail "an implied name follows a link"
+rm -f ab.gz
 ln -s nowhere dangling
 exits 1 "a link that leads nowhere" "$PULSE" compress -o dangling ab
 says "leads nowhere"
 exits 0 "/dev/stdout" "$PULSE" compress -o /dev/stdout ab >out.gz
 gzip -dc out.gz | cmp -s - ab || fail "/dev/stdout has other bytes"
+exits 0 "/dev/fd/1 among others" bash -c '{ echo begin; "$1" compress -f -o /dev/fd/1 ab; echo end; } >all' _ "$PULSE"
+[[ "$(head -n 1 all)" == begin && "$(tail -c 4 all)" == end ]] || fail "/dev/fd/1 has taken the place of a file"
+exits 1 "/dev/fd/3" bash -c '"$1" compress -f -o /dev/fd/3 ab 3>all' _ "$PULSE"
+says "redirection"
 mkfifo fifo
+for _ in 1 2 3 4 5; do
+  cat ab >fifo &
+  STARTED_PIDS+=("$!")
+  exits 0 "a named pipe whose writer comes first" timeout 60 "$PULSE" compress -c fifo >out.gz
+  gzip -dc out.gz | cmp -s - ab || fail "a named pipe whose writer comes first has other bytes"
+done
 (sleep 0.3 && cat lines >fifo) & # sleep: the reader comes first, mostly
 STARTED_PIDS+=("$!")
 exits 0 "a named pipe" timeout 60 "$PULSE" compress -c fifo >out.gz
@@ -156,6 +192,15 @@ exits 0 "a mode" "$PULSE" compress mode
 note "other manners"
 exits 0 "-dcf of what is not compressed" "$PULSE" decompress -cf ab >out
 same out ab "-dcf has other bytes"
+exits 0 "-dcf of nothing" "$PULSE" decompress -cf /dev/null >out
+[[ ! -s out ]] || fail "-dcf of nothing is something"
+{ gzip -c ab; echo plain; } >mixed
+exits 0 "-dcf of gzip and text" "$PULSE" decompress -cf mixed >out
+[[ "$(cat out)" == $'one\nplain' ]] || fail "-dcf of gzip and text: $(cat out)"
+for begin in '\x1f\x8b' '\x1f\x8b\x07aaaaaaaaaa'; do
+  printf "$begin" >cut.gz
+  exits 1 "-dcf of gzip that is cut off" "$PULSE" decompress -cf cut.gz
+done
 exits 1 "-dc of what is not compressed" "$PULSE" decompress -c ab
 gzip -c lines >foreign.gz
 exits 2 "an index that cannot be written" "$PULSE" decompress --index nowhere/index -c foreign.gz >out

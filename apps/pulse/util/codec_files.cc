@@ -1,6 +1,7 @@
 #include "apps/pulse/util/codec_files.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -107,11 +108,12 @@ absl::Status CodecFiles::OpenInput(const FileChoices& choices, const std::string
         file, " has other names (hard links), which would keep it; use --keep or --force"));
   }
   if (remove_input_) WaitUntilChangesShow(info_.st_ctim);
-  if (S_ISFIFO(info_.st_mode)) {
-    // Without a writer, what was opened without waiting is at its end. This waits for one.
-    in_ = OpenFile(file, O_RDONLY);
-    if (!in_.valid()) return ErrnoError(errno, "opening", file);
-    return absl::OkStatus();
+  // Without a writer, what was opened without waiting would be at its end. Not opened anew: the
+  // first writer may have been there meanwhile.
+  while (S_ISFIFO(info_.st_mode)) {
+    pollfd waits = {.fd = in_.get(), .events = POLLIN, .revents = 0};
+    if (poll(&waits, 1, -1) >= 0) break;
+    if (errno != EINTR) return ErrnoError(errno, "waiting for", file);
   }
   // It was for opening only.
   fcntl(in_.get(), F_SETFL, fcntl(in_.get(), F_GETFL) & ~O_NONBLOCK);
@@ -124,7 +126,10 @@ absl::Status CodecFiles::OpenOutput(const FileChoices& choices, const std::strin
     return absl::InvalidArgumentError(
         "compressed data is not written to a terminal; name the output with -o, or use --force");
   }
-  PULSE_RETURN_IF_ERROR(out_.Open(path, choices.force, info_));
+  // A link is followed only to where the user has named it: FILE.gz may be anybody's.
+  const auto links =
+      choices.output.empty() ? OutputFile::Links::kReplace : OutputFile::Links::kFollow;
+  PULSE_RETURN_IF_ERROR(out_.Open(path, choices.force, info_, links));
   out_name_ = out_.name();
   return absl::OkStatus();
 }

@@ -11,6 +11,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
 #include "base/file_calls.h"
@@ -39,6 +40,25 @@ void RemoveOnSignal(const std::string& path) {
   }
 }
 
+bool IsSameFile(const struct stat& a, const struct stat& b) {
+  return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+// Whether the path leads to a descriptor of a process, as /dev/fd/1 does, also through links.
+bool IsDescriptor(std::string path) {
+  for (int links = 0; links < 40; ++links) {
+    if (absl::StartsWith(path, "/dev/fd/") || absl::StartsWith(path, "/proc/")) return true;
+    char target[4096];
+    const ssize_t n = readlink(path.c_str(), target, sizeof(target));
+    if (n <= 0) return false;
+    const std::string next(target, static_cast<size_t>(n));
+    const size_t slash = path.rfind('/');
+    const bool within = next.front() != '/' && slash != std::string::npos;
+    path = within ? absl::StrCat(path.substr(0, slash + 1), next) : next;
+  }
+  return false;
+}
+
 }  // namespace
 
 OutputFile::OutputFile(OutputFile&& o) noexcept
@@ -54,19 +74,24 @@ OutputFile::~OutputFile() {
   has_unfinished = 0;
 }
 
-absl::Status OutputFile::Open(const std::string& path, bool overwrite, const struct stat& input) {
+absl::Status OutputFile::OpenStandard(const struct stat& input) {
+  name_ = "standard output";
+  fd_.reset(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3));
+  if (!fd_.valid()) return ErrnoError(errno, "writing", name_);
+  struct stat there {};
+  if (fstat(fd_.get(), &there) != 0) return ErrnoError(errno, "writing", name_);
+  if (S_ISREG(there.st_mode) && IsSameFile(there, input)) {
+    return absl::InvalidArgumentError("the input file is also the output");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status OutputFile::Open(const std::string& path, bool overwrite, const struct stat& input,
+                              Links links) {
   overwrite_ = overwrite;
   struct stat there {};
-  if (path.empty() || path == "-" || path == "/dev/stdout") {
-    name_ = "standard output";
-    fd_.reset(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3));
-    if (!fd_.valid()) return ErrnoError(errno, "writing", name_);
-    if (fstat(fd_.get(), &there) != 0) return ErrnoError(errno, "writing", name_);
-    if (S_ISREG(there.st_mode) && there.st_dev == input.st_dev && there.st_ino == input.st_ino) {
-      return absl::InvalidArgumentError("the input file is also the output");
-    }
-    return absl::OkStatus();
-  }
+  struct stat standard {};
+  if (path.empty() || path == "-" || path == "/dev/stdout") return OpenStandard(input);
   name_ = path;
   std::string file = path;  // what gets the output: of a link, what it leads to
   if (stat(path.c_str(), &there) == 0) {
@@ -76,15 +101,25 @@ absl::Status OutputFile::Open(const std::string& path, bool overwrite, const str
       if (!fd_.valid()) return ErrnoError(errno, "opening", path);
       return absl::OkStatus();
     }
-    if (there.st_dev == input.st_dev && there.st_ino == input.st_ino) {
+    if (IsSameFile(there, input)) {
       return absl::InvalidArgumentError(absl::StrCat(path, " is the input itself"));
+    }
+    if (IsDescriptor(path)) {
+      // A file in its place would not be the one that the shell goes on with.
+      if (fstat(STDOUT_FILENO, &standard) == 0 && IsSameFile(there, standard)) {
+        return OpenStandard(input);
+      }
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, " is a file that is open: use -c and a redirection"));
     }
     if (!overwrite) {
       return absl::AlreadyExistsError(absl::StrCat(path, " exists; --force overwrites it"));
     }
-    const std::unique_ptr<char, decltype(&free)> real(realpath(path.c_str(), nullptr), &free);
-    if (real == nullptr) return ErrnoError(errno, "following", path);
-    file = real.get();
+    if (links == Links::kFollow && lstat(path.c_str(), &there) == 0 && S_ISLNK(there.st_mode)) {
+      const std::unique_ptr<char, decltype(&free)> real(realpath(path.c_str(), nullptr), &free);
+      if (real == nullptr) return ErrnoError(errno, "following", path);
+      file = real.get();
+    }
   } else if (!overwrite && lstat(path.c_str(), &there) == 0) {
     return absl::AlreadyExistsError(
         absl::StrCat(path, " is a link that leads nowhere; --force replaces it"));

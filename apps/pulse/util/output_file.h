@@ -21,10 +21,12 @@ class OutputFile {
   // Without Commit the file is removed.
   ~OutputFile();
 
-  // `path` empty, "-" or /dev/stdout: standard output. Of a link, what it leads to is replaced.
-  // `input`: the file that is read, which an output must not be, nor standard output: a reader
-  // would come upon what it wrote. AlreadyExists: without `overwrite`.
-  absl::Status Open(const std::string& path, bool overwrite, const struct stat& input);
+  enum class Links { kFollow, kReplace };
+  // `path` empty, "-", or where standard output goes: standard output. Of a link, what it leads to
+  // is replaced, or the link. `input`: the file that is read, which an output must not be, nor
+  // standard output: a reader would come upon what it wrote. AlreadyExists: without `overwrite`.
+  absl::Status Open(const std::string& path, bool overwrite, const struct stat& input,
+                    Links links = Links::kFollow);
 
   // The file gets its name, with mode, owner and times of `like`; null: those of a new file.
   absl::Status Commit(const struct stat* like);
@@ -33,6 +35,8 @@ class OutputFile {
   const std::string& name() const { return name_; }
 
  private:
+  absl::Status OpenStandard(const struct stat& input);
+
   UniqueFd fd_;
   std::string name_;
   std::string final_;

@@ -25,8 +25,8 @@ absl::StatusOr<size_t> ReadFully(ByteSource& source, void* to, size_t size) {
 }
 
 bool HasTrueSize(const struct stat& info) {
-  constexpr off_t kPage = 4096;
-  return S_ISREG(info.st_mode) && info.st_size > 0 && (info.st_blocks > 0 || info.st_size > kPage);
+  return S_ISREG(info.st_mode) && info.st_size > 0 &&
+         (info.st_blocks > 0 || info.st_size > sysconf(_SC_PAGESIZE));
 }
 
 void EnlargePipe(int fd) { fcntl(fd, F_SETPIPE_SZ, 1 << 20); }

@@ -33,7 +33,10 @@ absl::Status Lz4Serial(InputReader& in, OutputWriter& out);
 // kind of piece ends.
 class PieceSource : public Source {
  public:
-  explicit PieceSource(InputReader& in) : in_(in) {}
+  // Whether several small pieces make a chunk.
+  enum class Together { kSmall, kOne };
+  explicit PieceSource(InputReader& in, Together together = Together::kSmall)
+      : in_(in), gather_(together == Together::kOne ? 1 : kGather) {}
   // What is whole before damage comes before the error.
   absl::StatusOr<bool> Next(Chunk& chunk) override;
 
@@ -44,7 +47,11 @@ class PieceSource : public Source {
   absl::Status Read(Chunk& chunk, size_t n, absl::string_view what);
   void Begin(Chunk& chunk) const;
 
+  // Small pieces are put together to chunks of about this size, compressed.
+  static constexpr size_t kGather = 256 << 10;
+
   InputReader& in_;
+  const size_t gather_;
   size_t whole_ = 0;
 
  private:
@@ -86,7 +93,8 @@ class ZstdSource : public PieceSource {
 // end mark. chunk.kind is 1 if blocks have checksums, chunk.tag the largest content of a block.
 class Lz4Source : public PieceSource {
  public:
-  Lz4Source(InputReader& in, const Lz4Header& header) : PieceSource(in), header_(header) {}
+  Lz4Source(InputReader& in, const Lz4Header& header, Together together = Together::kSmall)
+      : PieceSource(in, together), header_(header) {}
 
  protected:
   absl::StatusOr<bool> Gather(Chunk& chunk) override;

@@ -119,14 +119,15 @@ class Decompressor {
       PULSE_ASSIGN_OR_RETURN(const absl::string_view head, in_.Peek(kRecogniseBytes));
       if (head.empty()) break;
       const absl::StatusOr<Format> format = Recognise(head);
-      // zlib's header is too short to tell it from garbage behind something else.
-      const bool garbage = !format.ok() || (*format == Format::kZlib && report.members > 0);
-      if (garbage && report.members == 0 && options_.pass_unknown) return PassOn();
-      if (garbage && report.members == 0) {
+      // zlib's header is too short to tell it from garbage behind something else, or from text.
+      const bool garbage = !format.ok() || (*format == Format::kZlib &&
+                                            (report.members > 0 || options_.pass_unknown));
+      if (garbage && report.members == 0 && !options_.pass_unknown) {
         return absl::NotFoundError(absl::StrCat(in_.name(), ": ", format.status().message()));
       }
       if (garbage) {
         PULSE_RETURN_IF_ERROR(CheckGarbage(head, last));
+        if (options_.pass_unknown && head.front() != '\0') return PassOn();
         PULSE_RETURN_IF_ERROR(SkipGarbage());
         break;
       }
@@ -139,7 +140,7 @@ class Decompressor {
       last = *format;
       end_of_members_ = in_.offset();
     }
-    if (report.members == 0) {
+    if (report.members == 0 && !options_.pass_unknown) {
       return absl::DataLossError(
           absl::StrCat(in_.name(), " is empty: unexpected end of the input"));
     }
@@ -270,7 +271,7 @@ class Decompressor {
   }
 
   absl::Status Bgzf(uint64_t begin) {
-    BgzfSource source(in_);
+    BgzfSource source(in_, Together());
     PieceSink sink(Piece::kBgzf, false, out_);
     PULSE_RETURN_IF_ERROR(RunQueue(Piece::kBgzf, source, sink));
     // A block whose size makes no sense: what is in it decides.
@@ -282,7 +283,7 @@ class Decompressor {
   absl::Status Zstd() {
     PULSE_ASSIGN_OR_RETURN(const bool fits, ZstdSource::Fits(in_));
     if (fits) {
-      ZstdSource source(in_);
+      ZstdSource source(in_, Together());
       PieceSink sink(Piece::kZstd, false, out_);
       PULSE_RETURN_IF_ERROR(RunQueue(Piece::kZstd, source, sink));
       ++report.parallel_members;
@@ -302,7 +303,7 @@ class Decompressor {
       return Serially(OutputWriter::Check::kNone, 0, [&] { return Lz4Serial(in_, out_); });
     }
     in_.Consume(header->size);
-    Lz4Source source(in_, *header);
+    Lz4Source source(in_, *header, Together());
     PieceSink sink(Piece::kLz4, header->content_checksum, out_);
     PULSE_RETURN_IF_ERROR(RunQueue(Piece::kLz4, source, sink));
     ++report.parallel_members;
@@ -314,6 +315,11 @@ class Decompressor {
     }
     in_.Consume(end);
     return absl::OkStatus();
+  }
+
+  // A decoder that finds damage gives nothing of its chunk back.
+  PieceSource::Together Together() const {
+    return options_.salvage ? PieceSource::Together::kOne : PieceSource::Together::kSmall;
   }
 
   static EngineOrder OrderOf(Piece piece) {
@@ -378,7 +384,7 @@ class Decompressor {
     return Damage(in_.offset(), "a gzip header with an unknown method");
   }
 
-  // All of the input, as it is.
+  // All that is left of the input, as it is.
   absl::Status PassOn() {
     while (true) {
       PULSE_ASSIGN_OR_RETURN(const absl::string_view piece, in_.Piece());
@@ -441,7 +447,9 @@ absl::StatusOr<DecompressReport> DecompressByIndex(const DecompressOptions& opti
   const auto index = LoadIndex(options.index, in, in_name);
   if (index.ok()) {
     Decompressor decompressor(options, reader, writer, nullptr);
-    PULSE_RETURN_IF_ERROR(decompressor.RunIndexed(*index, in));
+    const absl::Status run = decompressor.RunIndexed(*index, in);
+    if (options.written != nullptr) *options.written = writer.written();
+    if (!run.ok()) return run;
     return ReportOf(decompressor, index->file_bytes, writer);
   }
   const bool stale = absl::IsDataLoss(index.status()) || absl::IsFailedPrecondition(index.status());
@@ -457,7 +465,9 @@ absl::StatusOr<DecompressReport> DecompressByIndex(const DecompressOptions& opti
   PULSE_RETURN_IF_ERROR(Describe(in, in_name, &described));
   IndexBuilder builder;
   Decompressor decompressor(options, reader, writer, write_index ? &builder : nullptr);
-  PULSE_RETURN_IF_ERROR(decompressor.Run());
+  const absl::Status run = decompressor.Run();
+  if (options.written != nullptr) *options.written = writer.written();
+  if (!run.ok()) return run;
   auto built = builder.Take();
   bool index_failed = false;
   if (!write_index) {

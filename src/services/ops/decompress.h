@@ -34,10 +34,12 @@ struct DecompressOptions {
   // Only this part of the data; needs a good index.
   std::optional<DataRange> range;
   Processors processors;
-  // Input in none of the formats is written as it is, which is no member.
+  // Input in none of the formats is written as it is, also behind members of gzip; zlib's is none
+  // then, as text may look so.
   bool pass_unknown = false;
-  // Gets the number of bytes that were written, after an error, too; may be null. Not with an
-  // index.
+  // What is written before damage matters: pieces are decoded one by one, which is slower.
+  bool salvage = false;
+  // Gets the number of bytes that were written, after an error, too; may be null.
   uint64_t* written = nullptr;
 };
 

@@ -11,9 +11,7 @@
 namespace pulse::ops {
 namespace {
 
-// Small pieces are put together to chunks of about this size, compressed.
-constexpr size_t kGather = 256 << 10;
-// ... and with at most this much content.
+// Of small pieces that are put together, at most.
 constexpr uint64_t kGatherContent = 2 << 20;
 
 bool IsSkippable(uint32_t magic) { return (magic & 0xFFFFFFF0u) == 0x184D2A50u; }
@@ -83,7 +81,7 @@ absl::StatusOr<bool> MarkedSource::Gather(Chunk& chunk) {
 
 absl::StatusOr<bool> BgzfSource::Gather(Chunk& chunk) {
   Begin(chunk);
-  while (chunk.input.size() < kGather) {
+  while (chunk.input.size() < gather_) {
     PULSE_ASSIGN_OR_RETURN(const absl::string_view head, in_.Peek(kBgzfHeader));
     const size_t size = BgzfBlockSize(head);
     if (size == 0) break;
@@ -101,7 +99,7 @@ absl::StatusOr<bool> ZstdSource::Fits(InputReader& in) {
 
 absl::StatusOr<bool> ZstdSource::Gather(Chunk& chunk) {
   Begin(chunk);
-  while (chunk.input.size() < kGather && chunk.tag < kGatherContent) {
+  while (chunk.input.size() < gather_ && chunk.tag < kGatherContent) {
     PULSE_ASSIGN_OR_RETURN(absl::string_view head, in_.Peek(kRecogniseBytes));
     if (head.size() >= 4 && IsSkippable(LoadLe32(head.data()))) {
       if (head.size() < 8)
@@ -158,7 +156,7 @@ absl::StatusOr<bool> Lz4Source::Gather(Chunk& chunk) {
   chunk.kind = header_.block_checksums ? 1 : 0;
   chunk.tag = header_.max_block;
   uint64_t blocks = 0;
-  while (chunk.input.size() < kGather && (blocks + 1) * header_.max_block <= size_t{8} << 20) {
+  while (chunk.input.size() < gather_ && (blocks + 1) * header_.max_block <= size_t{8} << 20) {
     PULSE_ASSIGN_OR_RETURN(const absl::string_view head, in_.Peek(4));
     if (head.size() < 4) {
       return absl::DataLossError(absl::StrCat(in_.name(), " ends at offset ", in_.offset(),
