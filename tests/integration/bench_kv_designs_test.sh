@@ -68,7 +68,7 @@ assert set(redis) == {"redis-A-uniform", "redis-C-zipf"}, redis.keys()
 for servers in redis.values():
     assert set(servers) == set(sys.argv[2:]), servers.keys()
     for name, run in servers.items():
-        assert run["ops_per_s"] >= run["within_50us_per_s"] >= 0 and run["least_p50_us"] > 0, run
+        assert run["ops_per_s"] >= run.get("within_50us_per_s", 1) > 0 and run["least_p50_us"] > 0, run
         if name == "mica-packets": continue
         counts = (1, 2, 4, 8, 16, 64, 256)
         assert run["ops_per_s"] == max(run[f"per_s_c{count}"] for count in counts), run

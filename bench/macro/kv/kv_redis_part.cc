@@ -128,8 +128,8 @@ absl::StatusOr<uint16_t> StartServer(const KvShape& shape, const std::string& lo
   return port;
 }
 
-// Adds the least latency, and "within_50us_per_s": the largest rate whose latency is low enough; 0
-// for none.
+// Adds the least latency, and "within_50us_per_s": the largest rate whose latency is low enough, if
+// there is one.
 void AddWithin(const std::vector<std::pair<double, double>>& rates, nlohmann::json* result) {
   double best = 0;
   double least_us = std::numeric_limits<double>::infinity();
@@ -137,7 +137,7 @@ void AddWithin(const std::vector<std::pair<double, double>>& rates, nlohmann::js
     if (p50_us <= kWithinUs) best = std::max(best, rate);
     least_us = std::min(least_us, p50_us);
   }
-  (*result)["within_50us_per_s"] = best;
+  if (best > 0) (*result)["within_50us_per_s"] = best;
   (*result)["least_p50_us"] = least_us;
 }
 
