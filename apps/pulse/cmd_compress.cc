@@ -200,9 +200,6 @@ void RunCodec(const CodecArguments& args) {
   }
 }
 
-// An empty variable of a script is no name.
-std::string NotEmpty(const std::string& value) { return value.empty() ? "an empty name" : ""; }
-
 void AddShared(CLI::App* command, CodecArguments& args) {
   command->add_option("FILE", args.files, "Files; none or -: standard input");
   command->add_option("-o,--output", args.choices.output, "Output; the input stays")

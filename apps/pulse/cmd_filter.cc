@@ -192,7 +192,7 @@ void AddFilterCommand(CLI::App& app) {
   AddProcessorOptions(cmd, &args->processors);
   cmd->add_option("-o,--output", args->output,
                   "write to this file, which has its name once it is complete")
-      ->check([](const std::string& name) { return name.empty() ? "an empty name" : ""; });
+      ->check(NotEmpty);
   cmd->add_flag(
       "--plain", args->plain,
       "the input is not compressed, though it begins as if it were: the length of a first\n"

@@ -51,18 +51,22 @@ def _designs(rows):
     return list(dict.fromkeys(design for row in rows.values() for design in row.variants))
 
 
+def _curve(row, variant, steps):
+    """A point for each step: latency, across the rate."""
+    points = []
+    for step in steps:
+        p50 = row.figure(f"p50_us_{step}", variant)
+        rate = row.figure(f"per_s_{step}", variant)
+        points.append(Point(p50, across=rate.times(1e-6)) if p50 and rate else Point())
+    return Series(variant, colour_of(variant), points)
+
+
 def _latency(workload, row, figure):
     chart = Chart("against", f"{figure}: latency and throughput, {workload}",
                   "p50, µs, from bottom to top, logarithmic, less is better", logarithmic=True,
                   groups=[f"{load} % of its peak" for load in LOADS],
                   group_title="million requests a second, more is better")
-    for design in row.variants:
-        points = []
-        for load in LOADS:
-            p50 = row.figure(f"p50_us_{load}", design)
-            rate = row.figure(f"per_s_{load}", design)
-            points.append(Point(p50, across=rate.times(1e-6)) if p50 and rate else Point())
-        chart.series.append(Series(design, colour_of(design), points))
+    chart.series += [_curve(row, design, LOADS) for design in row.variants]
     return chart
 
 
@@ -195,12 +199,7 @@ def _redis_latency(workload, row):
                   group_title="million requests a second, more is better")
     for variant in row.variants:
         steps = [f"c{n}" for n in CONNECTIONS] if row.figure("per_s_c1", variant) else LOADS
-        points = []
-        for step in steps:
-            p50 = row.figure(f"p50_us_{step}", variant)
-            rate = row.figure(f"per_s_{step}", variant)
-            points.append(Point(p50, across=rate.times(1e-6)) if p50 and rate else Point())
-        chart.series.append(Series(variant, colour_of(variant), points))
+        chart.series.append(_curve(row, variant, steps))
     return chart
 
 

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -38,6 +39,10 @@ inline absl::Status SyncDirectory(const std::string& dir) {
   const UniqueFd fd = OpenFile(dir, O_RDONLY | O_DIRECTORY);
   if (!fd.valid()) return ErrnoError(errno, "syncing", dir);
   return SyncFd(fd.get(), dir);
+}
+
+inline bool IsSameFile(const struct stat& a, const struct stat& b) {
+  return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
 // After EAGAIN: somebody else has made the descriptor one that does not wait. Waits for `events` of

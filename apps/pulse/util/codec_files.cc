@@ -144,8 +144,7 @@ absl::StatusOr<std::string> CodecFiles::Commit() {
   struct stat read {};
   struct stat named {};
   if (fstat(in_.get(), &read) != 0) return ErrnoError(errno, "reading", in_name_);
-  if (stat(in_name_.c_str(), &named) != 0 || named.st_ino != read.st_ino ||
-      named.st_dev != read.st_dev) {
+  if (stat(in_name_.c_str(), &named) != 0 || !IsSameFile(named, read)) {
     return stays("renamed or replaced");
   }
   // The time of change, too, which programs cannot set.

@@ -18,6 +18,11 @@ inline absl::Status OptionError(const char* option, const absl::Status& why) {
   return absl::InvalidArgumentError(absl::StrCat(option, ": ", why.message()));
 }
 
+// A check of CLI11's: an empty variable of a script is no name.
+inline std::string NotEmpty(const std::string& value) {
+  return value.empty() ? "an empty name" : "";
+}
+
 // A size above 0, of which `example` is one.
 inline absl::Status ReadSize(const char* option, const std::string& text, const char* example,
                              uint64_t* bytes) {

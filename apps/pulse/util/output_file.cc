@@ -40,10 +40,6 @@ void RemoveOnSignal(const std::string& path) {
   }
 }
 
-bool IsSameFile(const struct stat& a, const struct stat& b) {
-  return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
-}
-
 // Whether the path leads to a descriptor of a process, as /dev/fd/1 does, also through links.
 bool IsDescriptor(std::string path) {
   for (int links = 0; links < 40; ++links) {

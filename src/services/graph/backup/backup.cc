@@ -130,7 +130,7 @@ class Backup {
     PULSE_RETURN_IF_ERROR(ResolveDestination());
     bool in_place = false;
     if (stat(to_.c_str(), &there) == 0) {
-      if (there.st_dev == source.st_dev && there.st_ino == source.st_ino) {
+      if (IsSameFile(there, source)) {
         return absl::InvalidArgumentError(Concat(to_, " is the database itself"));
       }
       PULSE_ASSIGN_OR_RETURN(in_place, CheckEarlier());

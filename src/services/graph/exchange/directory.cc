@@ -63,7 +63,7 @@ bool IsFree(int parent, const std::string& name) {
 bool IsNameOf(int parent, const char* name, int directory) {
   struct stat named, open;
   return fstatat(parent, name, &named, AT_SYMLINK_NOFOLLOW) == 0 && fstat(directory, &open) == 0 &&
-         named.st_dev == open.st_dev && named.st_ino == open.st_ino;
+         IsSameFile(named, open);
 }
 
 absl::Status CheckText(std::string_view where) {

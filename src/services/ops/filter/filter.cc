@@ -1,7 +1,6 @@
 #include "services/ops/filter/filter.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -94,19 +93,22 @@ bool LooksCompressed(absl::string_view bytes) {
 // The first bytes of the input: as many as it takes to tell whether it is compressed. Those of a
 // stream are read; `*before` has them then.
 absl::StatusOr<bool> IsCompressed(int fd, const std::string& name, std::string* before) {
-  const off_t at = lseek(fd, 0, SEEK_CUR);
   std::string bytes;
+  if (const off_t at = lseek(fd, 0, SEEK_CUR); at >= 0) {
+    bytes.resize(ops::kRecogniseBytes);
+    PULSE_ASSIGN_OR_RETURN(const size_t n, ReadAt(fd, bytes.data(), bytes.size(),
+                                                  static_cast<uint64_t>(at), "reading", name));
+    bytes.resize(n);
+    return IsCompressedInput(bytes);
+  }
+  ops::FdSource source(fd, name);
   while (bytes.size() < ops::kRecogniseBytes && (bytes.empty() || LooksCompressed(bytes))) {
     char more[ops::kRecogniseBytes];
-    const size_t want = ops::kRecogniseBytes - bytes.size();
-    const ssize_t n = at >= 0 ? pread(fd, more, want, at + static_cast<off_t>(bytes.size()))
-                              : read(fd, more, want);
-    if (n < 0 && (errno == EINTR || WaitedFor(fd, POLLIN))) continue;
-    if (n < 0) return ErrnoError(errno, "reading", name);
+    PULSE_ASSIGN_OR_RETURN(const size_t n, source.Read(more, ops::kRecogniseBytes - bytes.size()));
     if (n == 0) break;
-    bytes.append(more, static_cast<size_t>(n));
+    bytes.append(more, n);
   }
-  if (at < 0) *before = bytes;
+  *before = bytes;
   return IsCompressedInput(bytes);
 }
 
@@ -114,13 +116,11 @@ absl::StatusOr<bool> IsCompressed(int fd, const std::string& name, std::string* 
 absl::Status Pump(const std::string& before, int from, const std::string& name, int to) {
   PULSE_RETURN_IF_ERROR(WriteAll(to, before, "passing on", name));
   std::vector<char> buffer(size_t{256} << 10);
+  ops::FdSource source(from, name);
   while (true) {
-    const ssize_t n = read(from, buffer.data(), buffer.size());
-    if (n < 0 && (errno == EINTR || WaitedFor(from, POLLIN))) continue;
-    if (n < 0) return ErrnoError(errno, "reading", name);
+    PULSE_ASSIGN_OR_RETURN(const size_t n, source.Read(buffer.data(), buffer.size()));
     if (n == 0) return absl::OkStatus();
-    PULSE_RETURN_IF_ERROR(
-        WriteAll(to, {buffer.data(), static_cast<size_t>(n)}, "passing on", name));
+    PULSE_RETURN_IF_ERROR(WriteAll(to, {buffer.data(), n}, "passing on", name));
   }
 }
 

@@ -58,7 +58,7 @@ absl::Status CheckIsIndex(int file, const std::string& path, int input) {
     return ErrnoError(errno, "reading the index", path);
   }
   if (!S_ISREG(info.st_mode)) return NoIndex(path, "is no file");
-  if (info.st_dev == of_input.st_dev && info.st_ino == of_input.st_ino) {
+  if (IsSameFile(info, of_input)) {
     return NoIndex(path, "is the input");
   }
   if (info.st_size == 0) return absl::OkStatus();
