@@ -72,6 +72,18 @@ expect_error ops-profile 'known are bf2, bf3' "${ops[@]}" --profiles bf9
 
 note "pulse bench ops reports and refuses"
 
+# ---- graphs: both variants of GTPC, or the one that is named
+run_ok graph 240 "$PULSE" bench graph --tiny --allow-tmpfs --dir "$SCRATCH/graph" --part gtpc --only Q1
+require_match graph 'repaired;;published;;Q1' "$SCRATCH/graph.log"
+run_ok graph-repaired 240 "$PULSE" bench graph --tiny --allow-tmpfs --dir "$SCRATCH/graph" \
+  --part gtpc --only Q1 --variants repaired
+grep -q published "$SCRATCH/graph-repaired.log" && fail "graph: --variants repaired ran another" \
+  "$SCRATCH/graph-repaired.log"
+expect_error graph-variant '--variants theirs: choose of repaired, published' \
+  "$PULSE" bench graph --tiny --variants theirs
+
+note "pulse bench graph reports and refuses"
+
 # ---- the paper's experiments: killed after the first one, then taken up again
 out="$SCRATCH/paper"
 paper=("$PULSE" bench paper --tiny --allow-tmpfs --out "$out")

@@ -42,7 +42,7 @@ absl::Status Prepare(const BenchArgs& args, GraphBench* bench) {
   for (const GtpcQuery& query : GtpcOlap(CypherDialect::kOurs, true)) queries.push_back(query.name);
   for (const auto& part : kParts) parts.emplace_back(part.name);
   bench->only = args.Get<Names>("only");
-  bench->variants = args.Get<Names>("variants");
+  bench->variants = args.common.variants;
   PULSE_RETURN_IF_ERROR(CheckNames("--only", bench->only, queries));
   PULSE_RETURN_IF_ERROR(CheckNames("--variants", bench->variants, {"repaired", "published"}));
   PULSE_RETURN_IF_ERROR(CheckNames("--part", args.Get<Names>("part"), parts));
