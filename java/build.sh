@@ -71,6 +71,7 @@ for version in "${versions[@]}"; do
 done
 (cd "$out/native" && printf '%s\n' lib*.so >libraries.txt)
 
+rm -f "$out"/maven/pulsedb-rocksdb-*.jar
 mvn -q -f java/pom.xml package -DskipTests -Dnative.dir="$out/native"
 cp "$out"/maven/pulsedb-rocksdb-*.jar "$out/pulsedb-rocksdb.jar"
 echo "java/build.sh: $out/pulsedb-rocksdb.jar"

@@ -27,6 +27,8 @@ set(CPACK_DEBIAN_RUNTIME_PACKAGE_SUGGESTS "nbdkit, python3-matplotlib, python3-j
 set(CPACK_DEBIAN_RUNTIME_DESCRIPTION "PulseDB: agent, servers, benchmarks
 pulse runs the agent that reads, writes and syncs for other programs, a server of
 Redis's protocol over RocksDB, and an in-memory store.")
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_CONTROL_EXTRA
+  "${CMAKE_CURRENT_LIST_DIR}/debian/postinst;${CMAKE_CURRENT_LIST_DIR}/debian/prerm;${CMAKE_CURRENT_LIST_DIR}/debian/postrm")
 
 set(CPACK_DEBIAN_PLUGIN_PACKAGE_NAME pulsedb-rocksdb)
 set(CPACK_DEBIAN_PLUGIN_PACKAGE_SECTION libs)

@@ -4,7 +4,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <csignal>
-#include <cstdio>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -12,12 +11,14 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "agent/socket_server.h"
 #include "apps/pulse/commands.h"
 #include "apps/pulse/metrics/endpoint.h"
 #include "apps/pulse/util/option_values.h"
 #include "apps/pulse/util/rules_file.h"
 #include "base/errors.h"
+#include "base/log.h"
 #include "base/stop_signal.h"
 #include "base/trace.h"
 #include "net/address.h"
@@ -62,7 +63,7 @@ absl::StatusOr<std::unique_ptr<vdpu::VirtualDpu>> StartProfile(const AgentArgs& 
   }
   const int cpus = options->cpus.empty() ? AllowedCpus() : static_cast<int>(options->cpus.size());
   if (const std::string less = vdpu::Shortfall(*profile, cpus); !less.empty()) {
-    std::fprintf(stderr, "pulse agent: %s\n", less.c_str());
+    Say(absl::StrFormat("pulse agent: %s", less.c_str()));
   }
   auto dpu = vdpu::VirtualDpu::Start(*profile);
   if (!dpu.ok()) return dpu.status();
@@ -117,8 +118,8 @@ absl::StatusOr<std::unique_ptr<ingest::IngestServer>> StartIngest(const AgentArg
                          filter::RuleSet::Compile(std::move(rules), filter::RuleSetOptions()));
   auto server = ingest::IngestServer::Open(std::move(options), std::move(set));
   if (!server.ok()) return OptionError("--ingest", server.status());
-  std::fprintf(stderr, "pulse agent: filters streams sent to %s for %s\n",
-               (*server)->address().ToString().c_str(), args.to.c_str());
+  Say(absl::StrFormat("pulse agent: filters streams sent to %s for %s",
+                      (*server)->address().ToString().c_str(), args.to.c_str()));
   return server;
 }
 
@@ -233,14 +234,14 @@ absl::Status RunAgent(const AgentArgs& args) {
   const std::string engine_name(server->engine_kind() == options.engine
                                     ? args.engine
                                     : std::string(EngineName(server->engine_kind())));
-  std::fprintf(
-      stderr, "pulse agent: listening on %s (process %d, %d worker%s, %s, mover %s%s%s%s%s%s)\n",
+  Say(absl::StrFormat(
+      "pulse agent: listening on %s (process %d, %d worker%s, %s, mover %s%s%s%s%s%s)",
       args.socket.c_str(), getpid(), args.workers, args.workers == 1 ? "" : "s",
       engine_name.c_str(), mover_name.c_str(), args.cpus.empty() ? "" : ", CPUs ",
       args.cpus.c_str(), (*services)->Describe().c_str(), dpu == nullptr ? "" : ", profile ",
-      dpu == nullptr ? "" : vdpu::Describe(dpu->profile()).c_str());
+      dpu == nullptr ? "" : vdpu::Describe(dpu->profile()).c_str()));
   if (metrics != nullptr)
-    std::fprintf(stderr, "pulse agent: metrics at %s\n", metrics->url().c_str());
+    Say(absl::StrFormat("pulse agent: metrics at %s", metrics->url().c_str()));
 
   PULSE_ASSIGN_OR_RETURN(const std::shared_ptr<ingest::IngestServer> ingest,
                          StartIngest(args, options.cpus));
@@ -249,25 +250,24 @@ absl::Status RunAgent(const AgentArgs& args) {
   if (front != nullptr) {
     PULSE_RETURN_IF_ERROR(front->Listen());
     front_status->Set([front] { return front->Status(); });
-    std::fprintf(stderr, "pulse agent: %s\n", front->DescribeFront().c_str());
+    Say(absl::StrFormat("pulse agent: %s", front->DescribeFront().c_str()));
   }
 
   stop.Wait();
   front_status->Set(nullptr);
-  std::fprintf(stderr, "pulse agent: draining %zu session(s)\n", server->session_count());
+  Say(absl::StrFormat("pulse agent: draining %zu session(s)", server->session_count()));
   if (front != nullptr) front->Stop();
   watched_ingest->Set(nullptr);
   if (ingest != nullptr) {
     ingest->Stop();
     const ingest::IngestStats s = ingest->stats();
-    std::fprintf(stderr,
-                 "pulse agent: %llu stream(s) filtered, %llu of them reset; %llu bytes received, "
-                 "%llu decompressed, %llu sent\n",
-                 static_cast<unsigned long long>(s.streams),
-                 static_cast<unsigned long long>(s.failed),
-                 static_cast<unsigned long long>(s.bytes_received),
-                 static_cast<unsigned long long>(s.bytes_filtered),
-                 static_cast<unsigned long long>(s.bytes_sent));
+    Say(absl::StrFormat(
+        "pulse agent: %llu stream(s) filtered, %llu of them reset; %llu bytes received, "
+        "%llu decompressed, %llu sent",
+        static_cast<unsigned long long>(s.streams), static_cast<unsigned long long>(s.failed),
+        static_cast<unsigned long long>(s.bytes_received),
+        static_cast<unsigned long long>(s.bytes_filtered),
+        static_cast<unsigned long long>(s.bytes_sent)));
   }
   server.reset();
   return absl::OkStatus();

@@ -4,7 +4,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <csignal>
-#include <cstdio>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -13,6 +12,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "apps/pulse/commands.h"
@@ -21,6 +21,7 @@
 #include "apps/pulse/util/option_values.h"
 #include "apps/pulse/util/server_options.h"
 #include "base/errors.h"
+#include "base/log.h"
 #include "base/stop_signal.h"
 #include "net/address.h"
 #include "services/kv/agent/host_server.h"
@@ -267,10 +268,10 @@ absl::Status RunKv(KvArgs args) {
     auto opened = kv::KvStore::Open(store);
     if (!opened.ok()) return opened.status();
     if ((*opened)->resumed()) {
-      std::fprintf(stderr, "pulse kv: goes on with %llu keys in %s%s\n",
-                   static_cast<unsigned long long>((*opened)->numbers().items),
-                   store.memory_file.c_str(),
-                   (*opened)->recovered() > 0 ? ", whose index it made anew" : "");
+      Say(absl::StrFormat("pulse kv: goes on with %llu keys in %s%s",
+                          static_cast<unsigned long long>((*opened)->numbers().items),
+                          store.memory_file.c_str(),
+                          (*opened)->recovered() > 0 ? ", whose index it made anew" : ""));
     }
     kv::memcached::ExecutorOptions options;
     options.max_value = limits.max_value;
@@ -313,27 +314,29 @@ absl::Status RunKv(KvArgs args) {
     PULSE_ASSIGN_OR_RETURN(
         metrics, metrics::Endpoint::Open(args.metrics, args.metrics_anywhere, std::move(sources)));
   }
-  std::fprintf(stderr, "pulse kv: %s of memory on %s (process %d, %s, %d partition%s%s)\n",
-               args.memory.c_str(), ListenersText(args.options, (*server)->port()).c_str(),
-               getpid(), args.policy.c_str(), store.partitions, store.partitions == 1 ? "" : "s",
-               args.options.tls_cert.empty() ? "" : ", TLS");
+  Say(absl::StrFormat("pulse kv: %s of memory on %s (process %d, %s, %d partition%s%s)",
+                      args.memory.c_str(), ListenersText(args.options, (*server)->port()).c_str(),
+                      getpid(), args.policy.c_str(), store.partitions,
+                      store.partitions == 1 ? "" : "s",
+                      args.options.tls_cert.empty() ? "" : ", TLS"));
   for (size_t i = 0; args.cluster && i < cluster.nodes().size(); ++i) {
     const redis::Cluster::Node& node = cluster.nodes()[i];
-    std::fprintf(stderr, "pulse kv: node %s at %s has slots %d-%d\n", node.id.c_str(),
-                 cluster.AddressOf(static_cast<int>(i)).c_str(), node.first_slot, node.last_slot);
+    Say(absl::StrFormat("pulse kv: node %s at %s has slots %d-%d", node.id.c_str(),
+                        cluster.AddressOf(static_cast<int>(i)).c_str(), node.first_slot,
+                        node.last_slot));
   }
   if (shm != nullptr) {
-    std::fprintf(stderr, "pulse kv: clients that share memory on %s\n", args.shm.path.c_str());
+    Say(absl::StrFormat("pulse kv: clients that share memory on %s", args.shm.path.c_str()));
   }
   if (udp != nullptr) {
-    std::fprintf(stderr, "pulse kv: datagrams on %s:%s\n", args.options.bind.c_str(),
-                 absl::StrJoin(udp->ports(), ",").c_str());
+    Say(absl::StrFormat("pulse kv: datagrams on %s:%s", args.options.bind.c_str(),
+                        absl::StrJoin(udp->ports(), ",").c_str()));
   }
   if (agents != nullptr) {
-    std::fprintf(stderr, "pulse kv: agents on %s\n", args.agents.path.c_str());
+    Say(absl::StrFormat("pulse kv: agents on %s", args.agents.path.c_str()));
   }
   if (metrics != nullptr) {
-    std::fprintf(stderr, "pulse kv: metrics at %s\n", metrics->url().c_str());
+    Say(absl::StrFormat("pulse kv: metrics at %s", metrics->url().c_str()));
   }
   PULSE_ASSIGN_OR_RETURN(
       auto registration,
@@ -341,7 +344,7 @@ absl::Status RunKv(KvArgs args) {
   if (!share.members.empty()) cluster.SetMembers(share.members);
   PULSE_ASSIGN_OR_RETURN(auto members, WatchMembers(args, &cluster));
   stop.Wait();
-  std::fprintf(stderr, "pulse kv: stopping\n");
+  Say("pulse kv: stopping");
   members.reset();       // whose cluster is about to lose this process
   registration.reset();  // before clients are turned away
   metrics.reset();       // it asks the server
@@ -375,8 +378,8 @@ void AddKvCommand(CLI::App& app) {
   cmd->add_option(
       "--memory-file", args->memory_file,
       "keep index, keys and values in this file on a tmpfs (/dev/shm/...), so that the\n"
-      "next server with the same --memory, --threads, --cluster and --shm options goes\n"
-      "on, however this one ends; made when it is missing");
+      "next server with the same --memory, --threads, --cluster, --shm, --udp and --agent\n"
+      "options goes on, however this one ends; made when it is missing");
   cmd->add_option("--policy", args->policy,
                   "when memory is full: noeviction (writes get an error), or allkeys-lfu,\n"
                   "allkeys-lru or allkeys-random (old items go); CONFIG SET maxmemory-policy\n"

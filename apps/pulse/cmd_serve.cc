@@ -4,12 +4,12 @@
 #include <CLI/CLI.hpp>
 #include <cerrno>
 #include <csignal>
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "apps/pulse/commands.h"
 #include "apps/pulse/metrics/endpoint.h"
@@ -17,6 +17,7 @@
 #include "apps/pulse/util/server_options.h"
 #include "base/errors.h"
 #include "base/file_calls.h"
+#include "base/log.h"
 #include "base/stop_signal.h"
 #include "services/kv/core/partition.h"
 #include "services/redis/offload/front_module.h"
@@ -75,10 +76,10 @@ absl::Status ReadRedisServerArgs(RedisServerArgs* args) {
     // Clients come to the agent, which may take the port.
     options.listen_tcp = args->port_given;
     if (args->port_given || !options.socket.empty()) {
-      std::fprintf(stderr,
-                   "pulse serve: what is written through --port and --socket is not seen by the "
-                   "agent at %s: its clients may read old values\n",
-                   options.host_socket.c_str());
+      Say(absl::StrFormat(
+          "pulse serve: what is written through --port and --socket is not seen by the "
+          "agent at %s: its clients may read old values",
+          options.host_socket.c_str()));
     }
   }
   options.sync = args->sync == "always" ? redis::SyncMode::kAlways
@@ -122,18 +123,18 @@ absl::Status RunRedisServer(RedisServerArgs args) {
   auto metrics = OpenMetrics(args, **server, reads);
   if (!metrics.ok()) return metrics.status();
   const redis::ServeOptions& options = args.options;
-  std::fprintf(stderr, "pulse serve: %s on %s (process %d, offload %s%s)\n", options.db.c_str(),
-               ListenersText(options, (*server)->port()).c_str(), getpid(),
-               options.offload ? "on" : "off", options.tls_cert.empty() ? "" : ", TLS");
-  std::fprintf(stderr, "pulse serve: %s, as %s\n",
-               options.offload ? "an agent in front answers reads" : "no agent in front",
-               args.offload_reason.c_str());
+  Say(absl::StrFormat("pulse serve: %s on %s (process %d, offload %s%s)", options.db.c_str(),
+                      ListenersText(options, (*server)->port()).c_str(), getpid(),
+                      options.offload ? "on" : "off", options.tls_cert.empty() ? "" : ", TLS"));
+  Say(absl::StrFormat("pulse serve: %s, as %s",
+                      options.offload ? "an agent in front answers reads" : "no agent in front",
+                      args.offload_reason.c_str()));
   if (*metrics != nullptr) {
-    std::fprintf(stderr, "pulse serve: metrics at %s\n", (*metrics)->url().c_str());
+    Say(absl::StrFormat("pulse serve: metrics at %s", (*metrics)->url().c_str()));
   }
 
   stop.Wait();
-  std::fprintf(stderr, "pulse serve: stopping\n");
+  Say("pulse serve: stopping");
   metrics->reset();  // it asks the server
   return (*server)->Stop();
 }

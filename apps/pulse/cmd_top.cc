@@ -1,4 +1,5 @@
 // `pulse top`: what agents, in-memory stores and graph servers do, as it happens.
+#include <pwd.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -34,7 +35,14 @@ using top::Watched;
 using top::WatchedGraph;
 using top::WatchedKv;
 
+// Of an agent that a user has started, and of the unit pulse-agent@USER.
 constexpr char kUsualSocket[] = "/run/pulse/agent.sock";
+std::string UsualSocket() {
+  const passwd* const user = getpwuid(geteuid());
+  const std::string of_unit = absl::StrCat("/run/pulse-", user ? user->pw_name : "", "/agent.sock");
+  const bool only_that = access(kUsualSocket, F_OK) != 0 && access(of_unit.c_str(), F_OK) == 0;
+  return only_that ? of_unit : kUsualSocket;
+}
 constexpr size_t kHistory = 240;
 // An agent answers at once; one that hangs must not keep the others, nor the keys, waiting for
 // long.
@@ -216,7 +224,7 @@ All Watch(const TopArgs& args) {
 
 absl::Status RunTop(TopArgs args) {
   if (args.sockets.empty() && args.servers.empty() && args.graphs.empty())
-    args.sockets.push_back(kUsualSocket);
+    args.sockets.push_back(UsualSocket());
   All all = Watch(args);
   AskAll(&all);
   PULSE_RETURN_IF_ERROR(AnyAnswers(all));
@@ -269,7 +277,7 @@ void AddTopCommand(CLI::App& app) {
       "--socket", args->sockets,
       absl::StrCat("an agent's socket, or the status=PATH of a program with an embedded\n"
                    "agent; may be given more than once (default: ",
-                   kUsualSocket, ")"));
+                   kUsualSocket, ", or that of the unit pulse-agent@USER)"));
   cmd->add_option("--kv", args->servers,
                   "HOST:PORT of a pulse kv or pulse serve, or unix:PATH; may be given more than\n"
                   "once. Its password, if it has one, is taken from REDISCLI_AUTH");

@@ -1,6 +1,6 @@
-#include <cstdio>
-
+#include "absl/strings/str_cat.h"
 #include "apps/pulse/commands.h"
+#include "base/log.h"
 
 namespace pulse {
 namespace {
@@ -12,8 +12,7 @@ int ExitCode() { return exit_code; }
 
 void Finish(const absl::Status& status) {
   if (status.ok()) return;
-  const auto text = status.message();
-  std::fprintf(stderr, "pulse: %.*s\n", static_cast<int>(text.size()), text.data());
+  Say(absl::StrCat("pulse: ", status.message()), LogLevel::kError);
   SetExitCode(1);
 }
 

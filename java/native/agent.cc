@@ -4,7 +4,6 @@
 // anything is opened.
 #include <jvmti.h>
 
-#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -16,7 +15,6 @@
 namespace {
 
 std::once_flag once;
-std::atomic<bool> attached{false};  // and the default Env is in its place
 
 void Say(const char* what, const char* more) { std::fprintf(stderr, "pulse: %s%s\n", what, more); }
 
@@ -38,15 +36,12 @@ bool IsOfRocksDb(jvmtiEnv* jvmti, JNIEnv* jni, jmethodID method) {
 }
 
 void JNICALL OnBind(jvmtiEnv* jvmti, JNIEnv* jni, jthread, jmethodID method, void*, void**) {
-  if (attached.load(std::memory_order_relaxed) || !IsOfRocksDb(jvmti, jni, method)) return;
+  if (!IsOfRocksDb(jvmti, jni, method)) return;
+  // Looked at each time: another class loader may load another library of RocksJava's later.
+  const auto result = pulse::java::Attach(pulse::java::OwnDirectory());
+  if (result.api == nullptr) End(result.error);
   // Other threads wait: none opens a database before.
-  std::call_once(once, [] {
-    const auto result = pulse::java::Attach(pulse::java::OwnDirectory());
-    if (result.api == nullptr) End(result.error);
-    result.api->install_default_env();
-    attached = true;
-  });
-  jvmti->SetEventNotificationMode(JVMTI_DISABLE, JVMTI_EVENT_NATIVE_METHOD_BIND, nullptr);
+  std::call_once(once, [&result] { result.api->install_default_env(); });
 }
 
 }  // namespace

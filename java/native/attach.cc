@@ -97,7 +97,8 @@ Attached AttachTo(const std::string& path, const std::string& directory) {
   void* const loaded = dlopen(plugin.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (loaded == nullptr) {
     const char* why = dlerror();
-    return Refused("cannot load " + plugin + ": " + (why == nullptr ? "" : why));
+    return Refused("cannot load " + plugin + ": " + (why == nullptr ? "" : why) +
+                   "; it needs liburing (Debian: apt install liburing2)");
   }
   const auto api = reinterpret_cast<const PulseJavaApi* (*)()>(dlsym(loaded, "pulse_java_api"));
   if (api == nullptr || api()->size != sizeof(PulseJavaApi)) {
@@ -112,7 +113,7 @@ Attached Attach(const std::string& directory) {
   static std::mutex mutex;
   static Attached done;
   const std::lock_guard<std::mutex> lock(mutex);
-  if (done.api != nullptr || !done.error.empty()) return done;
+  if (!done.error.empty()) return done;
   const std::vector<std::string> libraries = LoadedLibraries();
   if (libraries.empty()) {
     return Refused(std::string("no ") + kLibrary +
@@ -125,6 +126,7 @@ Attached Attach(const std::string& directory) {
         " times, from several class loaders; load it by one that all others have above them");
     return done;
   }
+  if (done.api != nullptr) return done;
   done = AttachTo(libraries.front(), directory);
   return done;
 }

@@ -15,7 +15,7 @@ absl::StatusOr<Hello> CheckHello(Received message, MoverKind usual) {
   if (m.version != wire::kProtocolVersion) {
     return absl::FailedPreconditionError(absl::StrCat(
         "the agent speaks protocol version ", wire::kProtocolVersion, " and the plug-in version ",
-        m.version, "; install agent and plug-in from the same release"));
+        m.version, "; install agent and plug-in from the same release, and restart the agent"));
   }
   if (m.type != static_cast<uint32_t>(wire::MessageType::kHello)) {
     return absl::InvalidArgumentError("the first message is not a hello");

@@ -14,6 +14,7 @@
 #include <set>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "base/json.h"
 
 namespace pulse {
@@ -29,6 +30,11 @@ bool AsJson() {
   return json;
 }
 
+int64_t MillisNow() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+}
+
 spdlog::logger& Logger() {
   // Leaked on purpose: agent threads may log while static destructors run.
   static spdlog::logger* logger = [] {
@@ -40,12 +46,17 @@ spdlog::logger& Logger() {
     const bool unknown = level == spdlog::level::off && std::string(env) != "off";
     l->set_level(unknown ? spdlog::level::warn : level);
     l->flush_on(spdlog::level::warn);
+    const auto warn = [&](const std::string& text) {
+      l->warn(AsJson() ? LogLineAsJson(LogLevel::kWarn, MillisNow(), text) : text);
+    };
     if (unknown) {
-      l->warn("PULSE_LOG={} is no level; expected error, warn, info, debug or off; taken for warn",
-              env);
+      warn(absl::StrCat("PULSE_LOG=", env,
+                        " is no level; expected error, warn, info, debug or off; ",
+                        "taken for warn"));
     }
     if (const std::string format = FormatAsked(); format != "text" && format != "json") {
-      l->warn("PULSE_LOG_FORMAT={} is no format; expected text or json; taken for text", format);
+      warn(absl::StrCat("PULSE_LOG_FORMAT=", format,
+                        " is no format; expected text or json; taken for text"));
     }
     return l;
   }();
@@ -65,9 +76,7 @@ void Write(LogLevel level, absl::string_view message, absl::string_view key) {
     return;
   }
   if (!logger.should_log(Native(level))) return;
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  const auto millis = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
-  logger.log(Native(level), LogLineAsJson(level, millis, message, key));
+  logger.log(Native(level), LogLineAsJson(level, MillisNow(), message, key));
 }
 
 }  // namespace
@@ -93,6 +102,11 @@ std::string LogLineAsJson(LogLevel level, int64_t when_millis, absl::string_view
   if (!key.empty()) line.Add("key", key);
   line.Add("message", message).Close('}');
   return line.text();
+}
+
+void Say(absl::string_view line, LogLevel level) {
+  const std::string text = AsJson() ? LogLineAsJson(level, MillisNow(), line) : std::string(line);
+  std::fprintf(stderr, "%s\n", text.c_str());
 }
 
 void Log(LogLevel level, absl::string_view message) { Write(level, message, {}); }

@@ -20,6 +20,10 @@ void Log(LogLevel level, absl::string_view message);
 // Logs `message` at kWarn the first time that `key` is seen in this process.
 void LogOnce(absl::string_view key, absl::string_view message);
 
+// A program's own line, as "pulse agent: listening on PATH": to standard error at every level, as
+// it is or, with PULSE_LOG_FORMAT=json, as JSON.
+void Say(absl::string_view line, LogLevel level = LogLevel::kInfo);
+
 // The JSON of one line, without its end. `when_millis` since 1970; without `key` there is none.
 std::string LogLineAsJson(LogLevel level, int64_t when_millis, absl::string_view message,
                           absl::string_view key = {});

@@ -50,5 +50,23 @@ TEST(LogTest, FormatOfTheEnvironment_IsTheLinesFormat) {
               "^[0-9 :.-]+ pulsedb info: this\n[0-9 :.-]+ pulsedb warning: once\n$");
 }
 
+TEST(LogTest, ProgramsOwnLines_AreSaidAtEveryLevelInTheFormatAsked) {
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  const auto say = [](const char* format, const char* level) {
+    setenv("PULSE_LOG_FORMAT", format, 1);
+    setenv("PULSE_LOG", level, 1);
+    Say("pulse kv: 1 {key}");
+    Log(LogLevel::kInfo, "not this");
+    Log(LogLevel::kError, "this");
+    _exit(0);
+  };
+  EXPECT_EXIT(say("text", "error"), testing::ExitedWithCode(0),
+              "^pulse kv: 1 \\{key\\}\n[0-9 :.-]+ pulsedb error: this\n$");
+  EXPECT_EXIT(say("json", "{loud}"), testing::ExitedWithCode(0),
+              "^.\"time\".*\"level\":\"info\",.*\"message\":\"pulse kv: 1 .key.\".\n"
+              ".\"time\".*\"message\":\"PULSE_LOG=.loud. is no level.*\".\n"
+              ".\"time\".*\"level\":\"error\",.*\"message\":\"this\".\n$");
+}
+
 }  // namespace
 }  // namespace pulse

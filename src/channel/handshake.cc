@@ -192,12 +192,13 @@ absl::StatusOr<UniqueFd> ListenUnix(const std::string& path) {
     unlink(path.c_str());
   }
   PULSE_ASSIGN_OR_RETURN(auto fd, NewSocket());
-  const mode_t old = umask(0177);
-  const int rc = bind(fd.get(), reinterpret_cast<sockaddr*>(&addr), sizeof(addr));
-  const int err = errno;
-  umask(old);
-  if (rc != 0)
-    return ErrnoError(err, "listening on", path, "check that its directory exists and is writable");
+  // The file gets the socket's mode (unix(7)). Not by umask(2): with status=PATH this is a thread
+  // of a program of somebody else, whose other threads make files meanwhile.
+  if (fchmod(fd.get(), 0600) != 0) return ErrnoError(errno, "preparing a socket for", path);
+  if (bind(fd.get(), reinterpret_cast<sockaddr*>(&addr), sizeof(addr)) != 0) {
+    return ErrnoError(errno, "listening on", path,
+                      "check that its directory exists and is writable");
+  }
   if (listen(fd.get(), 64) != 0) return ErrnoError(errno, "listening on", path);
   return fd;
 }

@@ -138,7 +138,7 @@ class SocketLink : public AgentLink {
     if (ack.version != wire::kProtocolVersion) {
       return absl::FailedPreconditionError(absl::StrCat(
           "the agent at ", path_, " speaks protocol version ", ack.version, ", this program ",
-          wire::kProtocolVersion, "; install both from the same release"));
+          wire::kProtocolVersion, "; install both from the same release, and restart the agent"));
     }
     if (answer.fds_lost) {
       return ErrnoError(EMFILE, "taking the doorbell of", path_,

@@ -106,9 +106,10 @@ Director::~Director() { Stop(); }
 
 void Director::Stop() {
   if (local_port_ != nullptr) local_port_->Close();
+  // Before the listeners are closed: from then on a successor may take the names.
+  for (const std::string& path : std::exchange(unix_paths_, {})) unlink(path.c_str());
   for (const auto& loop : loops_) loop->BeginStop();
   for (const auto& loop : loops_) loop->Join();
-  for (const std::string& path : std::exchange(unix_paths_, {})) unlink(path.c_str());
 }
 
 int64_t Director::cpu_nanos() const {

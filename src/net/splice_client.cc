@@ -38,8 +38,8 @@ void SpliceClient::Start(UniqueFd fd) {
 
 void SpliceClient::Connect() {
   const int fd = StartConnect(*loop_->shared().host);
-  // A full backlog of a Unix socket: the next sweep tries again.
-  if (fd == -EAGAIN) return;
+  // A full backlog of a Unix socket, or no descriptors here: the next sweep tries again.
+  if (fd == -EAGAIN || fd == -EMFILE || fd == -ENFILE) return;
   if (fd < 0) {
     loop_->HostFailed(ErrnoError(-fd, "connecting to", loop_->shared().host->ToString()));
     Die(true);
@@ -104,8 +104,10 @@ bool SpliceClient::Pump(Way* way, int from, int to) {
       if (n > 0) way->in_pipe += static_cast<size_t>(n);
       if (n == 0) way->ended = true;
       if (n == -EAGAIN) way->readable = false;
-      if (n < 0 && n != -EAGAIN && n != -EINTR) return false;
-      progress = n != -EAGAIN;
+      // No pipe: the bytes wait in the socket, and the next sweep tries again.
+      starved_ = n == -EMFILE || n == -ENFILE;
+      if (n < 0 && n != -EAGAIN && n != -EINTR && !starved_) return false;
+      progress = n != -EAGAIN && !starved_;
     }
     if (way->in_pipe == 0 || !way->writable) continue;
     const ssize_t n = splice(way->pipe.out.get(), nullptr, to, nullptr, way->in_pipe,
@@ -156,6 +158,7 @@ void SpliceClient::Sweep(int64_t now) {
     }
     return;
   }
+  if (starved_) loop_->Touch(this);
   const DirectorLimits& limits = loop_->limits();
   const int64_t slow = limits.slow_ms * 1'000'000;
   for (const Way* way : {&to_host_, &to_client_}) {

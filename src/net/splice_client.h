@@ -49,6 +49,7 @@ class SpliceClient final : public Client {
   WatchPtr watch_client_;
   WatchPtr watch_host_;
   bool connected_ = false;
+  bool starved_ = false;  // of descriptors for a pipe
   bool dead_ = false;
   int64_t connect_deadline_ = 0;
   Way to_host_;

@@ -76,6 +76,10 @@ if dpkg-deb -f "$(package pulsedb-rocksdb)" Depends | grep -E 'absl|spdlog|fmt';
 # Units start what is installed, and a program's symbols are not in it.
 dpkg-deb -x "$(package pulsedb)" "$scratch/x"
 grep -q '^ExecStart=/usr/bin/pulse ' "$scratch/x/usr/lib/systemd/system/pulse-serve.service" || fail "pulse-serve.service starts another program"
+dpkg-deb -e "$(package pulsedb)" "$scratch/control"
+for script in postinst prerm postrm; do
+  [[ -x "$scratch/control/$script" ]] && sh -n "$scratch/control/$script" || fail "pulsedb has no $script that runs"
+done
 if readelf -S "$scratch/x/usr/bin/pulse" | grep -q '\.debug_info'; then fail "pulse is not stripped"; fi
 for name in "${packages[@]}"; do
   printf '%-18s %9s bytes; depends on %s\n' "$name" "$(stat -c %s "$(package "$name")")" "$(dpkg-deb -f "$(package "$name")" Depends)"

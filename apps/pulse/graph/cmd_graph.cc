@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_format.h"
 #include "apps/pulse/commands.h"
 #include "apps/pulse/graph/cmd_load.h"
 #include "apps/pulse/graph/engine_options.h"
@@ -21,6 +22,7 @@
 #include "apps/pulse/util/option_values.h"
 #include "apps/pulse/util/server_options.h"
 #include "base/errors.h"
+#include "base/log.h"
 #include "base/stop_signal.h"
 #include "services/graph/bolt/server.h"
 #include "services/graph/core/store.h"
@@ -165,14 +167,14 @@ absl::Status RunServer(GraphArgs args) {
   PULSE_ASSIGN_OR_RETURN(const OpenedGraph store, OpenStore(args, args.read_only, true));
   cypher::GraphService service(store.store.get(), options);
   PULSE_ASSIGN_OR_RETURN(const auto server, bolt::BoltServer::Open(&service, args.bolt));
-  std::fprintf(stderr, "pulse graph: %s on bolt://%s:%d (process %d%s)\n", args.db.c_str(),
-               args.bolt.bind.c_str(), server->port(), getpid(),
-               args.bolt.tls_cert.empty() ? "" : ", TLS");
+  Say(absl::StrFormat("pulse graph: %s on bolt://%s:%d (process %d%s)", args.db.c_str(),
+                      args.bolt.bind.c_str(), server->port(), getpid(),
+                      args.bolt.tls_cert.empty() ? "" : ", TLS"));
   std::unique_ptr<PageServer> page;
   if (args.http_port >= 0) {
     PULSE_ASSIGN_OR_RETURN(page, PageServer::Open(&service, args.bolt, args.bolt.throttle,
                                                   static_cast<uint16_t>(args.http_port)));
-    std::fprintf(stderr, "pulse graph: the page: http://127.0.0.1:%d/\n", page->port());
+    Say(absl::StrFormat("pulse graph: the page: http://127.0.0.1:%d/", page->port()));
   }
   std::unique_ptr<metrics::Endpoint> metrics;
   if (!args.metrics.empty()) {
@@ -180,20 +182,20 @@ absl::Status RunServer(GraphArgs args) {
     sources.graph = [&] { return metrics::TakeGraphNumbers(&service, *server, *store.store); };
     PULSE_ASSIGN_OR_RETURN(
         metrics, metrics::Endpoint::Open(args.metrics, args.metrics_anywhere, std::move(sources)));
-    std::fprintf(stderr, "pulse graph: metrics at %s\n", metrics->url().c_str());
+    Say(absl::StrFormat("pulse graph: metrics at %s", metrics->url().c_str()));
   }
   if (store.engines != nullptr) {
-    std::fprintf(stderr, "pulse graph: copy engine %s\n", store.engines->Describe().c_str());
+    Say(absl::StrFormat("pulse graph: copy engine %s", store.engines->Describe().c_str()));
   }
   stop.Wait();
-  std::fprintf(stderr, "pulse graph: stopping\n");
+  Say("pulse graph: stopping");
   metrics.reset();  // it asks the server
   page.reset();
   server->Stop();
   if (args.read_only) return absl::OkStatus();
   const absl::Status closed = store->Close();
   if (const std::string did = store.engines->Summary(); !did.empty()) {
-    std::fprintf(stderr, "pulse graph: copy engines: %s\n", did.c_str());
+    Say(absl::StrFormat("pulse graph: copy engines: %s", did.c_str()));
   }
   return closed;
 }

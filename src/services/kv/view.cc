@@ -36,19 +36,30 @@ redis::ClusterNode KvView::node() const {
   return {store_->options().cluster, static_cast<int>(place_.begin())};
 }
 
-bool KvView::Get(std::string_view key, Found* found) {
+const Item* KvView::Look(std::string_view key, Found* found) {
   const uint64_t hash = HashKey(key);
   Partition& partition = PartitionFor(hash);
   const Item* item = manner_.counts_as_use ? partition.Find(key, hash) : partition.Peek(key, hash);
   found->exists = item != nullptr;
-  if (item == nullptr) return true;
+  if (item == nullptr) return nullptr;
   const int64_t expires_ms = item->expires_ms();
   found->value.expires_ms = expires_ms == kNoExpiry ? redis::kNever : expires_ms;
+  return item;
+}
+
+bool KvView::Get(std::string_view key, Found* found) {
+  const Item* item = Look(key, found);
+  if (item == nullptr) return true;
   found->value.data = item->value();
   if (manner_.writes) {
     found->pin.PinSelf({found->value.data.data(), found->value.data.size()});
     found->value.data = {found->pin.data(), found->pin.size()};
   }
+  return true;
+}
+
+bool KvView::GetExpiry(std::string_view key, Found* found) {
+  Look(key, found);
   return true;
 }
 
@@ -103,6 +114,25 @@ void KvView::Put(std::string_view key, std::string_view data, int64_t expires_ms
     CopyValue(item->value_bytes(), data);
     // It is complete before another partition is changed: of RENAME the source is not gone before.
     PartitionFor(hash).Settle();
+    if (store_->watch_table()->active()) store_->watch_table()->Touch(key);
+  } else {
+    error_ = RefusalOf(result);
+  }
+}
+
+void KvView::SetExpiry(std::string_view key, const Found&, int64_t expires_ms) {
+  if (!error_.empty()) return;
+  const uint64_t hash = HashKey(key);
+  if (manner_.many) Remember(key, hash);
+  Partition& partition = PartitionFor(hash);
+  const Item* item = partition.Peek(key, hash);
+  if (item == nullptr) return;  // it has expired meanwhile
+  ItemFacts facts = item->facts();
+  facts.expires_ms = ItemExpiry(expires_ms);
+  bool found = false;
+  const auto result = partition.SetFacts(key, hash, facts, &found);
+  if (result == Partition::Result::kStored) {
+    partition.Settle();
     if (store_->watch_table()->active()) store_->watch_table()->Touch(key);
   } else {
     error_ = RefusalOf(result);

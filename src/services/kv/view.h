@@ -32,6 +32,9 @@ class KvView final : public redis::View {
   bool CountExisting(const std::string_view* keys, size_t count, size_t* existing) override;
   void Put(std::string_view key, std::string_view data, int64_t expires_ms) override;
   void Delete(std::string_view key) override;
+  bool GetExpiry(std::string_view key, redis::Found* found) override;
+  // Keeps the flags and the CAS that memcached's clients have given.
+  void SetExpiry(std::string_view key, const redis::Found& found, int64_t expires_ms) override;
   bool Clear() override;
   bool ForEachKey(std::string_view prefix, const UseKey& use) override;
   bool ScanStep(uint64_t cursor, std::string_view prefix, int64_t count, const UseKey& use,
@@ -52,6 +55,8 @@ class KvView final : public redis::View {
   template <class Use>
   bool WithEach(const Use& use);
 
+  // The item, null for none, and of `found` all but the value.
+  const Item* Look(std::string_view key, redis::Found* found);
   Partition& PartitionFor(uint64_t hash) { return store_->partition(place_.ShardOf(hash)); }
 
   KvStore* const store_;

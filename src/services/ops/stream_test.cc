@@ -268,6 +268,24 @@ TEST(Compress, Deterministic_WritesNoNameAndUsesPortableCodecs) {
   EXPECT_TRUE(absl::IsInvalidArgument(CompressText(options, data).status()));
 }
 
+TEST(Compress, IsalLevel1_SpendsTimeOnlyOnWhatShrinksToAHalfOrSo) {
+  std::string log;
+  for (int i = 0; log.size() < 1'000'000; ++i) {
+    log += absl::StrCat("2026-11-27 12:00:00 INFO request ", i * 7919 % 10007, " served\n");
+  }
+  const std::string prose = MakeData(Kind::kText, 1'000'000, 7);  // whose sample shrinks to 38 %
+  const auto size_of = [](const std::string& data, int level) {
+    CompressOptions options;
+    options.codec = Codec::kIsal;
+    options.level = level;
+    const auto bytes = CompressText(options, data);
+    EXPECT_TRUE(bytes.ok()) << bytes.status();
+    return bytes.ok() ? bytes->size() : 0;
+  };
+  EXPECT_EQ(size_of(prose, 1), size_of(prose, 3));
+  EXPECT_NE(size_of(log, 1), size_of(log, 3));
+}
+
 TEST(Compress, OptionsThatDoNotGoTogether_AreRefusedByName) {
   CompressOptions options;
   options.codec = Codec::kZstd;

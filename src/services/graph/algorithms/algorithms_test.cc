@@ -390,6 +390,8 @@ class LargeGraphTest : public AlgorithmsTest {
       const size_t from = random() % kNodes, to = (random() % 77) * (random() % 77);
       made_.edges.push_back({from, to, static_cast<double>(random() % 100), false});
     }
+    // Where searches begin, which may have none of these.
+    for (size_t to = 1; to < 6; ++to) made_.edges.push_back({0, to * to, 1.0, false});
     InsertNodes(&graph_, &made_);
     Insert(&graph_, made_, 0, made_.edges.size());
   }

@@ -208,6 +208,9 @@ void StoreImpl::ShowLoaded(LoadedGraph* graph, std::shared_ptr<const Layers> lay
     all.everything = true;
     KeepFootprint(std::move(all));
   }
+  const bool names = !graph->frames.empty() &&
+                     graph->frames[0].starts_with(static_cast<char>(Operation::Kind::kName));
+  const std::string brought = names ? graph->frames[0] : std::string();
   for (std::string& frame : graph->frames) {
     if (apply_failure_.ok()) apply_failure_ = Apply(sequence, frame);
     std::string().swap(frame);  // the tables have it
@@ -218,13 +221,14 @@ void StoreImpl::ShowLoaded(LoadedGraph* graph, std::shared_ptr<const Layers> lay
       tables_.edge_count += static_cast<int64_t>(count);
     }
   }
-  // For change feeds, a commit without contents. The manifest has the load already: where this
-  // fails, they do not hear of it.
+  // For change feeds, a commit with the names only that the load has brought: later commits use
+  // them. The manifest has the load already: where this fails, they do not hear of it.
   OperationWriter mark;
   mark.Counters(next_node_, next_edge_);
+  const std::string payload = mark.Take() + brought;
   WalEntry entry;
   entry.sequence = sequence;
-  entry.payload = mark.bytes();
+  entry.payload = payload;
   WalEntry* entries[] = {&entry};
   wal_->Write(entries);
   WriteCommitted(sequence);

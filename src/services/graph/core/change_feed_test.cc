@@ -225,6 +225,25 @@ TEST_F(ChangeFeedTest, BulkLoad_IsOneChangeWithoutContents) {
   EXPECT_EQ(Drain(feed.get()), Numbers(3, 3));
 }
 
+TEST_F(ChangeFeedTest, NamesThatABulkLoadBrought_AreThoseOfLaterCommits) {
+  Commit();
+  const auto feed = *Feed(0);
+  CommitChanges commit;
+  ASSERT_TRUE(*feed->Next(&commit));
+  const auto load = *BulkLoad::Begin(store_.get());
+  const Token label = *load->Label("Loaded");
+  const Token key = *load->Key("loaded");
+  ASSERT_TRUE(load->Commit().ok());
+  const auto tx = *store_->Begin();
+  ASSERT_TRUE(tx->CreateNode({&label, 1}, {{key, Value::Int(1)}}).ok());
+  ASSERT_TRUE(tx->Commit().ok());
+  ASSERT_TRUE(*feed->Next(&commit));
+  ASSERT_TRUE(*feed->Next(&commit));
+  ASSERT_EQ(commit.changes.size(), 1u);
+  EXPECT_EQ(commit.changes[0].labels, std::vector<std::string>{"Loaded"});
+  EXPECT_EQ(commit.changes[0].properties[0].first, "loaded");
+}
+
 // A write that fails leaves a part of it, or whole records that are cut off again; a sync that
 // fails leaves what may be there at the next opening. The feed gives what the store has, and no
 // more.

@@ -76,7 +76,7 @@ absl::StatusOr<bool> View::EdgeScan::Advance() {
       source_ = node_.node();
     }
     if (newer_hides_) {
-      PULSE_RETURN_IF_ERROR(reader_.StartAt(source_, level_));
+      PULSE_RETURN_IF_ERROR(reader_.StartAt(source_, level_, types_));
     } else {
       reader_.Start(source_, level_);
     }

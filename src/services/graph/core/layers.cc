@@ -110,7 +110,7 @@ absl::Status NodeReader::ReadLevel(std::span<const Token> types, std::vector<Nei
   return status;
 }
 
-absl::Status NodeReader::StartAt(NodeId node, size_t level) {
+absl::Status NodeReader::StartAt(NodeId node, size_t level, std::span<const Token> types) {
   Start(node, 0);
   const auto ignore = [](const Neighbour&) {};
   for (; level_ < level; ++level_) {
@@ -119,7 +119,7 @@ absl::Status NodeReader::StartAt(NodeId node, size_t level) {
       continue;
     }
     const Run& run = layers_.runs[level_ - layers_.chunks.size()];
-    if (run.hides()) PULSE_RETURN_IF_ERROR(ReadRun(run, {}, ignore));
+    if (run.hides()) PULSE_RETURN_IF_ERROR(ReadRun(run, types, ignore));
   }
   return absl::OkStatus();
 }

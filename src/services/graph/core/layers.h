@@ -89,8 +89,9 @@ class NodeReader {
     level_ = level;
     if (!hidden_.empty()) hidden_.clear();
   }
-  // The same where newer ones may: what they hide is found first.
-  absl::Status StartAt(NodeId node, size_t level);
+  // The same where newer ones may: what they hide of these types is found first, as ReadLevel would
+  // have found it.
+  absl::Status StartAt(NodeId node, size_t level, std::span<const Token> types);
   size_t level() const { return level_; }
   bool done() const { return level_ >= layers_.levels(); }
   // The caller reads the level itself, which hides nothing.

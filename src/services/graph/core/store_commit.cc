@@ -166,8 +166,10 @@ absl::Status StoreImpl::CommitWrites(const View& base, const WriteSet& writes,
   pending.endpoints.erase(std::unique(pending.endpoints.begin(), pending.endpoints.end()),
                           pending.endpoints.end());
   std::unique_lock lock(commit_mu_);
-  while (schema_changing_) commit_cv_.wait(lock);
-  PULSE_RETURN_IF_ERROR(WaitForMemory(&lock));
+  do {
+    while (schema_changing_) commit_cv_.wait(lock);
+    PULSE_RETURN_IF_ERROR(WaitForMemory(&lock));
+  } while (schema_changing_);  // a change may have begun while it waited for memory
   if (closed_) return absl::FailedPreconditionError("the database is closed");
   PULSE_RETURN_IF_ERROR(apply_failure_);
   PULSE_RETURN_IF_ERROR(Validate(base, writes, pending.endpoints));

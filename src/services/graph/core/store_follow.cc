@@ -16,6 +16,7 @@ bool IsBulkLoad(std::string_view payload) {
 
 absl::StatusOr<bool> StoreImpl::Follow() {
   std::lock_guard following(maintenance_mu_);
+  if (stale_) return false;
   if (feed_ == nullptr) {
     ChangeFeedOptions options;
     options.after = sequence();
@@ -35,7 +36,10 @@ absl::StatusOr<bool> StoreImpl::Follow() {
     if (!more.ok()) return more.status();
     if (!*more) break;
     std::lock_guard lock(commit_mu_);
-    if (IsBulkLoad(payload) || !Apply(sequence, payload).ok()) return false;
+    if (IsBulkLoad(payload) || !Apply(sequence, payload).ok()) {
+      stale_ = true;  // the feed is past what this store does not have
+      return false;
+    }
     applied_ = last_sequence_ = sequence;
     Publish(sequence);
   }

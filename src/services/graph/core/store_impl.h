@@ -203,6 +203,7 @@ class StoreImpl : public TransactionHost {
   std::condition_variable commit_cv_;
   std::unique_ptr<Wal> wal_;
   std::unique_ptr<ChangeFeed> feed_;  // read-only; maintenance_mu_
+  bool stale_ = false;  // ... what comes next is not in this store: it is to be opened anew
   std::unique_ptr<CommittedWriter> committed_;
   bool committed_failed_ = false;
   bool leading_ = false;

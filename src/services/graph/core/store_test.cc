@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
 
 #include "base/testing.h"
@@ -63,6 +64,36 @@ class StoreTest : public ::testing::Test {
 };
 
 constexpr auto kAborted = absl::StatusCode::kAborted;
+
+// A run that hides relationships of another type does not change how the others are read on.
+TEST_F(StoreTest, HubReadInParts_RelationshipsOfAnotherTypeDeleted_EachComesOnce) {
+  const NodeId hub = MakeNode("Hub"), other = MakeNode();
+  Tx tx = Begin();
+  const Token wanted = *tx->AddTypeName("A"), unwanted = *tx->AddTypeName("B");
+  for (int i = 0; i < 2000; ++i) ASSERT_TRUE(tx->CreateEdge(hub, other, wanted, {}).ok());
+  ASSERT_TRUE(tx->Commit().ok());
+  ASSERT_TRUE(store_->Flush().ok());
+  tx = Begin();
+  const EdgeRef gone = *tx->CreateEdge(hub, other, unwanted, {});
+  ASSERT_TRUE(tx->Commit().ok());
+  ASSERT_TRUE(store_->Flush().ok());
+  tx = Begin();
+  ASSERT_TRUE(tx->DeleteEdge(gone).ok());
+  ASSERT_TRUE(tx->Commit().ok());
+  ASSERT_TRUE(store_->Flush().ok());
+  const auto view = Now();
+  cypher::ExpandPosition at;
+  std::set<EdgeId> met;
+  size_t count = 0;
+  while (at.node == 0) {
+    cypher::NeighbourBatch batch;
+    ASSERT_TRUE(view->Expand({&hub, 1}, Direction::kOut, {&wanted, 1}, 256, &at, &batch).ok());
+    count += batch.size();
+    for (size_t i = 0; i < batch.size(); ++i) met.insert(batch.edge[i]);
+  }
+  EXPECT_EQ(count, 2000u);
+  EXPECT_EQ(met.size(), 2000u);
+}
 
 TEST_F(StoreTest, SamePropertyTwice_SecondIsAbortedAndNamed) {
   const NodeId node = MakeNode();

@@ -182,7 +182,7 @@ class View::SideExpander {
     if (at.level == 0) {
       reader_->Start(node);
     } else {
-      PULSE_RETURN_IF_ERROR(reader_->StartAt(node, at.level));
+      PULSE_RETURN_IF_ERROR(reader_->StartAt(node, at.level, types_));
     }
     while (!reader_->done()) {
       const size_t level = reader_->level(), chunks = layers_.chunks.size();

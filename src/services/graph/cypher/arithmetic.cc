@@ -62,8 +62,8 @@ Value Checked(std::optional<Value> value, const std::string& error, EvalContext&
 Value Concatenate(const Value& a, const Value& b, EvalContext& ctx) {
   ValueList list;
   const auto length = [](const Value& v) { return v.is_list() ? v.as_list().size() : 1; };
-  if (!ctx.Fits((length(a) + length(b)) * sizeof(Value)) || !ctx.Tick((length(a) + length(b)) / 16))
-    return {};
+  const size_t bytes = a.DeepBytes() + b.DeepBytes();
+  if (!ctx.Fits(bytes) || !ctx.Tick((length(a) + length(b)) / 16)) return {};
   list.reserve(length(a) + length(b));
   for (const Value* v : {&a, &b}) {
     if (v->is_list())
@@ -71,7 +71,7 @@ Value Concatenate(const Value& a, const Value& b, EvalContext& ctx) {
     else
       list.push_back(*v);
   }
-  Value value = Value::List(std::move(list));
+  Value value = Value::ListOf(std::move(list), bytes);
   if (value.depth() > kMaxValueDepth)
     return ctx.ArgumentError("NumberOutOfRange", "this list nests too deeply");
   return value;
@@ -101,6 +101,14 @@ std::string_view OpName(Op op) {
 }
 
 }  // namespace
+
+Value AddUp(bool average, const Value& a, const Value& b, EvalContext& ctx) {
+  int64_t sum = 0;
+  if (average && a.is_int() && b.is_int() && __builtin_add_overflow(a.as_int(), b.as_int(), &sum)) {
+    return Value::Float(a.as_number() + b.as_number());
+  }
+  return Arithmetic(Op::kAdd, a, b, ctx);
+}
 
 Value Arithmetic(Op op, const Value& a, const Value& b, EvalContext& ctx) {
   if (a.is_null() || b.is_null()) return {};

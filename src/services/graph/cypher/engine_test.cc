@@ -91,6 +91,56 @@ TEST_F(Engine, Chains_MiddleIsEvaluatedOnce) {
   EXPECT_EQ(Run("UNWIND range(1, 1000) AS x WITH x WHERE 1 < x + 1 < 11 RETURN count(*)"), "9");
 }
 
+TEST_F(Engine, MapProjection_OfWhatHasNoProperties_IsATypeError) {
+  for (const char* value : {"1", "'text'", "true", "[1]", "date('2024-02-29')"}) {
+    EXPECT_EQ(Run(Concat("UNWIND [", value, "] AS x RETURN x {.*}")), "error InvalidArgumentType");
+    EXPECT_EQ(Run(Concat("UNWIND [", value, "] AS x RETURN x {.a}")), "error InvalidArgumentType");
+  }
+  const ValueMap parameters = {{"p", Value::Int(4711)}};
+  EXPECT_EQ(Run("WITH $p AS x RETURN x {.*}", parameters), "error InvalidArgumentType");
+  EXPECT_EQ(Run("UNWIND [null, {a: 1, b: 2}] AS x RETURN x {.*, b: 3}"), "null; {a: 1, b: 3}");
+}
+
+TEST_F(Engine, LimitBehindASubqueryThatWrites_AllRowsAreWritten) {
+  EXPECT_EQ(Run("UNWIND range(1, 1000) AS i CALL (i) { CREATE (:T {i: i}) } RETURN i LIMIT 1"),
+            "1");
+  EXPECT_EQ(Run("MATCH (t:T) RETURN count(*)"), "1000");
+  EXPECT_EQ(Run("MATCH (t:T) CALL (t) { SET t.seen = true RETURN 1 AS one } RETURN one LIMIT 2"),
+            "1; 1");
+  EXPECT_EQ(Run("MATCH (t:T) WHERE t.seen RETURN count(*)"), "1000");
+}
+
+TEST_F(Engine, AverageOfLargeIntegers_IsAFloat) {
+  EXPECT_EQ(Run("UNWIND range(1, 6) AS i RETURN avg(1700000000000000000)"), "1.7E18");
+  ASSERT_EQ(Run("UNWIND range(1, 6) AS i CREATE (:N {at: 1700000000000000000})"), "");
+  EXPECT_EQ(Run("MATCH (n:N) RETURN avg(n.at)"), "1.7E18");
+  EXPECT_EQ(Run("MATCH (n:N) RETURN sum(n.at)"), "error IntegerOverflow");
+}
+
+TEST_F(Engine, Rounding_IsThatOfTheNumberItself) {
+  EXPECT_EQ(Run("RETURN round(0.49999999999999994), round(4503599627370497.0), round(-2.5), "
+                "round(2.5), round(1.25, 1)"),
+            "0.0, 4503599627370497.0, -2.0, 3.0, 1.3");
+}
+
+TEST_F(Engine, CasesOfLatinLetters_AlsoWhereUpperIsOdd) {
+  EXPECT_EQ(Run("RETURN toUpper('łódź żaba ĺ ň ı'), toLower('ŁÓDŹ ŽABA Ĺ Ň')"),
+            "'ŁÓDŹ ŻABA Ĺ Ň I', 'łódź žaba ĺ ň'");
+}
+
+TEST_F(Engine, InstantsOfTheHourThatComesTwice_KeepTheirOffset) {
+  // 00:30 and 01:30 UTC are both 02:30 in Berlin.
+  EXPECT_EQ(Run("WITH datetime('2023-10-29T02:30:00[Europe/Berlin]') AS d, duration('PT1H') AS h "
+                "RETURN d + h = d, toString(d + h), (d + h).epochSeconds - d.epochSeconds, "
+                "(d + h + h).epochSeconds - d.epochSeconds, (d + h - h) = d"),
+            "false, '2023-10-29T02:30+01:00[Europe/Berlin]', 3600, 7200, true");
+  EXPECT_EQ(Run("WITH datetime({datetime: datetime.fromepoch(1698543000, 0), "
+                "timezone: 'Europe/Berlin'}) AS d "
+                "RETURN d.epochSeconds, datetime.truncate('minute', d).epochSeconds, "
+                "duration.inSeconds(datetime.fromepoch(1698543000, 0), d)"),
+            "1698543000, 1698543000, 'PT0S'");
+}
+
 TEST_F(Engine, GreedyAggregates_LimitOfMemory_End) {
   options_.limits.memory_bytes = 4 << 20;
   for (const char* query : {"UNWIND range(1, 20000) AS g WITH g, max(reduce(s = toString(g), i IN "
@@ -111,7 +161,12 @@ TEST_F(Engine, GreedyQueries_LimitOfMemory_End) {
         "UNWIND range(1, 100000) AS a UNWIND range(1, 1000) AS b RETURN a, b, count(*)",
         "UNWIND range(1, 10000) AS a UNWIND range(1, 1000) AS b MERGE (n {i: a}) RETURN n",
         "RETURN reduce(s = 'x', i IN range(1, 60) | s + s)", "RETURN size(range(1, 100000000))",
-        "RETURN reduce(s = [1], i IN range(1, 60) | s + s)"}) {
+        "RETURN reduce(s = [1], i IN range(1, 60) | s + s)",
+        "RETURN size([x IN range(1, 100000) | range(1, 10000)])",
+        "RETURN size([x IN range(1, 100000) | {all: range(1, 10000)}])",
+        "RETURN size(reduce(s = [], x IN range(1, 100000) | s + [range(1, 10000)]))",
+        "UNWIND range(1, 100000) AS x RETURN size(collect([range(1, 10000)]))",
+        "RETURN size(split(reduce(s = 'x ', i IN range(1, 19) | s + s), ' '))"}) {
     const std::string result = Run(query);
     EXPECT_TRUE(result == "error LimitExceeded" || result == "error NumberOutOfRange")
         << query << ": " << result.substr(0, 80);

@@ -134,6 +134,7 @@ bool EvalSource(const Expr& source, Value* row, EvalContext& ctx, Value* list) {
 Value MakeList(ValueList list, EvalContext& ctx) {
   if (!ctx.Fits(list.size() * sizeof(Value))) return {};
   Value value = Value::List(std::move(list));
+  if (!ctx.Fits(value.DeepBytes())) return {};
   if (value.depth() > kMaxValueDepth)
     return ctx.ArgumentError("NumberOutOfRange", "this list nests too deeply");
   return value;
@@ -141,6 +142,7 @@ Value MakeList(ValueList list, EvalContext& ctx) {
 
 Value MakeMap(ValueMap map, EvalContext& ctx) {
   Value value = Value::Map(std::move(map));
+  if (!ctx.Fits(value.DeepBytes())) return {};
   if (value.depth() > kMaxValueDepth)
     return ctx.ArgumentError("NumberOutOfRange", "this map nests too deeply");
   return value;
@@ -150,11 +152,14 @@ Value EvalListComprehension(const Expr& e, Value* row, EvalContext& ctx) {
   Value list;
   if (!EvalSource(*e.kids[0], row, ctx, &list)) return {};
   ValueList out;
+  size_t bytes = 0;
   for (const Value& v : list.as_list()) {
     if (!ctx.Tick()) return {};
     row[e.slot] = v;
     if (e.kids[1] != nullptr && !Holds(*e.kids[1], row, ctx)) continue;
     out.push_back(e.kids[2] != nullptr ? Eval(*e.kids[2], row, ctx) : v);
+    bytes += out.back().OwnedBytes();
+    if (!ctx.Fits(bytes)) return {};
   }
   return MakeList(std::move(out), ctx);
 }
@@ -233,6 +238,9 @@ Value EvalSlice(const Expr& e, Value* row, EvalContext& ctx) {
 Value EvalMapProjection(const Expr& e, Value* row, EvalContext& ctx) {
   const Value subject = Eval(*e.kids[0], row, ctx);
   if (subject.is_null()) return {};
+  if (!subject.is_map() && !subject.is_node() && !subject.is_edge()) {
+    return ctx.TypeError(Concat("a ", TypeName(subject.type()), " has no properties to choose of"));
+  }
   ValueMap map;
   for (size_t i = 0; i < e.names.size(); ++i) {
     if (e.kids[i + 1] != nullptr) {

@@ -162,6 +162,8 @@ Value HasLabels(const Expr& expr, const Value& value, EvalContext& context);
 Value Comparison(Op op, const Value& a, const Value& b);
 // Arithmetic of + - * / % ^, also for sum() and avg().
 Value Arithmetic(Op op, const Value& a, const Value& b, EvalContext& context);
+// a + b of a sum(), which fails beyond 64 bits, or of an avg(), which goes on with a float.
+Value AddUp(bool average, const Value& a, const Value& b, EvalContext& context);
 // base[index] for lists, maps and entities.
 Value IndexValue(const Value& base, const Value& index, EvalContext& context);
 // base.key

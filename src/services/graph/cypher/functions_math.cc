@@ -44,7 +44,9 @@ Value Round(EvalContext& ctx, std::span<Value> a) {
   }
   // Half goes up, as in 2.5 to 3 and -2.5 to -2.
   const double scaled = a[0].as_number() * scale;
-  return Value::Float(std::isfinite(scaled) ? std::floor(scaled + 0.5) / scale : a[0].as_number());
+  if (!std::isfinite(scaled)) return Value::Float(a[0].as_number());
+  const double below = std::floor(scaled);  // not of scaled + 0.5, which may have been rounded
+  return Value::Float((scaled - below >= 0.5 ? below + 1 : below) / scale);
 }
 Value Atan2(EvalContext& ctx, std::span<Value> a) {
   if (!WantNumber(ctx, a[0]) || !WantNumber(ctx, a[1])) return {};

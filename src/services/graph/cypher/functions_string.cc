@@ -99,7 +99,7 @@ Value Split(EvalContext& ctx, std::span<Value> a) {
   if (ctx.failed()) return {};
   const std::string& text = a[0].as_string();
   ValueList parts;
-  size_t begin = 0, at = 0;
+  size_t begin = 0, at = 0, bytes = 0;
   while (at < text.size()) {
     const std::string* found = nullptr;
     for (const std::string& d : delimiters) {
@@ -114,7 +114,8 @@ Value Split(EvalContext& ctx, std::span<Value> a) {
     parts.push_back(Value::String(text.substr(begin, at - begin)));
     at += found->size();
     begin = at;
-    if (!ctx.Tick()) return {};
+    bytes += parts.back().Bytes();
+    if (!ctx.Fits(bytes) || !ctx.Tick()) return {};
   }
   parts.push_back(Value::String(text.substr(begin)));
   return Value::List(std::move(parts));
@@ -126,6 +127,8 @@ uint32_t ChangeCase(uint32_t c, bool upper) {
   if (upper) {
     if (in('a', 'z') || (in(0xE0, 0xFE) && c != 0xF7)) return c - 32;
     if (c == 0xFF) return 0x178;
+    if (c == 0x131) return 'I';
+    if (in(0x139, 0x148) || in(0x179, 0x17E)) return c - ((c & 1) ^ 1);
     if (in(0x100, 0x137) || in(0x14A, 0x177)) return c & ~1u;
     if (in(0x3B1, 0x3C9) && c != 0x3C2) return c - 32;
     if (in(0x430, 0x44F)) return c - 32;
@@ -134,6 +137,7 @@ uint32_t ChangeCase(uint32_t c, bool upper) {
   }
   if (in('A', 'Z') || (in(0xC0, 0xDE) && c != 0xD7)) return c + 32;
   if (c == 0x178) return 0xFF;
+  if (in(0x139, 0x148) || in(0x179, 0x17E)) return c + (c & 1);
   if (c != 0x130 && (in(0x100, 0x137) || in(0x14A, 0x177))) return c | 1u;
   if (in(0x391, 0x3A9)) return c + 32;
   if (in(0x410, 0x42F)) return c + 32;

@@ -286,8 +286,8 @@ class AggregateOperator : public Operator {
           ctx_.TypeError(Concat(e.function->name, "() does not take a ", TypeName(v.type())));
           return;
         }
-        state->sum =
-            state->sum.is_null() ? std::move(v) : Arithmetic(Op::kAdd, state->sum, v, ctx_);
+        state->sum = state->sum.is_null() ? std::move(v)
+                                          : AddUp(kind == Aggregate::kAvg, state->sum, v, ctx_);
         return;
       case Aggregate::kMin:
         if (state->sum.is_null() || Order(v, state->sum) < 0) Keep(state, std::move(v));
@@ -296,7 +296,7 @@ class AggregateOperator : public Operator {
         if (state->sum.is_null() || Order(v, state->sum) > 0) Keep(state, std::move(v));
         return;
       case Aggregate::kCollect:
-        Charge(static_cast<int64_t>(v.Bytes()));
+        Charge(static_cast<int64_t>(std::max(v.Bytes(), v.OwnedBytes())));
         state->Rest().values.push_back(std::move(v));
         return;
       case Aggregate::kCount:

@@ -33,7 +33,8 @@ void AddValue(ColumnState* state, const Value& v, EvalContext& ctx) {
             Concat(state->expr->function->name, "() does not take a ", TypeName(v.type())));
         return;
       }
-      state->value = state->value.is_null() ? v : Arithmetic(Op::kAdd, state->value, v, ctx);
+      state->value =
+          state->value.is_null() ? v : AddUp(state->kind == Aggregate::kAvg, state->value, v, ctx);
       return;
     case Aggregate::kMin:
       if (state->value.is_null() || Order(v, state->value) < 0) state->value = v;

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -46,8 +47,15 @@ class StoppableSink : public TransactionSink {
   const std::function<bool()>& stopped_;
 };
 
-absl::StatusOr<bool> IsEmpty(cypher::Database* database) {
-  if (!database->Indexes().empty()) return false;
+bool Has(const std::vector<cypher::IndexDefinition>& all, const cypher::IndexDefinition& one) {
+  return std::find(all.begin(), all.end(), one) != all.end();
+}
+
+// But for indexes that the import makes: one that was killed leaves them.
+absl::StatusOr<bool> IsEmpty(const OpenedExport& from, cypher::Database* database) {
+  for (const cypher::IndexDefinition& index : database->Indexes()) {
+    if (!Has(from.indexes, index)) return false;
+  }
   PULSE_ASSIGN_OR_RETURN(const auto view, database->Snapshot());
   std::array<cypher::NodeId, 1> one;
   uint64_t position = 0;
@@ -114,7 +122,7 @@ absl::StatusOr<OpenedExport> OpenExport(const AllowedDirectory& allowed, std::st
 absl::StatusOr<ExchangeReport> ImportDatabase(const OpenedExport& from,
                                               const ImportOptions& options,
                                               cypher::Database* database) {
-  PULSE_ASSIGN_OR_RETURN(const bool empty, IsEmpty(database));
+  PULSE_ASSIGN_OR_RETURN(const bool empty, IsEmpty(from, database));
   if (!empty) {
     return absl::FailedPreconditionError(
         "an import needs an empty database, without nodes, indexes and constraints");
@@ -123,8 +131,10 @@ absl::StatusOr<ExchangeReport> ImportDatabase(const OpenedExport& from,
   std::vector<std::string> made;
   const auto import = [&]() -> absl::Status {
     for (const cypher::IndexDefinition& index : from.indexes) {
-      PULSE_RETURN_IF_ERROR(database->CreateIndex(index));
-      made.push_back(index.name);
+      if (!Has(database->Indexes(), index)) {
+        PULSE_RETURN_IF_ERROR(database->CreateIndex(index));
+        made.push_back(index.name);
+      }
       ++(index.constraint ? report.constraints : report.indexes);
     }
     PULSE_ASSIGN_OR_RETURN(const auto transaction, database->Begin());

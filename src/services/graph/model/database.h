@@ -38,6 +38,7 @@ struct IndexDefinition {
   bool constraint = false;
   bool unique = false;
   bool required = false;
+  bool operator==(const IndexDefinition&) const = default;
 };
 
 // What a copy engine has moved for a database since it was opened. A flush writes two runs, and

@@ -149,8 +149,10 @@ Value DurationBetween(const Value& from, const Value& to, DurationUnit unit) {
     if (dates && unit != DurationUnit::kSeconds) b.MoveTo(a.zone);
   } else if (a.has_zone) {
     b.zone = a.zone;
+    b.zone.offset_known = false;  // at b's time
   } else if (b.has_zone) {
     a.zone = b.zone;
+    a.zone.offset_known = false;
   }
   if (unit == DurationUnit::kSeconds) return FromSpan(0, 0, Between(a, b));
   if (!dates) return FromSpan(0, 0, unit == DurationUnit::kAll ? Between(a, b) : Span{0, 0});
@@ -232,7 +234,9 @@ std::optional<Value> AddToTemporal(const Value& temporal, const Duration& d, int
   }
   if (temporal.type() == Type::kDateTime) {
     if (!in_range(FloorDiv(seconds, kSecondsPerDay))) return std::nullopt;
-    seconds += OffsetAt(seconds, p.zone);
+    p.zone.offset = OffsetAt(seconds, p.zone);
+    p.zone.offset_known = true;
+    seconds += p.zone.offset;
   }
   p.days = FloorDiv(seconds, kSecondsPerDay);
   p.nanos = FloorMod(seconds, kSecondsPerDay) * kNanosPerSecond + FloorMod(nanos, kNanosPerSecond);

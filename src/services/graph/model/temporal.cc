@@ -162,7 +162,11 @@ std::optional<Zone> ParseZone(std::string_view text) {
 int64_t ToUtc(int64_t local_seconds, const Zone& zone) {
   absl::TimeZone loaded;
   if (zone.name.empty() || !LoadZone(zone.name, &loaded)) return local_seconds - zone.offset;
-  return absl::ToUnixSeconds(loaded.At(ToCivil(local_seconds)).pre);
+  const absl::TimeZone::TimeInfo info = loaded.At(ToCivil(local_seconds));
+  const int64_t first = absl::ToUnixSeconds(info.pre), second = absl::ToUnixSeconds(info.post);
+  const bool is_second = info.kind == absl::TimeZone::TimeInfo::REPEATED && zone.offset_known &&
+                         local_seconds - second == zone.offset;
+  return is_second ? second : first;
 }
 
 int32_t OffsetAt(int64_t utc_seconds, const Zone& zone) {
@@ -173,10 +177,13 @@ int32_t OffsetAt(int64_t utc_seconds, const Zone& zone) {
 
 void TemporalParts::MoveTo(const Zone& to) {
   const int64_t utc = ToUtc(LocalSeconds(), zone);
-  const int64_t local = utc + OffsetAt(utc, to);
+  const int32_t offset = OffsetAt(utc, to);
+  const int64_t local = utc + offset;
   nanos = FloorMod(local, kSecondsPerDay) * kNanosPerSecond + nanos % kNanosPerSecond;
   days = FloorDiv(local, kSecondsPerDay);
   zone = to;
+  zone.offset = offset;
+  zone.offset_known = true;
 }
 
 TemporalParts TakeApart(const Value& v) {
@@ -204,6 +211,7 @@ TemporalParts TakeApart(const Value& v) {
       p.has_zone = true;
       p.zone.offset = d.offset;
       p.zone.name = d.zone;
+      p.zone.offset_known = true;
       local = d.seconds + d.offset;
       p.nanos = d.nanos;
       break;

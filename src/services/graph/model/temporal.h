@@ -39,10 +39,12 @@ inline int64_t FloorMod(int64_t a, int64_t b) { return a - FloorDiv(a, b) * b; }
 struct Zone {
   int32_t offset = 0;
   std::string name;  // empty: the offset
+  // Of a zone by name: its offset is `offset` at the time that this is with.
+  bool offset_known = false;
 };
 std::optional<Zone> ParseZone(std::string_view text);
 // Seconds since 1970 UTC of a local time; what the zone skips moves forward, of what it has twice
-// the first counts.
+// the first counts, unless the second has the zone's known offset.
 int64_t ToUtc(int64_t local_seconds, const Zone& zone);
 int32_t OffsetAt(int64_t utc_seconds, const Zone& zone);
 

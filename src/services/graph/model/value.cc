@@ -14,9 +14,11 @@ struct Value::StringObject : Object {
 };
 struct Value::ListObject : Object {
   ValueList list;
+  size_t bytes = 16 + 40;
 };
 struct Value::MapObject : Object {
   ValueMap map;
+  size_t bytes = 16 + 40;
 };
 struct Value::EdgeObject : Object {
   EdgeRef edge;
@@ -53,15 +55,27 @@ Value Value::String(std::string_view text) {
 
 Value Value::List(ValueList list) {
   auto* object = new ListObject;
-  for (const Value& v : list) object->depth = std::max(object->depth, v.depth());
+  for (const Value& v : list) {
+    object->depth = std::max(object->depth, v.depth());
+    object->bytes += v.OwnedBytes();
+  }
   ++object->depth;
   object->list = std::move(list);
   return Value(Type::kList, object);
 }
 
+Value Value::ListOf(ValueList list, size_t bytes) {
+  Value value = List(std::move(list));
+  static_cast<ListObject*>(const_cast<Object*>(value.object_))->bytes = bytes;
+  return value;
+}
+
 Value Value::Map(ValueMap map) {
   auto* object = new MapObject;
-  for (const auto& [key, v] : map) object->depth = std::max(object->depth, v.depth());
+  for (const auto& [key, v] : map) {
+    object->depth = std::max(object->depth, v.depth());
+    object->bytes += 32 + v.OwnedBytes();
+  }
   ++object->depth;
   std::stable_sort(map.begin(), map.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -153,6 +167,17 @@ const Value* Value::Find(std::string_view key) const {
 
 int Value::depth() const {
   return type_ == Type::kList || type_ == Type::kMap ? object_->depth : 0;
+}
+
+size_t Value::OwnedBytes() const {
+  const bool owned = IsObject(type_) && object_->refs.load(std::memory_order_relaxed) == 1;
+  return owned ? DeepBytes() : sizeof(Value);
+}
+
+size_t Value::DeepBytes() const {
+  if (is_list()) return static_cast<const ListObject*>(object_)->bytes;
+  if (is_map()) return static_cast<const MapObject*>(object_)->bytes;
+  return Bytes();
 }
 
 size_t Value::Bytes() const {

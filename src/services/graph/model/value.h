@@ -110,6 +110,8 @@ class Value {
   static Value Float(double value);
   static Value String(std::string_view text);
   static Value List(ValueList list);
+  // Of elements that lie in other lists, too, which are about to go: what all of it takes.
+  static Value ListOf(ValueList list, size_t deep_bytes);
   // `map` in any order; of equal keys the last counts.
   static Value Map(ValueMap map);
   static Value Node(NodeId id) { return Value(Type::kNode, static_cast<int64_t>(id)); }
@@ -164,8 +166,12 @@ class Value {
   const Value* Find(std::string_view key) const;
   // 0 for a scalar, 1 for a flat list or map.
   int depth() const;
-  // An estimate of the memory that the value holds, without what its elements share with others.
+  // An estimate of the memory that the value holds: without its elements; with those that it did
+  // not share with others as it was made; and the latter, but of what others hold only the
+  // reference.
   size_t Bytes() const;
+  size_t DeepBytes() const;
+  size_t OwnedBytes() const;
 
  private:
   struct Object {

@@ -131,6 +131,11 @@ void Planner::PlanClauses(std::vector<Clause>* clauses, Plan* plan, bool nested)
   }
   if (options_.shortcuts) RewriteMatches(clauses);
   for (size_t i = 0; i < clauses->size() && !failed(); ++i) {
+    const Clause* const next = i + 1 < clauses->size() ? &(*clauses)[i + 1] : nullptr;
+    takes_all_ = next == nullptr ||
+                 std::any_of(next->items.begin(), next->items.end(), [](const auto& item) {
+                   return item.expr != nullptr && HasAggregate(*item.expr);
+                 });
     PlanClause(&(*clauses)[i], i + 1 == clauses->size(), clauses->size() == 1 && !nested, plan,
                &plan->branches.back().steps, nested);
   }

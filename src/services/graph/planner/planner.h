@@ -215,6 +215,8 @@ class Planner {
   std::map<std::string, int> name_index_;
   std::set<std::string> parameters_;
   bool updated_ = false;  // a clause before this one changes the graph
+  // What comes behind the clause that is planned takes all of its rows: nothing, or aggregates.
+  bool takes_all_ = false;
 };
 
 }  // namespace pulse::cypher

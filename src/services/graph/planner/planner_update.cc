@@ -285,6 +285,7 @@ void Planner::PlanProcedure(Clause* clause, bool only, Plan* plan, Steps* steps)
 
 // CALL { ... }: sees nothing of the outside but what its first WITH imports.
 void Planner::PlanSubquery(Clause* clause, Steps* steps) {
+  const bool takes_all = takes_all_;  // before its own clauses are planned
   const Scope outer = scope_;
   const std::vector<bool> used = used_;
   auto plan = std::make_shared<Plan>();
@@ -330,6 +331,12 @@ void Planner::PlanSubquery(Clause* clause, Steps* steps) {
   if (writes) CollectReads(steps);
   step.subplan = std::move(plan);
   steps->push_back(std::move(step));
+  if (!writes || takes_all) return;
+  // All rows are written, however few of them LIMIT or the client behind it wants to see.
+  Step eager;
+  eager.kind = Step::Kind::kEager;
+  steps->push_back(std::move(eager));
+  updated_ = false;
 }
 
 // What writes row by row must not meet the scans that its rows come from.

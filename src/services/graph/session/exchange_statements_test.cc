@@ -41,6 +41,20 @@ class ExchangeStatementsTest : public testing::Test {
   Outcome outcome_;
 };
 
+TEST_F(ExchangeStatementsTest, IndexesThatAKilledImportLeft_AreTakenAsTheyAre) {
+  ASSERT_TRUE(Run(&one_, "CREATE (:P {n: 1})").ok());
+  const char* const constraint = "CREATE CONSTRAINT c FOR (p:P) REQUIRE p.n IS UNIQUE";
+  ASSERT_TRUE(Run(&one_, constraint).ok());
+  ASSERT_TRUE(Run(&one_, "EXPORT DATABASE 'out'").ok());
+  ASSERT_TRUE(Run(&two_, "CREATE INDEX other FOR (p:P) ON (p.m)").ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(Run(&two_, "IMPORT DATABASE 'out'")));
+  ASSERT_TRUE(Run(&two_, "DROP INDEX other").ok());
+  ASSERT_TRUE(Run(&two_, constraint).ok());
+  const absl::Status imported = Run(&two_, "IMPORT DATABASE 'out'");
+  ASSERT_TRUE(imported.ok()) << imported;
+  EXPECT_FALSE(Run(&two_, "CREATE (:P {n: 1})").ok());
+}
+
 TEST_F(ExchangeStatementsTest, ExportAndImport_MakeAnEqualGraph) {
   ASSERT_TRUE(
       Run(&one_, "CREATE (:P {n: 1, d: date('2024-02-29')})-[:K {l: [1, 2]}]->(:P {n: 2})").ok());

@@ -234,6 +234,9 @@ void ServiceProcedures::AddTransactions(RunningList* running) {
       {{"transactionId", kString}, {"username", kText}, {"message", kString}},
       "TERMINATE TRANSACTIONS",
       [running](EvalContext& context, const ValueList& arguments, ValueList* out) {
+        if (!arguments[0].is_list()) {
+          return RuntimeError("TypeError", "InvalidArgumentType", "ids is a list of strings");
+        }
         ValueList ids;
         for (const Value& value : arguments[0].as_list()) {
           if (!value.is_list()) {

@@ -288,6 +288,13 @@ TEST_F(ServiceTest, Terminate_RunningQuery_EndsIt) {
   EXPECT_TRUE(Rows(find).empty());
 }
 
+TEST_F(ServiceTest, Terminate_ByProcedureWithWhatIsNoList_IsATypeError) {
+  for (const char* ids : {"1", "null", "true", "'x'", "{a: 1}", "[1]"}) {
+    const absl::Status status = Run(Concat("CALL pulse.terminate.transactions(", ids, ")"));
+    EXPECT_EQ(InfoOf(status).detail, "InvalidArgumentType") << ids << ": " << status;
+  }
+}
+
 TEST_F(ServiceTest, Numbers_AfterStatements_CountThem) {
   ASSERT_TRUE(Run("CREATE (:A {x: 1})").ok());
   Rows("UNWIND [1, 2, 3] AS x RETURN x");

@@ -357,7 +357,8 @@ void AgentFlow::Answered(const Expected& request, std::string_view reply) {
       within_.on |= accepted;
       break;
     case Kind::kEnds:
-      within_.on = false;
+      // One that is refused otherwise leaves what is watched.
+      if (accepted || reply.starts_with("-EXECABORT")) within_.on = false;
       break;
     case Kind::kTracks:
       tracks_.on |= accepted;

@@ -191,6 +191,10 @@ bool HostLane::TakeOpen(uint32_t number, std::string_view peer, uint8_t flags) {
   if (number >= sessions_.size()) sessions_.resize(number + 1);
   auto& session = sessions_[number];
   if (session != nullptr) return false;
+  // Those that were refused count until the agent closes them. One that has so many does not
+  // listen.
+  if (kept_sessions_ >= shared_->most_sessions + kMostRefused) return false;
+  ++kept_sessions_;
   session = std::make_unique<HostSession>(this, static_cast<uint16_t>(number),
                                           std::string(peer.substr(0, kMostPeerText)));
   const bool full = shared_->sessions.load(std::memory_order_relaxed) >= shared_->most_sessions;
@@ -228,6 +232,7 @@ void HostLane::EndTurn() {
       session->touched_ = false;
       if (!session->EndTurn() || session->touched_ || session->waits_) continue;
       sessions_[session->number_].reset();
+      --kept_sessions_;
     }
   }
   if (packer_.has_value() && packer_->count() > 0) Submit();

@@ -90,6 +90,8 @@ class HostLane final : public ShmPeer {
   QueuePair replies_;   // the host does
   std::optional<ReplyPacker> packer_;
   std::vector<std::unique_ptr<HostSession>> sessions_;  // by number
+  static constexpr uint32_t kMostRefused = 4096;
+  uint32_t kept_sessions_ = 0;  // of sessions_ those that are there
   std::vector<HostSession*> touched_;
   std::vector<HostSession*> waiting_;  // have replies that found no room
   std::string scratch_;

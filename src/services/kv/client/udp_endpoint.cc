@@ -202,11 +202,18 @@ void UdpEndpoint::EndAll(KvUdpCode code, int64_t until, Complete complete) {
     building_.tags.clear();
     building_answer_ = 0;
   }
-  while (!again_.empty() && again_.front().deadline <= until) {
+  // They lie in the order of their answers. All are taken before anybody is told: `complete` may
+  // ask for more.
+  std::vector<uint64_t> over;
+  std::erase_if(again_, [&](const Again& a) {
+    if (a.deadline > until) return false;
+    over.push_back(a.tag);
+    return true;
+  });
+  for (const uint64_t tag : over) {
     --outstanding_;
     if (code == KvUdpCode::kTimeout) ++stats_.timeouts;
-    complete({.tag = again_.front().tag, .code = code});
-    again_.pop_front();
+    complete({.tag = tag, .code = code});
   }
 }
 

@@ -15,6 +15,16 @@ constexpr int kTogether = 16;
 
 }  // namespace
 
+// Whether it is worth moving the rest: by its items' expiries, of which only the ends are known.
+bool Partition::MayHaveExpired(const Segments::Segment& segment) const {
+  if (segment.first_expiry_ms > now_ms_) return false;
+  // Items of several classes, which share segments where memory is small.
+  if (segment.ttl_class == 0 || segment.last_expiry_ms == kNoExpiry) return true;
+  const int64_t span = segment.last_expiry_ms - segment.first_expiry_ms;
+  constexpr auto kParts = static_cast<int64_t>(kSegmentBytes / kLeastDead);
+  return now_ms_ - segment.first_expiry_ms >= span / kParts;
+}
+
 bool Partition::ChooseVictim(bool urgent) {
   victim_ = {};
   if (!urgent && policy_ == Policy::kNoEviction && futile_dead_ == segments_.dead_bytes() &&
@@ -25,6 +35,7 @@ bool Partition::ChooseVictim(bool urgent) {
   for (int attempt = 0; attempt < 2; ++attempt) {
     uint32_t dirtiest = kNoSegment;
     uint32_t oldest = kNoSegment;
+    uint32_t expiring = kNoSegment;
     for (uint32_t number = 1; number < segments_.end(); ++number) {
       const Segments::Segment& segment = segments_.at(number);
       const bool run = segment.use == Segments::Use::kRun;
@@ -36,6 +47,7 @@ bool Partition::ChooseVictim(bool urgent) {
         return true;
       }
       if (dirtiest == kNoSegment || segment.dead > segments_.at(dirtiest).dead) dirtiest = number;
+      if (MayHaveExpired(segment)) expiring = number;
     }
     const uint32_t dead = dirtiest == kNoSegment ? 0 : segments_.at(dirtiest).dead;
     const bool evicts = policy_ != Policy::kNoEviction;
@@ -52,8 +64,13 @@ bool Partition::ChooseVictim(bool urgent) {
       victim_ = {oldest, segments_.at(oldest).age, 0, true};
       return true;
     }
+    // Expired items beside others are not counted as dead. What is left of it has a later expiry.
+    if (expiring != kNoSegment) {
+      victim_ = {expiring, segments_.at(expiring).age};
+      return true;
+    }
     // All that there is is in open segments.
-    if (!segments_.SealWhere(evicts ? 0 : least)) break;
+    if (!segments_.SealWhere(evicts ? 0 : least, now_ms_)) break;
   }
   futile_dead_ = segments_.dead_bytes();
   futile_ms_ = now_ms_;

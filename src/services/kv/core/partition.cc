@@ -9,8 +9,10 @@
 namespace pulse::kv {
 namespace {
 
-// The cleaner always finds one segment to move items to.
-constexpr uint32_t kKeep = 1;
+// The cleaner always finds one segment to move items to. Where memory is not too small for it, what
+// changes the facts or the name of an item alone finds another one; else it takes the cleaner's.
+constexpr uint64_t kLeastPagesForTwo = 16;
+uint32_t KeptSegments(uint64_t pages) { return pages >= kLeastPagesForTwo ? 2 : 1; }
 // Items that the cleaner looks at for each one that is added, where room is short.
 constexpr int kCleanAhead = 4;
 
@@ -69,7 +71,8 @@ Partition::Partition(const PartitionOptions& options, Memory memory, uint32_t se
       largest_item_(memory_.limit_pages() / 2 * kPageBytes),
       segments_(base_, segments, reinterpret_cast<Segments::Segment*>(state_ + 1),
                 &state_->segments, &memory_, &undo_),
-      low_(std::max<uint64_t>(2, memory_.limit_pages() / 64)) {
+      keep_(KeptSegments(memory_.limit_pages())),
+      low_(std::max<uint64_t>(keep_ + 1, memory_.limit_pages() / 64)) {
   memory_.CountAt(&state_->used_pages);
   if (kept_) {
     char* const area = memory_.uncounted() + UndoAt(segments);
@@ -108,7 +111,9 @@ void Partition::DropExpired(uint64_t* at) {
 uint64_t Partition::AllocateSlowly(size_t bytes, int ttl_class, bool urgent) {
   do {
     if (bytes > kSegmentBytes) {
-      if (const uint64_t run = segments_.AllocateRun(bytes, ttl_class, kKeep)) return run;
+      // Where there is eviction, the largest value that is allowed finds its place.
+      const uint32_t keep = policy_ == Policy::kNoEviction ? keep_ : 1;
+      if (const uint64_t run = segments_.AllocateRun(bytes, ttl_class, keep)) return run;
       // To evict more would give the file system nothing.
       if (memory_.is_refused()) return 0;
       continue;
@@ -119,11 +124,15 @@ uint64_t Partition::AllocateSlowly(size_t bytes, int ttl_class, bool urgent) {
     if (segments_.open_segments() >= most_open_) {
       if (const uint64_t at = segments_.AllocateAnyOpen(bytes)) return at;
     }
-    if (segments_.Open(ttl_class, kKeep)) return segments_.AllocateOpen(bytes, ttl_class);
+    if (segments_.Open(ttl_class, keep_)) return segments_.AllocateOpen(bytes, ttl_class);
   } while (CleanOne(urgent));
-  if (bytes > kSegmentBytes) return urgent ? segments_.AllocateRun(bytes, ttl_class, 0) : 0;
+  if (bytes > kSegmentBytes) {
+    return urgent ? segments_.AllocateRun(bytes, ttl_class, keep_ - 1) : 0;
+  }
   if (const uint64_t at = segments_.AllocateAnyOpen(bytes)) return at;
-  if (urgent && segments_.Open(ttl_class, 0)) return segments_.AllocateOpen(bytes, ttl_class);
+  if (urgent && segments_.Open(ttl_class, keep_ - 1)) {
+    return segments_.AllocateOpen(bytes, ttl_class);
+  }
   return 0;
 }
 
@@ -131,7 +140,7 @@ bool Partition::FeedIndex() {
   while (index_->NeedsPage() || index_->WantsPage()) {
     const bool needed = index_->NeedsPage();
     if (needed && !index_->MayAddOverflow()) return false;
-    if (segments_.available() <= kKeep) {
+    if (segments_.available() <= keep_) {
       if (!needed) return true;
       if (!CleanOne()) return false;
       continue;

@@ -304,10 +304,11 @@ class Partition final : private Index::Items {
   uint64_t AllocateSlowly(size_t bytes, int ttl_class, bool urgent);
   // Sees to it that one more slot fits into the index.
   bool FeedIndex();
-  // Of an item that lies at `offset` now. Segments of class 0 are not looked at for expiry.
+  // Of an item that lies at `offset` now. Where memory is small, items of all classes may lie in a
+  // segment; one of class 0 is asked for its first expiry alone.
   void NoteExpiry(uint64_t offset, int64_t expires_ms) {
     auto& segment = segments_.of(offset);
-    if (segment.ttl_class == 0) return;
+    if (segment.ttl_class == 0 && expires_ms == kNoExpiry) return;
     undo_.Note(&segment);
     segment.last_expiry_ms = std::max(segment.last_expiry_ms, expires_ms);
     segment.first_expiry_ms = std::min(segment.first_expiry_ms, expires_ms);
@@ -327,6 +328,7 @@ class Partition final : private Index::Items {
   bool CleanOne(bool urgent = false);
   // `urgent`: whatever has dead bytes.
   bool ChooseVictim(bool urgent = false);
+  bool MayHaveExpired(const Segments::Segment& segment) const;
   // Looks at so many items of the victim, which there is. False when they have nowhere to go.
   bool CleanStep(int items);
   bool CleanItem(uint64_t offset, uint64_t hash);
@@ -356,7 +358,8 @@ class Partition final : private Index::Items {
   std::unique_ptr<Index> index_;
   Victim victim_;
   uint32_t cutoff_ = 1;  // of use, below which the cleaner drops
-  uint64_t low_;         // segments to take, below which it cleans ahead
+  const uint32_t keep_;  // segments that are left when a write finds no room
+  const uint64_t low_;   // segments to take, below which it cleans ahead
   // When nothing was left to clean, so that it is not looked for again at once.
   uint64_t futile_dead_ = UINT64_MAX;
   int64_t futile_ms_ = 0;

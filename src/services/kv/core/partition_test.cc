@@ -68,6 +68,49 @@ TEST(PartitionTest, Put_AgainWithAnySize_Replaces) {
   EXPECT_EQ(p->numbers().item_bytes, 0u);
 }
 
+TEST(PartitionTest, FullStore_ExpiryOfManyKeysAndThenDeletion_MakesRoom) {
+  auto p = OpenPartition(32);
+  const std::string value(1000, 'v');
+  uint64_t keys = 0;
+  while (Put(p.get(), KeyOf(keys), value) == Result::kStored) ++keys;
+  // Each item moves, and leaves its bytes dead among those of others.
+  const ItemFacts facts{1'000'000 + 100'000'000};
+  for (uint64_t i = 0; i < keys; i += keys / 2500) {
+    bool found = false;
+    const std::string key = KeyOf(i);
+    ASSERT_EQ(p->SetFacts(key, HashKey(key), facts, &found), Result::kStored) << i;
+    ASSERT_TRUE(found);
+  }
+  for (uint64_t i = 0; i < keys; i += 2) {
+    ASSERT_TRUE(p->Erase(KeyOf(i), HashKey(KeyOf(i))));
+  }
+  for (uint64_t i = 0; i < keys / 3; ++i) {
+    ASSERT_EQ(Put(p.get(), "new:" + KeyOf(i), value), Result::kStored) << i << " of " << keys;
+  }
+  for (uint64_t i = 1; i < keys; i += 2) ASSERT_EQ(Get(p.get(), KeyOf(i)), value);
+}
+
+// As few segments are open at a time, items of all classes share them.
+TEST(PartitionTest, SmallPartition_ItemsThatExpireBesideOthers_MakeRoom) {
+  auto p = OpenPartition(16);
+  const std::string value(1000, 'v');
+  int64_t now = 1'000'000;
+  ASSERT_EQ(Put(p.get(), "a", value), Result::kStored);
+  ASSERT_EQ(Put(p.get(), "b", value, ItemFacts{now + 100'000'000}), Result::kStored);
+  for (int round = 0; round < 40; ++round) {
+    for (int i = 0; i < 3000; ++i) {
+      const std::string key = "t:" + KeyOf(static_cast<uint64_t>(round * 3000 + i));
+      ASSERT_EQ(Put(p.get(), key, value, ItemFacts{now + 5000}), Result::kStored) << round;
+    }
+    ASSERT_EQ(Put(p.get(), "p:" + KeyOf(static_cast<uint64_t>(round)), value), Result::kStored);
+    now += 6000;
+    p->SetNow(now);
+    while (p->Tick()) {
+    }
+  }
+  for (uint64_t round = 0; round < 40; ++round) EXPECT_EQ(Get(p.get(), "p:" + KeyOf(round)), value);
+}
+
 TEST(PartitionTest, Facts_OfAnItem_AreKept) {
   auto p = OpenPartition(16);
   const ItemFacts facts{2'000'000, 77, 0xdeadbeef};

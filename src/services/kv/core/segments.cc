@@ -182,11 +182,12 @@ void Segments::Seal(uint32_t number) {
   if (table_[number].dead == table_[number].used) Free(number);
 }
 
-bool Segments::SealWhere(uint32_t dead) {
+bool Segments::SealWhere(uint32_t dead, int64_t now_ms) {
   bool any = false;
   for (uint32_t number = 1; number < state_->end; ++number) {
     const Segment& segment = table_[number];
-    if (segment.use != Use::kOpen || segment.used == 0 || segment.dead < dead) continue;
+    if (segment.use != Use::kOpen || segment.used == 0) continue;
+    if (segment.dead < dead && segment.first_expiry_ms > now_ms) continue;
     Seal(number);
     any = true;
   }

@@ -93,8 +93,9 @@ class Segments {
   // Gives a segment or run back, whatever it holds.
   void Free(uint32_t number);
   void Seal(uint32_t number);  // an open one
-  // Seals open segments that have items, and at least so many dead bytes. False: there is none.
-  bool SealWhere(uint32_t dead);
+  // Seals open segments that have items, and at least so many dead bytes or one that has expired.
+  // False: there is none.
+  bool SealWhere(uint32_t dead, int64_t now_ms);
   // Counts a run as opened now.
   void Renew(uint32_t number) {
     undo_->Note(&table_[number]);

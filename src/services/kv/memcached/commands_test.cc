@@ -15,6 +15,18 @@ using ::testing::Not;
 
 INSTANTIATE_TEST_SUITE_P(Partitions, MemcachedTest, testing::Values(1, 3));
 
+TEST_P(MemcachedTest, RedisChangesTheExpiry_FlagsAndCasStay) {
+  for (const char* command : {"expire k 100", "persist k", "pexpireat k 1800000000000",
+                              "getex k ex 50", "getex k persist", "expire k 7 nx"}) {
+    ASSERT_EQ(Set("set k 42 0 5", "hello"), "STORED");
+    const uint64_t cas = CasOf("k");
+    Redis(command);
+    EXPECT_EQ(Line("gets k"), absl::StrCat("VALUE k 42 5 ", cas, "\r\nhello\r\nEND")) << command;
+  }
+  EXPECT_EQ(Redis("ttl k"), ":7");
+  EXPECT_EQ(Redis("del k"), ":1");
+}
+
 TEST_P(MemcachedTest, Get_SomeKeys_TellsThoseThatThereAre) {
   EXPECT_EQ((*this)("get a b\r\n"), "END\r\n");
   EXPECT_EQ((*this)("set a 4294967295 0 3\r\na\r\n\r\nset b 0 0 0\r\n\r\n"),

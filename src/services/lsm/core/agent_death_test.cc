@@ -2,6 +2,8 @@
 // and the host goes on alone. (Its return: failover_test.cc.)
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <future>
 #include <thread>
@@ -32,6 +34,34 @@ TEST(AgentDeathTest, Agent_Alive_WritesEverything) {
   EXPECT_TRUE(ReadRaw(dir / "1.sst") == bytes);
   EXPECT_EQ(StatsOf(fs.get()).bytes_inline, 0u);
   EXPECT_EQ(StatsOf(fs.get()).failovers, 0u);
+}
+
+// A static object's, say, as a forked child ends by exit().
+TEST(AgentDeathTest, ForkedChild_DestroysItsCopyOfTheFileSystem_ParentGoesOn) {
+  ScratchDir dir;
+  AgentProcess agent;
+  auto fs = agent.Attach();
+  std::unique_ptr<FSWritableFile> manifest;
+  ASSERT_TRUE(
+      fs->NewWritableFile(dir / "MANIFEST-000001", rocksdb::FileOptions(), &manifest, nullptr)
+          .ok());  // with which the session makes a thread more
+  const pid_t child = fork();
+  if (child == 0) {
+    fs.reset();
+    _exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  for (int i = 0; i < 3; ++i) {
+    auto f = CreateOutput(fs.get(), dir / (std::to_string(i) + ".sst"));
+    ASSERT_TRUE(f->Append(std::string(3'000'000, 'x'), kIo, nullptr).ok());
+    ASSERT_TRUE(f->Sync(kIo, nullptr).ok());
+    ASSERT_TRUE(f->Close(kIo, nullptr).ok());
+  }
+  SyncDirectory(fs.get(), dir.path());
+  EXPECT_EQ(StatsOf(fs.get()).failovers, 0u);
+  EXPECT_EQ(StatsOf(fs.get()).bytes_inline, 0u);
 }
 
 // Stopped first, so that what it had been given is certainly unfinished when it is killed.

@@ -349,17 +349,27 @@ std::shared_ptr<FetchPool> FetchSource::Pool() {
     if (pool_ != nullptr && !pool_->dead()) return pool_;
     pool_ = nullptr;
     connection = session_->connection();
-    if (connection == nullptr || connection == tried_) return nullptr;
+    if (connection == nullptr) return nullptr;
+    if (connection != tried_) failures_ = 0;
+    if (failures_ > 0 && NowNanos() < retry_at_) return nullptr;
+    if (connection == tried_ && failures_ == 0) return nullptr;  // another thread is at it
     tried_ = connection;
+    retry_at_ = INT64_MAX;  // nor does another one try meanwhile
   }
   // Others read the files themselves meanwhile.
   auto pool = FetchPool::Create(session_, std::move(connection));
+  std::lock_guard lock(mu_);
   if (!pool.ok()) {
-    Log(LogLevel::kWarn,
-        absl::StrCat("compaction input is not fetched by this agent: ", pool.status().message()));
+    // For want of descriptors or memory, which may come back.
+    if (failures_ == 0) {
+      Log(LogLevel::kWarn,
+          absl::StrCat("compaction input is not fetched by this agent: ", pool.status().message()));
+    }
+    retry_at_ = NowNanos() + (kRetryNanos << std::min(failures_, 6));
+    ++failures_;
     return nullptr;
   }
-  std::lock_guard lock(mu_);
+  failures_ = 0;
   return pool_ = *std::move(pool);
 }
 

@@ -22,6 +22,7 @@
 #pragma once
 
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdint>
@@ -185,8 +186,9 @@ class CompactionPlacer final : public RemoteThreadHooks,
   int offloaded_all_ = 0;
   uint64_t next_ticket_ = 0;
   std::set<std::string> homes_;  // of open databases that have compacted or flushed
-  bool canceled_ = false;        // until a database is closed: RocksDB does not say which closes
-  uint64_t cancels_ = 0;         // how often
+  const pid_t pid_ = getpid();
+  bool canceled_ = false;  // until a database is closed: RocksDB does not say which closes
+  uint64_t cancels_ = 0;   // how often
 };
 
 }  // namespace pulse::lsm

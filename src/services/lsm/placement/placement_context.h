@@ -35,7 +35,9 @@ struct PlacementContext {
 
   std::shared_ptr<HostSession> session;
   bool in_pool = false;  // tables are in a pool, whose metadata this process alone may change
-  // ... of a thread of which nothing was set: one that flushes.
+  // Whether PlaceCompactions was called, without which RocksDB does not ask where to compact.
+  std::atomic<bool> placed{false};
+  // Of a thread of which nothing was set: one that flushes.
   std::atomic<bool> agent_does_io{true};
   // Whole compactions by moved threads, of all databases.
   TaskSlots task_slots;

@@ -13,6 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
+#include "base/log.h"
 #include "services/lsm/core/io_status.h"
 #include "services/lsm/core/plain_target.h"
 #include "services/lsm/core/thread_activity.h"
@@ -381,8 +382,23 @@ class OffloadingFileSystem final : public PulseFileSystem {
   }
 
   // A new output at `path`, in a file that the base made.
+  // RocksDB asks nothing, so nothing else would tell that an option has no effect.
+  void TellIfNotPlaced(const std::string& path) const {
+    const Options& o = context_->session->options();
+    const bool asked = o.placement == PlacementMode::kOffloadAll ||
+                       o.placement == PlacementMode::kAdaptive || o.flushes == FlushMode::kAgent ||
+                       o.flushes == FlushMode::kAdaptive;
+    if (!asked || context_->placed) return;
+    LogOnce("not placed",
+            absl::StrCat("placement= and flushes= of the URI have no effect on the database of ",
+                         path, ": nothing has called PlaceCompactions for it. A program calls it ",
+                         "before DB::Open, in Java env.place(options); a preloaded DB::Open does ",
+                         "it before RocksDB 10"));
+  }
+
   IOStatus NewOutput(const std::string& path, const FileOptions& options,
                      std::unique_ptr<FSWritableFile>* out, IODebugContext* dbg) {
+    TellIfNotPlaced(path);
     // By the base, which knows with what rights.
     IOStatus made;
     const auto make =

@@ -6,6 +6,8 @@
 // decides what an output still in flight means for it.
 #pragma once
 
+#include <unistd.h>
+
 #include <memory>
 #include <string>
 
@@ -20,6 +22,12 @@ class PulseFileSystem : public FileSystemWrapper {
   static absl::StatusOr<std::unique_ptr<PulseFileSystem>> Open(const Options& options,
                                                                std::shared_ptr<FileSystem> base);
 
+  // In a forked child that ends by exit() its session stays: events, sockets and threads are those
+  // of the process that has made it.
+  ~PulseFileSystem() override {
+    if (getpid() != pid_) kept_in_child_ = new std::shared_ptr<FileContext>(context_);
+  }
+
   static const char* kClassName() { return "PulseFileSystem"; }
   const char* Name() const override { return kClassName(); }
 
@@ -31,6 +39,10 @@ class PulseFileSystem : public FileSystemWrapper {
       : FileSystemWrapper(std::move(base)), context_(std::move(context)) {}
 
   const std::shared_ptr<FileContext> context_;
+
+ private:
+  static inline void* kept_in_child_ = nullptr;
+  const pid_t pid_ = getpid();
 };
 
 }  // namespace pulse::lsm

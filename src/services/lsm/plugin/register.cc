@@ -156,7 +156,9 @@ rocksdb::Status PlaceCompactions(rocksdb::DBOptions* options,
   if (lsm::HasPlacer(*options)) {
     return rocksdb::Status::InvalidArgument("PlaceCompactions: it was called for these options");
   }
-  const lsm::Options& o = pulse->context().session->options();
+  auto* const context = &const_cast<lsm::PulseFileSystem*>(pulse)->context();
+  context->placed = true;
+  const lsm::Options& o = context->session->options();
   for (const rocksdb::ColumnFamilyDescriptor& f : families) {
     if (!o.agent_compresses || !lsm::CompressesAlone(f.options)) continue;
     LogOnce("compresses alone " + f.name,
@@ -168,8 +170,7 @@ rocksdb::Status PlaceCompactions(rocksdb::DBOptions* options,
   const bool compactions =
       o.placement != lsm::PlacementMode::kHost && o.placement != lsm::PlacementMode::kOffloadIo;
   if (!compactions && o.flushes == lsm::FlushMode::kHost) return rocksdb::Status::OK();
-  auto placer = std::make_shared<lsm::CompactionPlacer>(
-      fs, &const_cast<lsm::PulseFileSystem*>(pulse)->context(), *options, families);
+  auto placer = std::make_shared<lsm::CompactionPlacer>(fs, context, *options, families);
   if (compactions) options->compaction_service = lsm::NewPlacerService(placer);
   options->listeners.push_back(lsm::NewPlacerListener(placer));
   return rocksdb::Status::OK();

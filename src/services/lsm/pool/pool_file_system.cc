@@ -489,6 +489,10 @@ class PoolFileSystem : public FileSystemWrapper {
                                          NameOf(goal)));
     if (!s.ok()) return s;
     pool_->NoteNames();
+    if (IsMissing(target()->FileExists(to, options, dbg))) return IOStatus::OK();
+    // Durable before the plain file goes: a rename never loses what it replaces.
+    s = PoolStatus(pool_->CommitNames());
+    if (!s.ok()) return s;
     s = target()->DeleteFile(to, options, dbg);
     return IsMissing(s) ? IOStatus::OK() : s;
   }
@@ -516,15 +520,23 @@ class PoolFileSystem : public FileSystemWrapper {
     if (!moved.empty()) {
       if (absl::Status st = CheckDirectoryName(goal); !st.ok()) return ToIOStatus(st);
     }
-    const IOStatus there = target()->FileExists(to, options, dbg);
-    if (IsMissing(there)) {
-      for (const std::string& name : store.ListDirectories()) {
-        if (name != goal && !absl::StartsWith(name, goal + "/")) continue;
-        if (absl::StrContains(name, kFormer)) continue;
-        if (IOStatus s = SetAside(name, /*numbered_only=*/false); !s.ok()) return s;
+    const bool exists = !IsMissing(target()->FileExists(to, options, dbg));
+    if (exists) {
+      std::vector<std::string> children;
+      if (!target()->GetChildren(to, options, &children, dbg).ok()) {
+        return target()->RenameFile(from, to, options, dbg);  // no directory, which it will tell
       }
-    } else if (const auto files = store.List(goal); files.ok() && !files->empty()) {
-      return IOStatus::IOError(to, "Directory not empty");
+      std::erase_if(children, [](const std::string& name) { return name == "." || name == ".."; });
+      const auto files = store.List(goal);
+      if (!children.empty() || (files.ok() && !files->empty())) {
+        return IOStatus::IOError(to, "Directory not empty");
+      }
+    }
+    // What a directory of such a name has left in the pool, and nobody sees.
+    for (const std::string& name : store.ListDirectories()) {
+      if (!(name == goal && !exists) && !absl::StartsWith(name, goal + "/")) continue;
+      if (absl::StrContains(name, kFormer)) continue;
+      if (IOStatus s = SetAside(name, /*numbered_only=*/false); !s.ok()) return s;
     }
     const auto drop = [&](const std::string& top) {
       for (const std::string& rest : moved) {

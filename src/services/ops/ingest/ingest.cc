@@ -1,10 +1,12 @@
 #include "services/ops/ingest/ingest.h"
 
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -26,6 +28,9 @@ constexpr int kBacklog = 128;
 constexpr int kConnectMs = 10'000;
 // After accept() has failed for want of descriptors or memory.
 constexpr int kPauseMs = 100;
+// A host that has everything, and neither speaks nor ends its side for a minute, is left: it would
+// hold one of the places for ever.
+constexpr int kIdleLookMs = 1000, kIdleLooks = 60;
 // For hosts that read, when the agent stops.
 constexpr std::chrono::seconds kPatience{1};
 
@@ -56,6 +61,7 @@ absl::StatusOr<UniqueFd> Connect(const net::Address& address) {
   const int error = ready > 0 ? net::ConnectError(fd.get()) : ready == 0 ? ETIMEDOUT : errno;
   if (error != 0) return ErrnoError(error, "connecting to", name);
   if (fcntl(fd.get(), F_SETFL, 0) != 0) return ErrnoError(errno, "connecting to", name);
+  net::TuneSocket(fd.get(), 0);  // a host that is gone is noticed; one that reads slowly is not
   return fd;
 }
 
@@ -187,9 +193,17 @@ void IngestServer::EndStream(int host) {
   shutdown(host, SHUT_WR);
   pollfd wait[2] = {{host, POLLIN, 0}, {wake_.get(), POLLIN, 0}};
   char ignored[4096];
-  while (!stopping_.load()) {
-    if (poll(wait, 2, -1) < 0 && errno != EINTR) return;
+  int idle = 0;  // looks at a host that has received everything, and says nothing
+  while (!stopping_.load() && idle < kIdleLooks) {
+    const int ready = poll(wait, 2, kIdleLookMs);
+    if (ready < 0 && errno != EINTR) return;
+    if (ready == 0) {
+      int unread = 0;
+      if (ioctl(host, SIOCOUTQ, &unread) == 0 && unread == 0) ++idle;
+      continue;
+    }
     if ((wait[0].revents & (POLLIN | POLLHUP | POLLERR)) == 0) continue;
+    idle = 0;
     const ssize_t n = recv(host, ignored, sizeof(ignored), MSG_DONTWAIT);
     if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN)) return;
   }

@@ -11,9 +11,9 @@ namespace {
 void Delete(Call& call) {
   int64_t deleted = 0;
   for (size_t i = 1; i < call.args.size(); ++i) {
-    Found found;
-    if (!call.view.Get(call.args[i], &found)) return;
-    if (!found.exists) continue;
+    size_t existing = 0;
+    if (!call.view.CountExisting(&call.args[i], 1, &existing)) return;
+    if (existing == 0) continue;
     call.view.Delete(call.args[i]);
     ++deleted;
   }
@@ -241,23 +241,23 @@ void Expire(Call& call, bool seconds, bool relative) {
   ExpireWhen when;
   if (!ReadExpireWhen(call, &when)) return;
   Found found;
-  if (!call.view.Get(call.args[1], &found)) return;
+  if (!call.view.GetExpiry(call.args[1], &found)) return;
   if (!found.exists || !when.Holds(found.value.expires_ms, expires_ms)) {
     return call.reply.Integer(0);
   }
   if (expires_ms <= call.view.now_ms()) {
     call.view.Delete(call.args[1]);
   } else {
-    call.view.Put(call.args[1], found.value.data, expires_ms);
+    call.view.SetExpiry(call.args[1], found, expires_ms);
   }
   call.reply.Integer(1);
 }
 
 void Persist(Call& call) {
   Found found;
-  if (!call.view.Get(call.args[1], &found)) return;
+  if (!call.view.GetExpiry(call.args[1], &found)) return;
   const bool expires = found.exists && found.value.expires_ms != kNever;
-  if (expires) call.view.Put(call.args[1], found.value.data, kNever);
+  if (expires) call.view.SetExpiry(call.args[1], found, kNever);
   call.reply.Integer(expires ? 1 : 0);
 }
 

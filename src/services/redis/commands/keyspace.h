@@ -67,6 +67,12 @@ class View {
   virtual bool CountExisting(const std::string_view* keys, size_t count, size_t* existing) = 0;
   virtual void Put(std::string_view key, std::string_view data, int64_t expires_ms) = 0;
   virtual void Delete(std::string_view key) = 0;
+  // For a command that changes the expiry alone of a key: as Get, but the value may be missing; and
+  // the change, after that call.
+  virtual bool GetExpiry(std::string_view key, Found* found) { return Get(key, found); }
+  virtual void SetExpiry(std::string_view key, const Found& found, int64_t expires_ms) {
+    Put(key, found.value.data, expires_ms);
+  }
   // All keys.
   virtual bool Clear() = 0;
 

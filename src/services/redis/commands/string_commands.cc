@@ -160,7 +160,7 @@ void GetAndExpire(Call& call) {
   if (!before.exists) return;
   const bool drop = options.persist && before.value.expires_ms != kNever;
   if (options.expiry_given || drop) {
-    call.view.Put(call.args[1], before.value.data, drop ? kNever : expires_ms);
+    call.view.SetExpiry(call.args[1], before, drop ? kNever : expires_ms);
   }
 }
 

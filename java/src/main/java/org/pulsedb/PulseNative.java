@@ -18,6 +18,8 @@ import org.rocksdb.RocksDBException;
 final class PulseNative {
   private static final String RESOURCES = "/org/pulsedb/native/linux-x86_64/";
   private static boolean loaded;
+  // Needed until a plug-in is attached; then, or as the JVM ends, deleted.
+  private static final List<Path> unpacked = new ArrayList<>();
 
   private PulseNative() {}
 
@@ -35,33 +37,41 @@ final class PulseNative {
           loadUnpacked();
         }
       } catch (IOException | UnsatisfiedLinkError e) {
+        deleteUnpacked();
         throw new RocksDBException("cannot load PulseDB's native library"
-            + (given == null ? " from its jar" : " from pulsedb.library.path=" + given) + ": " + e.getMessage());
+            + (given == null ? " from its jar, unpacked below java.io.tmpdir="
+                + System.getProperty("java.io.tmpdir") : " from pulsedb.library.path=" + given) + ": " + e.getMessage()
+            + (given == null ? "; where programs may not be loaded from there, unpack the jar's "
+                + RESOURCES.substring(1) + " and name that directory with -Dpulsedb.library.path" : ""));
       }
       loaded = true;
     }
     attach();
+    deleteUnpacked();
   }
 
-  // Once a library is loaded its file is not needed.
-  private static void loadUnpacked() throws IOException, RocksDBException {
+  private static void loadUnpacked() throws IOException {
     final Path directory = Files.createTempDirectory("pulsedb");
-    final List<Path> unpacked = new ArrayList<>();
-    try {
-      for (final String name : libraries()) {
-        final Path to = directory.resolve(name);
-        unpacked.add(to);
-        try (InputStream from = PulseNative.class.getResourceAsStream(RESOURCES + name)) {
-          if (from == null) throw new IOException(name + " is missing in the jar");
-          Files.copy(from, to, StandardCopyOption.REPLACE_EXISTING);
-        }
+    keepUntilExit(directory);
+    for (final String name : libraries()) {
+      final Path to = directory.resolve(name);
+      keepUntilExit(to);
+      try (InputStream from = PulseNative.class.getResourceAsStream(RESOURCES + name)) {
+        if (from == null) throw new IOException(name + " is missing in the jar");
+        Files.copy(from, to, StandardCopyOption.REPLACE_EXISTING);
       }
-      System.load(directory.resolve("libpulse_java.so").toString());
-      attach();
-    } finally {
-      unpacked.add(directory);
-      for (final Path path : unpacked) path.toFile().delete();  // what cannot be deleted stays
     }
+    System.load(directory.resolve("libpulse_java.so").toString());
+  }
+
+  private static void keepUntilExit(final Path path) {
+    unpacked.add(0, path);  // a directory after what is in it
+    path.toFile().deleteOnExit();
+  }
+
+  private static void deleteUnpacked() {
+    for (final Path path : unpacked) path.toFile().delete();  // what cannot be deleted stays
+    unpacked.clear();
   }
 
   private static List<String> libraries() throws IOException {

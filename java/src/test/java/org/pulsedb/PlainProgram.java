@@ -1,5 +1,7 @@
 package org.pulsedb;
 
+import java.net.URL;
+import java.net.URLClassLoader;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.stream.Stream;
@@ -29,5 +31,15 @@ public final class PlainProgram {
       }
     }
     System.out.println("all there");
+    if (Boolean.getBoolean("plain.twice")) openByAnotherLoader();
+  }
+
+  /** Loads RocksJava, and with it its library, a second time. */
+  private static void openByAnotherLoader() throws Exception {
+    final URL jar = RocksDB.class.getProtectionDomain().getCodeSource().getLocation();
+    final ClassLoader loader = new URLClassLoader(new URL[] {jar}, ClassLoader.getPlatformClassLoader());
+    Class.forName("org.rocksdb.RocksDB", true, loader).getMethod("loadLibrary").invoke(null);
+    Class.forName("org.rocksdb.Options", true, loader).getConstructor().newInstance();
+    System.out.println("opened twice");
   }
 }

@@ -255,6 +255,20 @@ final class PulseEnvTest {
   }
 
   @Test
+  void JvmAgent_OptionThatNeedsPlacing_IsSaidToHaveNoEffect() throws Exception {
+    final String said = runJava("pulse://?placement=whole", 0, agentPath(nativeDir()));
+    assertTrue(said.contains("all there") && said.contains("have no effect"), said);
+    assertTrue(!runJava("pulse://", 0, agentPath(nativeDir())).contains("have no effect"));
+  }
+
+  @Test
+  void JvmAgent_SecondLibraryOfRocksJava_EndsTheProgram() throws Exception {
+    final String said = runJava("pulse://", 1, "-Dplain.twice=true", agentPath(nativeDir()));
+    assertTrue(said.contains("all there") && said.contains("2 times, from several class loaders"), said);
+    assertTrue(!said.contains("opened twice"), said);
+  }
+
+  @Test
   void JvmAgent_WrongUri_OpenFails() throws Exception {
     final String said = runJava("pulse://?placment=split", 1, agentPath(nativeDir()));
     assertTrue(said.contains("placment") && !said.contains("all there"), said);

@@ -46,7 +46,7 @@ public class PulseOptionsFactory implements ConfigurableRocksDBOptionsFactory {
       options.setEnv(env);
       // The families come later, and an agent of its own must know a family before it takes its compactions. An embedded
       // one does them, and flushes, on the database's own threads.
-      if (uri.startsWith("pulse://?")) env.place(options, Collections.emptyList());
+      if (uri.equals("pulse://") || uri.startsWith("pulse://?")) env.place(options, Collections.emptyList());
     } catch (RocksDBException e) {
       throw new IllegalArgumentException(URI.key() + "=" + uri + ": " + e.getMessage(), e);
     }

@@ -1,0 +1,76 @@
+#include "base/stop_signal.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <string>
+
+#include "base/testing.h"
+
+namespace pulse {
+namespace {
+
+// What a service manager's socket hears next; empty after a minute.
+std::string Heard(const UniqueFd& manager) {
+  pollfd ready{manager.get(), POLLIN, 0};
+  if (poll(&ready, 1, 60'000) != 1) return "";
+  std::array<char, 64> text{};
+  const ssize_t n = read(manager.get(), text.data(), text.size());
+  return n < 0 ? "" : std::string(text.data(), static_cast<size_t>(n));
+}
+
+// A program that waits for its end, under a manager that listens on `address`.
+void RunUnderManager(const sockaddr_un& address, socklen_t length, const std::string& name) {
+  UniqueFd manager(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(bind(manager.get(), reinterpret_cast<const sockaddr*>(&address), length), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    setenv("NOTIFY_SOCKET", name.c_str(), 1);
+    const StopSignal stop;
+    stop.Wait();
+    _exit(7);
+  }
+  EXPECT_EQ(Heard(manager), "READY=1");
+  kill(child, SIGTERM);
+  EXPECT_EQ(Heard(manager), "STOPPING=1");
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(WEXITSTATUS(status), 7);
+}
+
+TEST(StopSignalTest, Wait_ServiceManagerWithAPath_HearsReadyAndStopping) {
+  const testing_util::ScratchPath path("notify");
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  ASSERT_LT(path.get().size(), sizeof(address.sun_path));
+  std::memcpy(address.sun_path, path.c_str(), path.get().size());
+  RunUnderManager(address, sizeof(address), path.get());
+}
+
+TEST(StopSignalTest, Wait_ServiceManagerWithAnAbstractName_HearsReadyAndStopping) {
+  const std::string name = "@pulse-stop-signal-test-" + std::to_string(getpid());
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path + 1, name.data() + 1, name.size() - 1);
+  RunUnderManager(address, static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size()),
+                  name);
+}
+
+TEST(StopSignalTest, Wait_ManagerThatIsNotThere_OnlyWaits) {
+  const pid_t child = fork();
+  if (child == 0) {
+    const std::string longer(200, 'x');
+    for (const char* name : {"", "@", "/no/where/notify", longer.c_str()}) {
+      setenv("NOTIFY_SOCKET", name, 1);
+      TellServiceManager("READY=1");
+    }
+    _exit(7);
+  }
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(WEXITSTATUS(status), 7);
+}
+
+}  // namespace
+}  // namespace pulse
