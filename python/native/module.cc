@@ -2,6 +2,7 @@
 // threads go on, and look for signals while they run on the main thread.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
+#include <pthread.h>
 #include <pythread.h>
 #include <unistd.h>
 
@@ -28,6 +29,10 @@ using graph::StatementOptions;
 
 unsigned long main_thread = 0;
 
+// This process, without a system call: a forked child learns its own number before fork() returns.
+pid_t this_process = 0;
+void LearnProcess() { this_process = getpid(); }
+
 // What is of the process that made it. A process that was forked from it has a copy of the memory,
 // but neither the threads nor the file positions: it must not touch a store, nor destroy one, which
 // would write into the files of the other, or wait for ever.
@@ -46,13 +51,13 @@ class OfProcess {
   OfProcess(const OfProcess&) = delete;
   OfProcess& operator=(const OfProcess&) = delete;
 
-  bool here() const { return getpid() == process_; }
+  bool here() const { return this_process == process_; }
   auto* get() const {
     if (!here()) {
       Raise(cypher::RuntimeError(
                 "Closed", "Closed",
                 cypher::Concat("the graph was opened by process ", process_, ", and this is ",
-                               getpid(),
+                               this_process,
                                ", which was forked from it: a process opens its own graph")),
             cypher::Doing::kQuery);
     }
@@ -62,7 +67,7 @@ class OfProcess {
   const auto* peek() const { return made_.get(); }
 
  private:
-  const pid_t process_ = getpid();
+  const pid_t process_ = this_process;
   T made_;
 };
 
@@ -82,9 +87,9 @@ class SignalPoll {
     const nb::gil_scoped_acquire acquire;
     last_ = NowNanos();
     // A handler may fork: the statement goes on in the process that it began in.
-    return PyErr_CheckSignals() != 0 || getpid() != process_;
+    return PyErr_CheckSignals() != 0 || this_process != process_;
   }
-  const pid_t process_ = getpid();
+  const pid_t process_ = this_process;
   std::function<bool()> ask_;
   int64_t last_ = 0;
 };
@@ -414,6 +419,8 @@ NB_MODULE(_native, module) {
   // Results may outlive the interpreter's shut-down, which is no fault.
   nb::set_leak_warnings(false);
   module.attr("__version__") = PULSE_VERSION_STRING;
+  pulse::python::LearnProcess();
+  pthread_atfork(nullptr, nullptr, &pulse::python::LearnProcess);
   pulse::python::StartConversions();
   pulse::python::main_thread = nb::cast<unsigned long>(
       nb::module_::import_("threading").attr("main_thread")().attr("ident"));
