@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <mutex>
 #include <string>
@@ -72,6 +73,8 @@ std::string PluginsIn(const std::string& directory) {
   return text.empty() ? "none" : text;
 }
 
+std::atomic<const PulseJavaApi*> attached_api{nullptr};
+
 Attached Refused(std::string why) { return {nullptr, std::move(why)}; }
 
 Attached AttachTo(const std::string& path, const std::string& directory) {
@@ -128,8 +131,11 @@ Attached Attach(const std::string& directory) {
   }
   if (done.api != nullptr) return done;
   done = AttachTo(libraries.front(), directory);
+  attached_api = done.api;
   return done;
 }
+
+const PulseJavaApi* AttachedApi() { return attached_api; }
 
 std::string OwnDirectory() {
   Dl_info info;

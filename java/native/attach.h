@@ -21,6 +21,9 @@ struct Attached {
 // call looks again.
 Attached Attach(const std::string& directory);
 
+// What was attached, whatever has been loaded since: for what is open already. Null: nothing.
+const PulseJavaApi* AttachedApi();
+
 // The directory of this library.
 std::string OwnDirectory();
 

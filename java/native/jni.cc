@@ -60,7 +60,7 @@ JNIEXPORT jlong JNICALL Java_org_pulsedb_PulseNative_open(JNIEnv* env, jclass, j
 }
 
 JNIEXPORT void JNICALL Java_org_pulsedb_PulseNative_close(JNIEnv* env, jclass, jlong opened) {
-  if (const PulseJavaApi* const api = Api(env); api != nullptr) {
+  if (const PulseJavaApi* const api = pulse::java::AttachedApi(); api != nullptr) {
     api->close_env(reinterpret_cast<void*>(opened));
   }
 }
@@ -112,8 +112,8 @@ JNIEXPORT void JNICALL Java_org_pulsedb_PulseNative_placeFamilies(JNIEnv* env, j
 // Names and values in turn.
 JNIEXPORT jobjectArray JNICALL Java_org_pulsedb_PulseNative_counters(JNIEnv* env, jclass,
                                                                      jlong opened) {
-  const PulseJavaApi* const api = Api(env);
-  if (api == nullptr) return nullptr;
+  const PulseJavaApi* const api = pulse::java::AttachedApi();
+  if (api == nullptr) return nullptr;  // then nothing was opened
   std::vector<PulseJavaCounter> counters(256);
   const size_t there =
       api->counters(reinterpret_cast<void*>(opened), counters.data(), counters.size());

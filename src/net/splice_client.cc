@@ -105,9 +105,9 @@ bool SpliceClient::Pump(Way* way, int from, int to) {
       if (n == 0) way->ended = true;
       if (n == -EAGAIN) way->readable = false;
       // No pipe: the bytes wait in the socket, and the next sweep tries again.
-      starved_ = n == -EMFILE || n == -ENFILE;
-      if (n < 0 && n != -EAGAIN && n != -EINTR && !starved_) return false;
-      progress = n != -EAGAIN && !starved_;
+      way->starved = n == -EMFILE || n == -ENFILE;
+      if (n < 0 && n != -EAGAIN && n != -EINTR && !way->starved) return false;
+      progress = n != -EAGAIN && !way->starved;
     }
     if (way->in_pipe == 0 || !way->writable) continue;
     const ssize_t n = splice(way->pipe.out.get(), nullptr, to, nullptr, way->in_pipe,
@@ -158,7 +158,7 @@ void SpliceClient::Sweep(int64_t now) {
     }
     return;
   }
-  if (starved_) loop_->Touch(this);
+  if (to_host_.starved || to_client_.starved) loop_->Touch(this);
   const DirectorLimits& limits = loop_->limits();
   const int64_t slow = limits.slow_ms * 1'000'000;
   for (const Way* way : {&to_host_, &to_client_}) {

@@ -30,8 +30,9 @@ class SpliceClient final : public Client {
     size_t in_pipe = 0;
     bool readable = false;
     bool writable = false;
-    bool ended = false;  // its source
-    bool shut = false;   // and its target has been told
+    bool ended = false;    // its source
+    bool shut = false;     // and its target has been told
+    bool starved = false;  // of descriptors for a pipe
     int64_t moved_at = 0;
   };
 
@@ -49,7 +50,6 @@ class SpliceClient final : public Client {
   WatchPtr watch_client_;
   WatchPtr watch_host_;
   bool connected_ = false;
-  bool starved_ = false;  // of descriptors for a pipe
   bool dead_ = false;
   int64_t connect_deadline_ = 0;
   Way to_host_;

@@ -62,7 +62,8 @@ Value Checked(std::optional<Value> value, const std::string& error, EvalContext&
 Value Concatenate(const Value& a, const Value& b, EvalContext& ctx) {
   ValueList list;
   const auto length = [](const Value& v) { return v.is_list() ? v.as_list().size() : 1; };
-  const size_t bytes = a.DeepBytes() + b.DeepBytes();
+  const bool same = a.is_list() && b.is_list() && &a.as_list() == &b.as_list();
+  const size_t bytes = a.DeepBytes() + (same ? length(b) * sizeof(Value) : b.DeepBytes());
   if (!ctx.Fits(bytes) || !ctx.Tick((length(a) + length(b)) / 16)) return {};
   list.reserve(length(a) + length(b));
   for (const Value* v : {&a, &b}) {

@@ -357,8 +357,11 @@ std::shared_ptr<FetchPool> FetchSource::Pool() {
     retry_at_ = INT64_MAX;  // nor does another one try meanwhile
   }
   // Others read the files themselves meanwhile.
-  auto pool = FetchPool::Create(session_, std::move(connection));
+  auto pool = FetchPool::Create(session_, connection);
   std::lock_guard lock(mu_);
+  if (tried_ != connection) {  // a former agent's, and another thread has asked the new one
+    return pool_ != nullptr && !pool_->dead() ? pool_ : nullptr;
+  }
   if (!pool.ok()) {
     // For want of descriptors or memory, which may come back.
     if (failures_ == 0) {

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdint>
@@ -27,7 +28,10 @@ class ThreadMigrator {
   // some of these CPUs already; without it they stay, as they would gain nothing.
   explicit ThreadMigrator(std::vector<int> cpus, bool allow_shared_cpus = false)
       : cpus_(std::move(cpus)), allow_shared_cpus_(allow_shared_cpus) {}
-  ~ThreadMigrator() { ReturnAll(nullptr); }
+  // In a forked child the threads are its parent's.
+  ~ThreadMigrator() {
+    if (getpid() == pid_) ReturnAll(nullptr);
+  }
   ThreadMigrator(const ThreadMigrator&) = delete;
   ThreadMigrator& operator=(const ThreadMigrator&) = delete;
 
@@ -49,6 +53,7 @@ class ThreadMigrator {
   int64_t CpuNanosExcept(const std::vector<pid_t>& threads) const;
 
  private:
+  const pid_t pid_ = getpid();
   const std::vector<int> cpus_;
   const bool allow_shared_cpus_;
   std::atomic<bool> failed_{false};

@@ -1,4 +1,6 @@
 // Registration of pulse:// with RocksDB, in the three ways of include/pulse/rocksdb.h.
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -77,6 +79,7 @@ class StallListener : public rocksdb::EventListener {
       : session_(std::move(session)) {}
 
   ~StallListener() override {
+    if (getpid() != pid_) return;  // a forked child's copy: the session is its parent's
     for (uint32_t level = 0; level < families_.size(); ++level) {
       session_->AddStalls(level, -families_[level]);
     }
@@ -93,6 +96,7 @@ class StallListener : public rocksdb::EventListener {
   }
 
  private:
+  const pid_t pid_ = getpid();
   static uint32_t LevelOf(rocksdb::WriteStallCondition condition) {
     switch (condition) {
       case rocksdb::WriteStallCondition::kDelayed:

@@ -255,8 +255,9 @@ class PoolFileSystem : public FileSystemWrapper {
   IOStatus RenameFile(const std::string& from, const std::string& to, const IOOptions& options,
                       IODebugContext* dbg) override {
     if (Find(from) != store::kNoFile) return RenamePoolFile(from, to, options, dbg);
-    bool directory = false;
-    if (target()->IsDirectory(from, options, &directory, dbg).ok() && directory) {
+    // Not by opening it, which fails where descriptors are used up.
+    struct stat info {};
+    if (stat(from.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) {
       return RenameDirectory(from, to, options, dbg);
     }
     if (IsCurrent(to)) {
@@ -522,10 +523,12 @@ class PoolFileSystem : public FileSystemWrapper {
     }
     const bool exists = !IsMissing(target()->FileExists(to, options, dbg));
     if (exists) {
-      std::vector<std::string> children;
-      if (!target()->GetChildren(to, options, &children, dbg).ok()) {
-        return target()->RenameFile(from, to, options, dbg);  // no directory, which it will tell
+      struct stat info {};
+      if (stat(to.c_str(), &info) == 0 && !S_ISDIR(info.st_mode)) {
+        return target()->RenameFile(from, to, options, dbg);  // which tells what is wrong
       }
+      std::vector<std::string> children;
+      if (IOStatus s = target()->GetChildren(to, options, &children, dbg); !s.ok()) return s;
       std::erase_if(children, [](const std::string& name) { return name == "." || name == ".."; });
       const auto files = store.List(goal);
       if (!children.empty() || (files.ok() && !files->empty())) {
