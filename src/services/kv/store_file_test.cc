@@ -1,4 +1,6 @@
 // A store in a file: another one goes on with it, and what does not fit is refused.
+#include "services/kv/store_file.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <linux/magic.h>
@@ -98,6 +100,16 @@ TEST_F(StoreFileTest, AnotherProcess_FindsTheKeys) {
   auto store = KvStore::Open(options_);
   ASSERT_TRUE(store.ok()) << store.status();
   EXPECT_EQ(Get(store->get(), "a"), "1");
+}
+
+// The partitions are opened at the same time: none of them changes its length.
+TEST_F(StoreFileTest, NewFile_HasItsWholeLengthBeforeItsPartitionsAreOpened) {
+  const auto file = StoreFile::Open(path_, 4 * kLeastMemory, 4, nullptr);
+  ASSERT_TRUE(file.ok()) << file.status();
+  struct stat facts {};
+  ASSERT_EQ(stat(path_.c_str(), &facts), 0);
+  EXPECT_GE(static_cast<uint64_t>(facts.st_size),
+            (*file)->place(3).offset + Partition::FileBytes(kLeastMemory));
 }
 
 TEST_F(StoreFileTest, SecondStore_IsKeptOut) {
