@@ -63,7 +63,7 @@ absl::StatusOr<std::unique_ptr<vdpu::VirtualDpu>> StartProfile(const AgentArgs& 
   }
   const int cpus = options->cpus.empty() ? AllowedCpus() : static_cast<int>(options->cpus.size());
   if (const std::string less = vdpu::Shortfall(*profile, cpus); !less.empty()) {
-    Say(absl::StrFormat("pulse agent: %s", less.c_str()));
+    Say(absl::StrFormat("pulse agent: %s", less));
   }
   auto dpu = vdpu::VirtualDpu::Start(*profile);
   if (!dpu.ok()) return dpu.status();
@@ -119,7 +119,7 @@ absl::StatusOr<std::unique_ptr<ingest::IngestServer>> StartIngest(const AgentArg
   auto server = ingest::IngestServer::Open(std::move(options), std::move(set));
   if (!server.ok()) return OptionError("--ingest", server.status());
   Say(absl::StrFormat("pulse agent: filters streams sent to %s for %s",
-                      (*server)->address().ToString().c_str(), args.to.c_str()));
+                      (*server)->address().ToString(), args.to));
   return server;
 }
 
@@ -235,13 +235,11 @@ absl::Status RunAgent(const AgentArgs& args) {
                                     ? args.engine
                                     : std::string(EngineName(server->engine_kind())));
   Say(absl::StrFormat(
-      "pulse agent: listening on %s (process %d, %d worker%s, %s, mover %s%s%s%s%s%s)",
-      args.socket.c_str(), getpid(), args.workers, args.workers == 1 ? "" : "s",
-      engine_name.c_str(), mover_name.c_str(), args.cpus.empty() ? "" : ", CPUs ",
-      args.cpus.c_str(), (*services)->Describe().c_str(), dpu == nullptr ? "" : ", profile ",
-      dpu == nullptr ? "" : vdpu::Describe(dpu->profile()).c_str()));
-  if (metrics != nullptr)
-    Say(absl::StrFormat("pulse agent: metrics at %s", metrics->url().c_str()));
+      "pulse agent: listening on %s (process %d, %d worker%s, %s, mover %s%s%s%s%s%s)", args.socket,
+      getpid(), args.workers, args.workers == 1 ? "" : "s", engine_name, mover_name,
+      args.cpus.empty() ? "" : ", CPUs ", args.cpus, (*services)->Describe(),
+      dpu == nullptr ? "" : ", profile ", dpu == nullptr ? "" : vdpu::Describe(dpu->profile())));
+  if (metrics != nullptr) Say(absl::StrFormat("pulse agent: metrics at %s", metrics->url()));
 
   PULSE_ASSIGN_OR_RETURN(const std::shared_ptr<ingest::IngestServer> ingest,
                          StartIngest(args, options.cpus));
@@ -250,24 +248,21 @@ absl::Status RunAgent(const AgentArgs& args) {
   if (front != nullptr) {
     PULSE_RETURN_IF_ERROR(front->Listen());
     front_status->Set([front] { return front->Status(); });
-    Say(absl::StrFormat("pulse agent: %s", front->DescribeFront().c_str()));
+    Say(absl::StrFormat("pulse agent: %s", front->DescribeFront()));
   }
 
   stop.Wait();
   front_status->Set(nullptr);
-  Say(absl::StrFormat("pulse agent: draining %zu session(s)", server->session_count()));
+  Say(absl::StrFormat("pulse agent: draining %d session(s)", server->session_count()));
   if (front != nullptr) front->Stop();
   watched_ingest->Set(nullptr);
   if (ingest != nullptr) {
     ingest->Stop();
     const ingest::IngestStats s = ingest->stats();
-    Say(absl::StrFormat(
-        "pulse agent: %llu stream(s) filtered, %llu of them reset; %llu bytes received, "
-        "%llu decompressed, %llu sent",
-        static_cast<unsigned long long>(s.streams), static_cast<unsigned long long>(s.failed),
-        static_cast<unsigned long long>(s.bytes_received),
-        static_cast<unsigned long long>(s.bytes_filtered),
-        static_cast<unsigned long long>(s.bytes_sent)));
+    Say(
+        absl::StrFormat("pulse agent: %d stream(s) filtered, %d of them reset; %d bytes received, "
+                        "%d decompressed, %d sent",
+                        s.streams, s.failed, s.bytes_received, s.bytes_filtered, s.bytes_sent));
   }
   server.reset();
   return absl::OkStatus();

@@ -268,9 +268,8 @@ absl::Status RunKv(KvArgs args) {
     auto opened = kv::KvStore::Open(store);
     if (!opened.ok()) return opened.status();
     if ((*opened)->resumed()) {
-      Say(absl::StrFormat("pulse kv: goes on with %llu keys in %s%s",
-                          static_cast<unsigned long long>((*opened)->numbers().items),
-                          store.memory_file.c_str(),
+      Say(absl::StrFormat("pulse kv: goes on with %d keys in %s%s", (*opened)->numbers().items,
+                          store.memory_file,
                           (*opened)->recovered() > 0 ? ", whose index it made anew" : ""));
     }
     kv::memcached::ExecutorOptions options;
@@ -315,28 +314,26 @@ absl::Status RunKv(KvArgs args) {
         metrics, metrics::Endpoint::Open(args.metrics, args.metrics_anywhere, std::move(sources)));
   }
   Say(absl::StrFormat("pulse kv: %s of memory on %s (process %d, %s, %d partition%s%s)",
-                      args.memory.c_str(), ListenersText(args.options, (*server)->port()).c_str(),
-                      getpid(), args.policy.c_str(), store.partitions,
-                      store.partitions == 1 ? "" : "s",
+                      args.memory, ListenersText(args.options, (*server)->port()), getpid(),
+                      args.policy, store.partitions, store.partitions == 1 ? "" : "s",
                       args.options.tls_cert.empty() ? "" : ", TLS"));
   for (size_t i = 0; args.cluster && i < cluster.nodes().size(); ++i) {
     const redis::Cluster::Node& node = cluster.nodes()[i];
-    Say(absl::StrFormat("pulse kv: node %s at %s has slots %d-%d", node.id.c_str(),
-                        cluster.AddressOf(static_cast<int>(i)).c_str(), node.first_slot,
-                        node.last_slot));
+    Say(absl::StrFormat("pulse kv: node %s at %s has slots %d-%d", node.id,
+                        cluster.AddressOf(static_cast<int>(i)), node.first_slot, node.last_slot));
   }
   if (shm != nullptr) {
-    Say(absl::StrFormat("pulse kv: clients that share memory on %s", args.shm.path.c_str()));
+    Say(absl::StrFormat("pulse kv: clients that share memory on %s", args.shm.path));
   }
   if (udp != nullptr) {
-    Say(absl::StrFormat("pulse kv: datagrams on %s:%s", args.options.bind.c_str(),
-                        absl::StrJoin(udp->ports(), ",").c_str()));
+    Say(absl::StrFormat("pulse kv: datagrams on %s:%s", args.options.bind,
+                        absl::StrJoin(udp->ports(), ",")));
   }
   if (agents != nullptr) {
-    Say(absl::StrFormat("pulse kv: agents on %s", args.agents.path.c_str()));
+    Say(absl::StrFormat("pulse kv: agents on %s", args.agents.path));
   }
   if (metrics != nullptr) {
-    Say(absl::StrFormat("pulse kv: metrics at %s", metrics->url().c_str()));
+    Say(absl::StrFormat("pulse kv: metrics at %s", metrics->url()));
   }
   PULSE_ASSIGN_OR_RETURN(
       auto registration,

@@ -79,7 +79,7 @@ absl::Status ReadRedisServerArgs(RedisServerArgs* args) {
       Say(absl::StrFormat(
           "pulse serve: what is written through --port and --socket is not seen by the "
           "agent at %s: its clients may read old values",
-          options.host_socket.c_str()));
+          options.host_socket));
     }
   }
   options.sync = args->sync == "always" ? redis::SyncMode::kAlways
@@ -123,14 +123,14 @@ absl::Status RunRedisServer(RedisServerArgs args) {
   auto metrics = OpenMetrics(args, **server, reads);
   if (!metrics.ok()) return metrics.status();
   const redis::ServeOptions& options = args.options;
-  Say(absl::StrFormat("pulse serve: %s on %s (process %d, offload %s%s)", options.db.c_str(),
-                      ListenersText(options, (*server)->port()).c_str(), getpid(),
+  Say(absl::StrFormat("pulse serve: %s on %s (process %d, offload %s%s)", options.db,
+                      ListenersText(options, (*server)->port()), getpid(),
                       options.offload ? "on" : "off", options.tls_cert.empty() ? "" : ", TLS"));
   Say(absl::StrFormat("pulse serve: %s, as %s",
                       options.offload ? "an agent in front answers reads" : "no agent in front",
-                      args.offload_reason.c_str()));
+                      args.offload_reason));
   if (*metrics != nullptr) {
-    Say(absl::StrFormat("pulse serve: metrics at %s", (*metrics)->url().c_str()));
+    Say(absl::StrFormat("pulse serve: metrics at %s", (*metrics)->url()));
   }
 
   stop.Wait();

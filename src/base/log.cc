@@ -35,6 +35,22 @@ int64_t MillisNow() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
 }
 
+spdlog::level::level_enum Native(LogLevel level) {
+  constexpr spdlog::level::level_enum kNative[] = {spdlog::level::debug, spdlog::level::info,
+                                                   spdlog::level::warn, spdlog::level::err};
+  return kNative[static_cast<size_t>(level)];
+}
+
+void WriteTo(spdlog::logger* logger, LogLevel level, absl::string_view message,
+             absl::string_view key = {}) {
+  if (!AsJson()) {
+    logger->log(Native(level), spdlog::string_view_t(message.data(), message.size()));
+    return;
+  }
+  if (!logger->should_log(Native(level))) return;
+  logger->log(Native(level), LogLineAsJson(level, MillisNow(), message, key));
+}
+
 spdlog::logger& Logger() {
   // Leaked on purpose: agent threads may log while static destructors run.
   static spdlog::logger* logger = [] {
@@ -46,37 +62,20 @@ spdlog::logger& Logger() {
     const bool unknown = level == spdlog::level::off && std::string(env) != "off";
     l->set_level(unknown ? spdlog::level::warn : level);
     l->flush_on(spdlog::level::warn);
-    const auto warn = [&](const std::string& text) {
-      l->warn(AsJson() ? LogLineAsJson(LogLevel::kWarn, MillisNow(), text) : text);
-    };
     if (unknown) {
-      warn(absl::StrCat("PULSE_LOG=", env,
-                        " is no level; expected error, warn, info, debug or off; ",
-                        "taken for warn"));
+      WriteTo(l, LogLevel::kWarn,
+              absl::StrCat("PULSE_LOG=", env,
+                           " is no level; expected error, warn, info, debug or off; ",
+                           "taken for warn"));
     }
     if (const std::string format = FormatAsked(); format != "text" && format != "json") {
-      warn(absl::StrCat("PULSE_LOG_FORMAT=", format,
-                        " is no format; expected text or json; taken for text"));
+      WriteTo(l, LogLevel::kWarn,
+              absl::StrCat("PULSE_LOG_FORMAT=", format,
+                           " is no format; expected text or json; taken for text"));
     }
     return l;
   }();
   return *logger;
-}
-
-spdlog::level::level_enum Native(LogLevel level) {
-  constexpr spdlog::level::level_enum kNative[] = {spdlog::level::debug, spdlog::level::info,
-                                                   spdlog::level::warn, spdlog::level::err};
-  return kNative[static_cast<size_t>(level)];
-}
-
-void Write(LogLevel level, absl::string_view message, absl::string_view key) {
-  spdlog::logger& logger = Logger();
-  if (!AsJson()) {
-    logger.log(Native(level), spdlog::string_view_t(message.data(), message.size()));
-    return;
-  }
-  if (!logger.should_log(Native(level))) return;
-  logger.log(Native(level), LogLineAsJson(level, MillisNow(), message, key));
 }
 
 }  // namespace
@@ -109,7 +108,7 @@ void Say(absl::string_view line, LogLevel level) {
   std::fprintf(stderr, "%s\n", text.c_str());
 }
 
-void Log(LogLevel level, absl::string_view message) { Write(level, message, {}); }
+void Log(LogLevel level, absl::string_view message) { WriteTo(&Logger(), level, message); }
 
 void LogOnce(absl::string_view key, absl::string_view message) {
   static std::mutex* mu = new std::mutex;
@@ -118,7 +117,7 @@ void LogOnce(absl::string_view key, absl::string_view message) {
     std::lock_guard lock(*mu);
     if (!seen->insert(std::string(key)).second) return;
   }
-  Write(LogLevel::kWarn, message, key);
+  WriteTo(&Logger(), LogLevel::kWarn, message, key);
 }
 
 }  // namespace pulse

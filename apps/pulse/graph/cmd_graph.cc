@@ -167,9 +167,8 @@ absl::Status RunServer(GraphArgs args) {
   PULSE_ASSIGN_OR_RETURN(const OpenedGraph store, OpenStore(args, args.read_only, true));
   cypher::GraphService service(store.store.get(), options);
   PULSE_ASSIGN_OR_RETURN(const auto server, bolt::BoltServer::Open(&service, args.bolt));
-  Say(absl::StrFormat("pulse graph: %s on bolt://%s:%d (process %d%s)", args.db.c_str(),
-                      args.bolt.bind.c_str(), server->port(), getpid(),
-                      args.bolt.tls_cert.empty() ? "" : ", TLS"));
+  Say(absl::StrFormat("pulse graph: %s on bolt://%s:%d (process %d%s)", args.db, args.bolt.bind,
+                      server->port(), getpid(), args.bolt.tls_cert.empty() ? "" : ", TLS"));
   std::unique_ptr<PageServer> page;
   if (args.http_port >= 0) {
     PULSE_ASSIGN_OR_RETURN(page, PageServer::Open(&service, args.bolt, args.bolt.throttle,
@@ -182,10 +181,10 @@ absl::Status RunServer(GraphArgs args) {
     sources.graph = [&] { return metrics::TakeGraphNumbers(&service, *server, *store.store); };
     PULSE_ASSIGN_OR_RETURN(
         metrics, metrics::Endpoint::Open(args.metrics, args.metrics_anywhere, std::move(sources)));
-    Say(absl::StrFormat("pulse graph: metrics at %s", metrics->url().c_str()));
+    Say(absl::StrFormat("pulse graph: metrics at %s", metrics->url()));
   }
   if (store.engines != nullptr) {
-    Say(absl::StrFormat("pulse graph: copy engine %s", store.engines->Describe().c_str()));
+    Say(absl::StrFormat("pulse graph: copy engine %s", store.engines->Describe()));
   }
   stop.Wait();
   Say("pulse graph: stopping");
@@ -195,7 +194,7 @@ absl::Status RunServer(GraphArgs args) {
   if (args.read_only) return absl::OkStatus();
   const absl::Status closed = store->Close();
   if (const std::string did = store.engines->Summary(); !did.empty()) {
-    Say(absl::StrFormat("pulse graph: copy engines: %s", did.c_str()));
+    Say(absl::StrFormat("pulse graph: copy engines: %s", did));
   }
   return closed;
 }

@@ -17,10 +17,11 @@ import json
 import os
 import shutil
 import statistics
-import subprocess
 import sys
 import threading
 import time
+
+from gtpc import fetch, in_turns, remove_database, run
 
 PATHS = ("MATCH (a:Person)-[:KNOWS]->(b:Person)-[:KNOWS]->(c:Person) WHERE a.id < $most "
          "RETURN count(*)")
@@ -87,11 +88,7 @@ class Rival:
         return time.monotonic() - begin
 
     def run(self, text, **values):
-        result = self.connection.execute(text, values)
-        rows = []
-        while result.has_next():
-            rows.append(result.get_next())
-        return rows
+        return fetch(self.connection, text, values)
 
     def begin(self):
         self.connection.execute("BEGIN TRANSACTION")
@@ -141,14 +138,6 @@ def size_of(path):
     return total
 
 
-def remove(path):
-    for name in (path, path + ".wal"):
-        if os.path.isdir(name):
-            shutil.rmtree(name)
-        elif os.path.exists(name):
-            os.remove(name)
-
-
 def rate(seconds, once):
     """Calls of once(i) for each second."""
     begin, count = time.monotonic(), 0
@@ -158,7 +147,7 @@ def rate(seconds, once):
     return count / (time.monotonic() - begin)
 
 
-def best(repeats, once):
+def median_ms(repeats, once):
     once()
     times = []
     for _ in range(repeats):
@@ -208,7 +197,7 @@ def child(args):
     found = {}
 
     def opened(edges):
-        remove(path)
+        remove_database(path)
         store = Pulse(path) if args.child == "pulsedb" else Rival(args.child, path)
         return store, store.load(args.data, edges)
 
@@ -224,8 +213,8 @@ def child(args):
     store = Pulse(path) if args.child == "pulsedb" else Rival(args.child, path)
     expect("sum", store.run(SUM)[0][0], expected["sum"])
     expect("two hops", store.run(PATHS, most=expected["most"])[0][0], expected["paths"])
-    found["sum"] = best(args.repeats, lambda: store.run(SUM))
-    found["two_hops"] = best(args.repeats, lambda: store.run(PATHS, most=expected["most"]))
+    found["sum"] = median_ms(args.repeats, lambda: store.run(SUM))
+    found["two_hops"] = median_ms(args.repeats, lambda: store.run(PATHS, most=expected["most"]))
     found["one_hop"] = rate(args.seconds, lambda i: store.run(HOP, id=i * 7919 % args.nodes))
     found["bare"] = bare(os.path.join(args.dir, "bare"), args.seconds)
     found["durable"] = rate(args.seconds, lambda i: store.run(
@@ -239,7 +228,7 @@ def child(args):
     store.commit()
     found["statements"] = count / (time.monotonic() - begin)
     store.close()
-    remove(path)
+    remove_database(path)
     print(json.dumps(found))
 
 
@@ -279,19 +268,12 @@ def main():
     expected = make_data(data, args.nodes, args.edges, args.seed)
     with open(os.path.join(data, "expected.json"), "w", encoding="utf-8") as file:
         json.dump(expected, file)
-    rounds = []
-    for turn in range(args.rounds):
-        rounds.append({})
-        for i in range(len(programs)):  # in each round another one first
-            program = programs[(turn + i) % len(programs)]
-            print(f"round {turn + 1} of {args.rounds}: {program}", file=sys.stderr, flush=True)
-            words = [sys.executable, os.path.abspath(__file__), "--child", program, "--data", data]
-            for name in ("dir", "nodes", "edges", "seconds", "repeats"):
-                words += ["--" + name, str(getattr(args, name))]
-            done = subprocess.run(words, capture_output=True, text=True, check=False)
-            if done.returncode != 0:
-                sys.exit(f"{program} failed:\n{done.stdout}{done.stderr}")
-            rounds[-1][program] = json.loads(done.stdout.splitlines()[-1])
+    rounds = [{} for _ in range(args.rounds)]
+    for turn, program in in_turns(programs, args.rounds):
+        words = [sys.executable, os.path.abspath(__file__), "--child", program, "--data", data]
+        for name in ("dir", "nodes", "edges", "seconds", "repeats"):
+            words += ["--" + name, str(getattr(args, name))]
+        rounds[turn][program] = json.loads(run(words).splitlines()[-1])
     result = {"paths": expected["paths"], "rounds": rounds, "figures": {}}
     print(f"{expected['paths']:,} paths of two hops; medians (least – most), {args.rounds} rounds")
     for name, (unit, asked, more) in FIGURES.items():

@@ -27,13 +27,17 @@ def quoted(name):
     return f"`{name}`"
 
 
-def load(module, path, data, tables):
-    """Creates the schema and copies all files in; returns seconds and the connection."""
+def remove_database(path):
     for old in (path, path + ".wal"):
         if os.path.isdir(old):
             shutil.rmtree(old)
         elif os.path.exists(old):
             os.remove(old)
+
+
+def load(module, path, data, tables):
+    """Creates the schema and copies all files in; returns seconds and the connection."""
+    remove_database(path)
     connection = module.Connection(module.Database(path))
     edges = {}
     for table in tables:
@@ -63,8 +67,8 @@ def plain(value):
     return float(value)  # a decimal
 
 
-def fetch(connection, text):
-    result = connection.execute(text)
+def fetch(connection, text, values=None):
+    result = connection.execute(text, values or {})
     rows = []
     while result.has_next():
         rows.append(result.get_next())
@@ -162,6 +166,15 @@ def rival_round(args, program, loading=False):
     return json.loads(run(words + (["--load"] if loading else [])))
 
 
+def in_turns(programs, rounds):
+    """Each program once in each round, in each round another one first: the round's number, and the program."""
+    for turn in range(rounds):
+        for i in range(len(programs)):
+            program = programs[(turn + i) % len(programs)]
+            print(f"round {turn + 1} of {rounds}: {program}", file=sys.stderr, flush=True)
+            yield turn, program
+
+
 def summary_of(rounds, names):
     """By query: the median of its seconds, or why there is none."""
     found = {}
@@ -240,12 +253,8 @@ def main():
         print(f"{program}: loaded in {loads[program]:.2f} s", flush=True)
     programs = ["pulse", *rivals]
     rounds = {program: [] for program in programs}
-    for turn in range(args.rounds):
-        # In each round another one first.
-        for i in range(len(programs)):
-            program = programs[(turn + i) % len(programs)]
-            print(f"round {turn + 1} of {args.rounds}: {program}", file=sys.stderr, flush=True)
-            rounds[program].append(pulse_round(args) if program == "pulse" else rival_round(args, program))
+    for _, program in in_turns(programs, args.rounds):
+        rounds[program].append(pulse_round(args) if program == "pulse" else rival_round(args, program))
     loads["pulse"] = statistics.median(r["load_s"] for r in rounds["pulse"])
     names = list(rounds["pulse"][0]["queries"])
     summaries = {program: summary_of(rounds[program], names) for program in programs}

@@ -124,10 +124,8 @@ absl::Status StoreFile::Map(const Header& mine) {
   if (!existed_ && !TakeRoom(fd_.get(), 0, kPageBytes)) {
     return ErrnoError(errno, "taking room for", path_);
   }
-  // Here, before the partitions are opened, by a thread each: of two that made it longer at the
-  // same time, the one with the smaller end could make it shorter again under the other's feet.
-  const auto end = static_cast<off_t>(kPageBytes + mine.partitions * partition_bytes_);
-  if (fstat(fd_.get(), &facts) != 0 || (facts.st_size < end && ftruncate(fd_.get(), end) != 0)) {
+  // Before the partitions are opened, by a thread each.
+  if (!MakeAsLong(fd_.get(), kPageBytes + mine.partitions * partition_bytes_)) {
     return ErrnoError(errno, "making longer", path_);
   }
   void* at = mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0);

@@ -36,10 +36,14 @@ redis::ClusterNode KvView::node() const {
   return {store_->options().cluster, static_cast<int>(place_.begin())};
 }
 
-const Item* KvView::Look(std::string_view key, Found* found) {
+const Item* KvView::ItemOf(std::string_view key) {
   const uint64_t hash = HashKey(key);
   Partition& partition = PartitionFor(hash);
-  const Item* item = manner_.counts_as_use ? partition.Find(key, hash) : partition.Peek(key, hash);
+  return manner_.counts_as_use ? partition.Find(key, hash) : partition.Peek(key, hash);
+}
+
+const Item* KvView::Look(std::string_view key, Found* found) {
+  const Item* item = ItemOf(key);
   found->exists = item != nullptr;
   if (item == nullptr) return nullptr;
   const int64_t expires_ms = item->expires_ms();
@@ -81,13 +85,7 @@ bool KvView::GetMany(const std::string_view* keys, size_t count, std::vector<Fou
 
 bool KvView::CountExisting(const std::string_view* keys, size_t count, size_t* existing) {
   *existing = 0;
-  for (size_t i = 0; i < count; ++i) {
-    const uint64_t hash = HashKey(keys[i]);
-    Partition& partition = PartitionFor(hash);
-    const Item* item =
-        manner_.counts_as_use ? partition.Find(keys[i], hash) : partition.Peek(keys[i], hash);
-    *existing += item != nullptr ? 1 : 0;
-  }
+  for (size_t i = 0; i < count; ++i) *existing += ItemOf(keys[i]) != nullptr ? 1 : 0;
   return true;
 }
 
@@ -109,15 +107,20 @@ void KvView::Put(std::string_view key, std::string_view data, int64_t expires_ms
   Item* item = nullptr;
   ItemFacts facts;
   facts.expires_ms = ItemExpiry(expires_ms);
-  const auto result = PartitionFor(hash).Put(key, hash, data.size(), facts, &item, manner_.urgent);
-  if (result == Partition::Result::kStored) {
-    CopyValue(item->value_bytes(), data);
-    // It is complete before another partition is changed: of RENAME the source is not gone before.
-    PartitionFor(hash).Settle();
-    if (store_->watch_table()->active()) store_->watch_table()->Touch(key);
-  } else {
+  Partition& partition = PartitionFor(hash);
+  const auto result = partition.Put(key, hash, data.size(), facts, &item, manner_.urgent);
+  if (result == Partition::Result::kStored) CopyValue(item->value_bytes(), data);
+  Written(key, &partition, result);
+}
+
+void KvView::Written(std::string_view key, Partition* partition, Partition::Result result) {
+  if (result != Partition::Result::kStored) {
     error_ = RefusalOf(result);
+    return;
   }
+  // It is complete before another partition is changed: of RENAME the source is not gone before.
+  partition->Settle();
+  if (store_->watch_table()->active()) store_->watch_table()->Touch(key);
 }
 
 void KvView::SetExpiry(std::string_view key, const Found&, int64_t expires_ms) {
@@ -130,13 +133,7 @@ void KvView::SetExpiry(std::string_view key, const Found&, int64_t expires_ms) {
   ItemFacts facts = item->facts();
   facts.expires_ms = ItemExpiry(expires_ms);
   bool found = false;
-  const auto result = partition.SetFacts(key, hash, facts, &found);
-  if (result == Partition::Result::kStored) {
-    partition.Settle();
-    if (store_->watch_table()->active()) store_->watch_table()->Touch(key);
-  } else {
-    error_ = RefusalOf(result);
-  }
+  Written(key, &partition, partition.SetFacts(key, hash, facts, &found));
 }
 
 void KvView::Undo() {

@@ -55,6 +55,10 @@ class KvView final : public redis::View {
   template <class Use>
   bool WithEach(const Use& use);
 
+  // Null: there is none.
+  const Item* ItemOf(std::string_view key);
+  // Behind each write, with what came of it.
+  void Written(std::string_view key, Partition* partition, Partition::Result result);
   // The item, null for none, and of `found` all but the value.
   const Item* Look(std::string_view key, redis::Found* found);
   Partition& PartitionFor(uint64_t hash) { return store_->partition(place_.ShardOf(hash)); }

@@ -132,7 +132,6 @@ bool EvalSource(const Expr& source, Value* row, EvalContext& ctx, Value* list) {
 }
 
 Value MakeList(ValueList list, EvalContext& ctx) {
-  if (!ctx.Fits(list.size() * sizeof(Value))) return {};
   Value value = Value::List(std::move(list));
   if (!ctx.Fits(value.DeepBytes())) return {};
   if (value.depth() > kMaxValueDepth)

@@ -52,8 +52,10 @@ bool Has(const std::vector<cypher::IndexDefinition>& all, const cypher::IndexDef
 }
 
 // But for indexes that the import makes: one that was killed leaves them.
-absl::StatusOr<bool> IsEmpty(const OpenedExport& from, cypher::Database* database) {
-  for (const cypher::IndexDefinition& index : database->Indexes()) {
+absl::StatusOr<bool> IsEmpty(const OpenedExport& from,
+                             const std::vector<cypher::IndexDefinition>& indexes,
+                             cypher::Database* database) {
+  for (const cypher::IndexDefinition& index : indexes) {
     if (!Has(from.indexes, index)) return false;
   }
   PULSE_ASSIGN_OR_RETURN(const auto view, database->Snapshot());
@@ -122,7 +124,8 @@ absl::StatusOr<OpenedExport> OpenExport(const AllowedDirectory& allowed, std::st
 absl::StatusOr<ExchangeReport> ImportDatabase(const OpenedExport& from,
                                               const ImportOptions& options,
                                               cypher::Database* database) {
-  PULSE_ASSIGN_OR_RETURN(const bool empty, IsEmpty(from, database));
+  const std::vector<cypher::IndexDefinition> there = database->Indexes();
+  PULSE_ASSIGN_OR_RETURN(const bool empty, IsEmpty(from, there, database));
   if (!empty) {
     return absl::FailedPreconditionError(
         "an import needs an empty database, without nodes, indexes and constraints");
@@ -131,7 +134,7 @@ absl::StatusOr<ExchangeReport> ImportDatabase(const OpenedExport& from,
   std::vector<std::string> made;
   const auto import = [&]() -> absl::Status {
     for (const cypher::IndexDefinition& index : from.indexes) {
-      if (!Has(database->Indexes(), index)) {
+      if (!Has(there, index)) {
         PULSE_RETURN_IF_ERROR(database->CreateIndex(index));
         made.push_back(index.name);
       }

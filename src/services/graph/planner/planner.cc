@@ -132,12 +132,8 @@ void Planner::PlanClauses(std::vector<Clause>* clauses, Plan* plan, bool nested)
   if (options_.shortcuts) RewriteMatches(clauses);
   for (size_t i = 0; i < clauses->size() && !failed(); ++i) {
     const Clause* const next = i + 1 < clauses->size() ? &(*clauses)[i + 1] : nullptr;
-    takes_all_ = next == nullptr ||
-                 std::any_of(next->items.begin(), next->items.end(), [](const auto& item) {
-                   return item.expr != nullptr && HasAggregate(*item.expr);
-                 });
-    PlanClause(&(*clauses)[i], i + 1 == clauses->size(), clauses->size() == 1 && !nested, plan,
-               &plan->branches.back().steps, nested);
+    PlanClause(&(*clauses)[i], next, clauses->size() == 1 && !nested, plan,
+               &plan->branches.back().steps);
   }
   // Updates need not collect their rows where nothing reads, before or after.
   const bool only_updates = std::all_of(clauses->begin(), clauses->end(), [](const Clause& c) {
@@ -148,15 +144,19 @@ void Planner::PlanClauses(std::vector<Clause>* clauses, Plan* plan, bool nested)
   }
 }
 
-void Planner::PlanClause(Clause* clause, bool last, bool only, Plan* plan, Steps* steps,
-                         bool nested) {
+void Planner::CollectRows(Steps* steps) {
+  Step eager;
+  eager.kind = Step::Kind::kEager;
+  steps->push_back(std::move(eager));
+}
+
+void Planner::PlanClause(Clause* clause, const Clause* behind, bool only, Plan* plan,
+                         Steps* steps) {
   using Kind = Clause::Kind;
   const bool reads = clause->kind == Kind::kMatch || clause->kind == Kind::kMerge ||
                      clause->kind == Kind::kSubquery || clause->kind == Kind::kCall;
   if (reads && updated_) {
-    Step eager;
-    eager.kind = Step::Kind::kEager;
-    steps->push_back(std::move(eager));
+    CollectRows(steps);
     updated_ = false;
   }
   if (reads) plan_->reads = true;
@@ -212,10 +212,8 @@ void Planner::PlanClause(Clause* clause, bool last, bool only, Plan* plan, Steps
     case Kind::kCall:
       return PlanProcedure(clause, only, plan, steps);
     case Kind::kSubquery:
-      return PlanSubquery(clause, steps);
+      return PlanSubquery(clause, behind, steps);
   }
-  (void)last;
-  (void)nested;
   steps->push_back(std::move(step));
 }
 

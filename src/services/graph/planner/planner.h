@@ -69,7 +69,10 @@ class Planner {
   // planner.cc
   void PlanQuery(Query* query, Plan* plan, bool nested);
   void PlanClauses(std::vector<Clause>* clauses, Plan* plan, bool nested);
-  void PlanClause(Clause* clause, bool last, bool only, Plan* plan, Steps* steps, bool nested);
+  // `behind`: the next clause of its part, or null.
+  void PlanClause(Clause* clause, const Clause* behind, bool only, Plan* plan, Steps* steps);
+  // Rows wait there until no more come.
+  static void CollectRows(Steps* steps);
   void PlanProjection(Clause* clause, Steps* steps);
   void ExpandStar(Clause* clause);
   void PlanAggregation(Clause* clause, const Scope& before, Steps* steps);
@@ -200,7 +203,7 @@ class Planner {
   void PlanDelete(Clause* clause, Step* step);
   void PlanForeach(Clause* clause, Step* step, Plan* plan);
   void PlanProcedure(Clause* clause, bool only, Plan* plan, Steps* steps);
-  void PlanSubquery(Clause* clause, Steps* steps);
+  void PlanSubquery(Clause* clause, const Clause* behind, Steps* steps);
   void CollectReads(Steps* steps);
 
   const std::string_view text_;
@@ -215,8 +218,6 @@ class Planner {
   std::map<std::string, int> name_index_;
   std::set<std::string> parameters_;
   bool updated_ = false;  // a clause before this one changes the graph
-  // What comes behind the clause that is planned takes all of its rows: nothing, or aggregates.
-  bool takes_all_ = false;
 };
 
 }  // namespace pulse::cypher

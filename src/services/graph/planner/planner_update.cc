@@ -192,7 +192,7 @@ void Planner::PlanForeach(Clause* clause, Step* step, Plan* plan) {
   step->expr = clause->expr.get();
   step->slot = Declare(clause->variable, kAnyType);
   for (Clause& inner : clause->body) {
-    PlanClause(&inner, false, false, plan, &step->inner, true);
+    PlanClause(&inner, nullptr, false, plan, &step->inner);
     if (failed()) return;
   }
   // One row at a time: there is nothing to collect.
@@ -284,8 +284,7 @@ void Planner::PlanProcedure(Clause* clause, bool only, Plan* plan, Steps* steps)
 }
 
 // CALL { ... }: sees nothing of the outside but what its first WITH imports.
-void Planner::PlanSubquery(Clause* clause, Steps* steps) {
-  const bool takes_all = takes_all_;  // before its own clauses are planned
+void Planner::PlanSubquery(Clause* clause, const Clause* behind, Steps* steps) {
   const Scope outer = scope_;
   const std::vector<bool> used = used_;
   auto plan = std::make_shared<Plan>();
@@ -331,11 +330,14 @@ void Planner::PlanSubquery(Clause* clause, Steps* steps) {
   if (writes) CollectReads(steps);
   step.subplan = std::move(plan);
   steps->push_back(std::move(step));
+  const bool takes_all =
+      behind == nullptr ||
+      std::any_of(behind->items.begin(), behind->items.end(), [](const auto& item) {
+        return item.expr != nullptr && HasAggregate(*item.expr);
+      });
   if (!writes || takes_all) return;
   // All rows are written, however few of them LIMIT or the client behind it wants to see.
-  Step eager;
-  eager.kind = Step::Kind::kEager;
-  steps->push_back(std::move(eager));
+  CollectRows(steps);
   updated_ = false;
 }
 
@@ -346,9 +348,7 @@ void Planner::CollectReads(Steps* steps) {
            step.kind != Step::Kind::kProject && step.kind != Step::Kind::kEager;
   });
   if (!reads || steps->back().kind == Step::Kind::kEager) return;
-  Step eager;
-  eager.kind = Step::Kind::kEager;
-  steps->push_back(std::move(eager));
+  CollectRows(steps);
 }
 
 }  // namespace pulse::cypher

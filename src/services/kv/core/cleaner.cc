@@ -10,6 +10,7 @@ namespace {
 
 // Less than this much of a segment is not worth moving the rest.
 constexpr uint32_t kLeastDead = kSegmentBytes / 16;
+// Of a segment with items of several classes, so long after the first has expired.
 constexpr int64_t kMixedPauseMs = 100;
 // Items whose buckets are fetched together.
 constexpr int kTogether = 16;
@@ -19,7 +20,7 @@ constexpr int kTogether = 16;
 // Whether it is worth moving the rest: by its items' expiries, of which only the ends are known.
 bool Partition::MayHaveExpired(const Segments::Segment& segment) const {
   if (segment.first_expiry_ms > now_ms_) return false;
-  // Items of several classes, which share segments where memory is small: more of them together.
+  // Items of several classes, which share segments where memory is small.
   if (segment.ttl_class == 0 || segment.last_expiry_ms == kNoExpiry) {
     return now_ms_ - segment.first_expiry_ms >= kMixedPauseMs;
   }

@@ -27,6 +27,12 @@ bool TakeRoom(int fd, off_t at, off_t bytes) {
   return result == 0;
 }
 
+bool MakeAsLong(int fd, uint64_t bytes) {
+  struct stat facts {};
+  const auto end = static_cast<off_t>(bytes);
+  return fstat(fd, &facts) == 0 && (facts.st_size >= end || ftruncate(fd, end) == 0);
+}
+
 absl::StatusOr<Memory> Memory::Open(uint64_t limit, uint64_t reserve, uint64_t uncounted,
                                     const MemoryFile& file) {
   reserve = WholePages(reserve);
@@ -48,9 +54,7 @@ absl::StatusOr<Memory> Memory::Open(uint64_t limit, uint64_t reserve, uint64_t u
   Memory memory(mapping, uncounted, reserve, limit / kPageBytes, file);
   if (file.is_given()) {
     // Only what is written takes memory.
-    struct stat facts {};
-    const auto end = static_cast<off_t>(file.offset + bytes);
-    if (fstat(file.fd, &facts) != 0 || (facts.st_size < end && ftruncate(file.fd, end) != 0)) {
+    if (!MakeAsLong(file.fd, file.offset + bytes)) {
       return ErrnoError(errno, "making longer", "the memory file");
     }
     if (mmap(mapping, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,

@@ -28,6 +28,9 @@ struct MemoryFile {
 
 // Sees to it that bytes of a file have room. False, with errno: the file system has none.
 bool TakeRoom(int fd, off_t at, off_t bytes);
+// The file has so many bytes at least. Not by two threads at a time: the one with the smaller
+// number could make it shorter again. False: see errno.
+bool MakeAsLong(int fd, uint64_t bytes);
 
 class Memory {
  public:

@@ -169,8 +169,7 @@ bool Executor::Set(const Request& request, StoreMode mode, bool cas, bool may_bl
   op.mode = mode;
   op.key = words[1];
   op.data = request.data;
-  // What came through an agent was measured by the agent's limit.
-  op.too_large = request.too_large || request.data.size() > options_.max_value;
+  op.too_large = request.too_large;
   op.max_value = options_.max_value;
   op.facts.client_flags = static_cast<uint32_t>(flags);
   op.facts.expires_ms = ExpiryOf(exptime, store_->now_ms());

@@ -269,8 +269,7 @@ bool Executor::MetaSet(const Request& request, bool may_block, std::string* out)
   if (request.bad_chunk) return Refuse(kBadChunk, out);
   op.key = meta.key;
   op.data = request.data;
-  // What came through an agent was measured by the agent's limit.
-  op.too_large = request.too_large || request.data.size() > options_.max_value;
+  op.too_large = request.too_large;
   op.max_value = options_.max_value;
   op.facts.client_flags = static_cast<uint32_t>(meta.client_flags);
   op.facts.expires_ms = ExpiryOf(meta.ttl.value_or(0), store_->now_ms());

@@ -64,7 +64,8 @@ Outcome StoreIn(KvStore* store, Partition& partition, uint64_t hash, const Store
   ItemFacts facts = op.facts;
   std::string_view value = op.data;
   std::string extended;
-  if (op.too_large) return Outcome::kTooLarge;
+  // What came through an agent was measured by the agent's limit.
+  if (op.too_large || op.data.size() > op.max_value) return Outcome::kTooLarge;
   if (compares || op.mode != StoreMode::kSet) {
     // An add that fails counts as a use, as for memcached.
     const Item* item = partition.Find(op.key, hash);

@@ -31,7 +31,7 @@ struct StoreOperation {
   std::string_view key;
   std::string_view data;
   bool too_large = false;           // without data
-  uint64_t max_value = 0;           // bytes, for append and prepend
+  uint64_t max_value = 0;           // bytes
   ItemFacts facts;                  // without cas; append and prepend keep the item's
   std::optional<uint64_t> compare;  // the version to replace; 0 is none
   uint64_t new_cas = 0;             // 0: the store's next one

@@ -350,11 +350,10 @@ std::shared_ptr<FetchPool> FetchSource::Pool() {
     pool_ = nullptr;
     connection = session_->connection();
     if (connection == nullptr) return nullptr;
+    if (connection == tried_ && NowNanos() < retry_at_) return nullptr;
     if (connection != tried_) failures_ = 0;
-    if (failures_ > 0 && NowNanos() < retry_at_) return nullptr;
-    if (connection == tried_ && failures_ == 0) return nullptr;  // another thread is at it
     tried_ = connection;
-    retry_at_ = INT64_MAX;  // nor does another one try meanwhile
+    retry_at_ = INT64_MAX;  // unless this fails
   }
   // Others read the files themselves meanwhile.
   auto pool = FetchPool::Create(session_, connection);
@@ -372,7 +371,6 @@ std::shared_ptr<FetchPool> FetchSource::Pool() {
     ++failures_;
     return nullptr;
   }
-  failures_ = 0;
   return pool_ = *std::move(pool);
 }
 

@@ -138,8 +138,8 @@ class FetchSource {
   std::shared_ptr<FetchPool> pool_;
   HostSession::Connection tried_;  // a pool was asked of this one
   static constexpr int64_t kRetryNanos = 1'000'000'000;
-  int failures_ = 0;  // ... so often in vain
-  int64_t retry_at_ = 0;
+  int failures_ = 0;      // ... so often in vain
+  int64_t retry_at_ = 0;  // ... and not again before
   std::once_flag warmed_;
   std::thread warm_;
 };

@@ -101,7 +101,7 @@ CompactionPlacer::CompactionPlacer(std::shared_ptr<FileSystem> fs, PlacementCont
 }
 
 CompactionPlacer::~CompactionPlacer() {
-  if (getpid() != pid_) return;  // in a forked child: compactions and directories are its parent's
+  if (!maker_.IsThis()) return;
   context_->RemoveCloseListener(this);
   Cancel(true);
   for (const auto& [key, compaction] : compactions_) {

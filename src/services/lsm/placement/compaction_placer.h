@@ -22,7 +22,6 @@
 #pragma once
 
 #include <sys/types.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cstdint>
@@ -35,6 +34,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/maker_process.h"
 #include "placement/rule.h"
 #include "rocksdb/db.h"
 #include "rocksdb/listener.h"
@@ -186,7 +186,7 @@ class CompactionPlacer final : public RemoteThreadHooks,
   int offloaded_all_ = 0;
   uint64_t next_ticket_ = 0;
   std::set<std::string> homes_;  // of open databases that have compacted or flushed
-  const pid_t pid_ = getpid();
+  const MakerProcess maker_;
   bool canceled_ = false;  // until a database is closed: RocksDB does not say which closes
   uint64_t cancels_ = 0;   // how often
 };

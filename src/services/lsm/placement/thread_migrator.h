@@ -10,7 +10,6 @@
 #pragma once
 
 #include <sys/types.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cstdint>
@@ -20,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/maker_process.h"
 namespace pulse::lsm {
 
 class ThreadMigrator {
@@ -28,9 +28,8 @@ class ThreadMigrator {
   // some of these CPUs already; without it they stay, as they would gain nothing.
   explicit ThreadMigrator(std::vector<int> cpus, bool allow_shared_cpus = false)
       : cpus_(std::move(cpus)), allow_shared_cpus_(allow_shared_cpus) {}
-  // In a forked child the threads are its parent's.
   ~ThreadMigrator() {
-    if (getpid() == pid_) ReturnAll(nullptr);
+    if (maker_.IsThis()) ReturnAll(nullptr);
   }
   ThreadMigrator(const ThreadMigrator&) = delete;
   ThreadMigrator& operator=(const ThreadMigrator&) = delete;
@@ -53,7 +52,7 @@ class ThreadMigrator {
   int64_t CpuNanosExcept(const std::vector<pid_t>& threads) const;
 
  private:
-  const pid_t pid_ = getpid();
+  const MakerProcess maker_;
   const std::vector<int> cpus_;
   const bool allow_shared_cpus_;
   std::atomic<bool> failed_{false};

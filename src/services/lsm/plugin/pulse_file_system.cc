@@ -381,7 +381,6 @@ class OffloadingFileSystem final : public PulseFileSystem {
     if (context_->fetch != nullptr) context_->fetch->Warm();
   }
 
-  // A new output at `path`, in a file that the base made.
   // RocksDB asks nothing, so nothing else would tell that an option has no effect.
   void TellIfNotPlaced(const std::string& path) const {
     const Options& o = context_->session->options();
@@ -396,6 +395,7 @@ class OffloadingFileSystem final : public PulseFileSystem {
                          "it before RocksDB 10"));
   }
 
+  // A new output at `path`, in a file that the base made.
   IOStatus NewOutput(const std::string& path, const FileOptions& options,
                      std::unique_ptr<FSWritableFile>* out, IODebugContext* dbg) {
     TellIfNotPlaced(path);

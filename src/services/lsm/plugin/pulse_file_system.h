@@ -6,11 +6,10 @@
 // decides what an output still in flight means for it.
 #pragma once
 
-#include <unistd.h>
-
 #include <memory>
 #include <string>
 
+#include "base/maker_process.h"
 #include "services/lsm/plugin/host_files.h"
 
 namespace pulse::lsm {
@@ -22,10 +21,9 @@ class PulseFileSystem : public FileSystemWrapper {
   static absl::StatusOr<std::unique_ptr<PulseFileSystem>> Open(const Options& options,
                                                                std::shared_ptr<FileSystem> base);
 
-  // In a forked child that ends by exit() its session stays: events, sockets and threads are those
-  // of the process that has made it.
+  // A forked child's copy keeps its session for ever.
   ~PulseFileSystem() override {
-    if (getpid() != pid_) kept_in_child_ = new std::shared_ptr<FileContext>(context_);
+    if (!maker_.IsThis()) (void)new std::shared_ptr<FileContext>(context_);
   }
 
   static const char* kClassName() { return "PulseFileSystem"; }
@@ -41,8 +39,7 @@ class PulseFileSystem : public FileSystemWrapper {
   const std::shared_ptr<FileContext> context_;
 
  private:
-  static inline void* kept_in_child_ = nullptr;
-  const pid_t pid_ = getpid();
+  const MakerProcess maker_;
 };
 
 }  // namespace pulse::lsm

@@ -1,6 +1,4 @@
 // Registration of pulse:// with RocksDB, in the three ways of include/pulse/rocksdb.h.
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -11,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
+#include "base/maker_process.h"
 #include "pulse/rocksdb.h"
 #include "rocksdb/listener.h"
 #include "rocksdb/utilities/object_registry.h"
@@ -79,7 +78,7 @@ class StallListener : public rocksdb::EventListener {
       : session_(std::move(session)) {}
 
   ~StallListener() override {
-    if (getpid() != pid_) return;  // a forked child's copy: the session is its parent's
+    if (!maker_.IsThis()) return;
     for (uint32_t level = 0; level < families_.size(); ++level) {
       session_->AddStalls(level, -families_[level]);
     }
@@ -96,7 +95,6 @@ class StallListener : public rocksdb::EventListener {
   }
 
  private:
-  const pid_t pid_ = getpid();
   static uint32_t LevelOf(rocksdb::WriteStallCondition condition) {
     switch (condition) {
       case rocksdb::WriteStallCondition::kDelayed:
@@ -108,6 +106,7 @@ class StallListener : public rocksdb::EventListener {
     }
   }
 
+  const MakerProcess maker_;
   const std::shared_ptr<lsm::HostSession> session_;
   std::mutex mu_;
   std::array<int64_t, 3> families_{};

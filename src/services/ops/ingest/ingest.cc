@@ -198,8 +198,8 @@ void IngestServer::EndStream(int host) {
     const int ready = poll(wait, 2, kIdleLookMs);
     if (ready < 0 && errno != EINTR) return;
     if (ready == 0) {
-      int unread = 0;
-      if (ioctl(host, SIOCOUTQ, &unread) == 0 && unread == 0) ++idle;
+      int unacknowledged = 0;
+      if (ioctl(host, SIOCOUTQ, &unacknowledged) == 0 && unacknowledged == 0) ++idle;
       continue;
     }
     if ((wait[0].revents & (POLLIN | POLLHUP | POLLERR)) == 0) continue;
