@@ -16,6 +16,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "base/testing.h"
 #include "services/lsm/core/barrier_rules.h"
 
 namespace pulse::lsm {
