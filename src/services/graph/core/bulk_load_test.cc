@@ -103,7 +103,7 @@ TEST_F(BulkLoadTest, Committed_IsThereWithWhatWasThereBefore) {
     EXPECT_EQ(view->NodeCount(*view->FindLabel("P")), static_cast<uint64_t>(kNodes));
     std::vector<NodeId> found;
     ASSERT_TRUE(
-        view->Seek(*view->FindLabel("P"), *view->FindKey("id"), Value::Int(7), &found).ok());
+        view->SeekOne(*view->FindLabel("P"), *view->FindKey("id"), Value::Int(7), &found).ok());
     ASSERT_EQ(found.size(), 1u);
     uint64_t degree = 0;
     ASSERT_TRUE(view->Degrees({found.data(), 1}, Direction::kBoth, {}, {&degree, 1}).ok());

@@ -25,7 +25,7 @@ bool Index::Indexable(const Value& value) {
   return !value.is_null() && !(value.is_float() && std::isnan(value.as_float()));
 }
 
-uint64_t Index::HashAll(const std::vector<Value>& values) const { return HashOf(values, kAllKeys); }
+uint64_t Index::HashAll(std::span<const Value> values) const { return HashOf(values, kAllKeys); }
 
 std::optional<std::vector<Value>> Index::ValuesOf(const NodeVersion& version) const {
   if (version.deleted() || !version.HasLabel(label_)) return std::nullopt;
@@ -94,7 +94,8 @@ void Index::FindFirst(const Value& value, std::vector<NodeId>* out) const {
   Find(HashOf({&value, 1}, keys_.size() > 1 ? kFirstKey : kAllKeys), out);
 }
 
-void Index::FindAll(const std::vector<Value>& values, std::vector<NodeId>* out) const {
+void Index::FindAll(std::span<const Value> values, std::vector<NodeId>* out) const {
+  if (!std::all_of(values.begin(), values.end(), Indexable)) return;
   Find(HashAll(values), out);
 }
 
@@ -105,12 +106,26 @@ std::shared_ptr<Index> IndexSet::FindByName(const std::string& name) const {
   return nullptr;
 }
 
-std::shared_ptr<const Index> IndexSet::FindFor(Token label, Token key) const {
+std::shared_ptr<const Index> IndexSet::FindFor(Token label, std::span<const Token> keys) const {
   std::shared_ptr<const Index> found;
   for (const auto& index : *list()) {
-    if (index->label() != label || index->keys()[0] != key) continue;
+    if (index->label() != label) continue;
+    if (keys.size() > 1) {
+      if (std::equal(keys.begin(), keys.end(), index->keys().begin(), index->keys().end()))
+        return index;
+      continue;
+    }
+    if (index->keys()[0] != keys[0]) continue;
     // The one whose hits are fewest.
     if (found == nullptr || index->keys().size() < found->keys().size()) found = index;
+  }
+  return found;
+}
+
+std::vector<std::vector<Token>> IndexSet::WideFor(Token label) const {
+  std::vector<std::vector<Token>> found;
+  for (const auto& index : *list()) {
+    if (index->label() == label && index->keys().size() > 1) found.push_back(index->keys());
   }
   return found;
 }

@@ -1,7 +1,6 @@
 // Indexes of nodes by label and the values of keys. An index holds a hash for each value that a
 // node has in any version that is kept; who seeks looks at the nodes themselves, with a snapshot's
-// eyes. An index of several keys is found by all of them, which is what constraints ask, and by the
-// first.
+// eyes. An index of several keys is found by all of them and by the first.
 //
 // Threads: any; a lock for each of 16 parts.
 #pragma once
@@ -10,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <shared_mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -37,11 +37,11 @@ class Index {
 
   // Nodes that may have it, in no order: of the first key, or of all.
   void FindFirst(const Value& value, std::vector<NodeId>* out) const;
-  void FindAll(const std::vector<Value>& values, std::vector<NodeId>* out) const;
+  void FindAll(std::span<const Value> values, std::vector<NodeId>* out) const;
 
   // Of a value that no equality holds for (null, NaN) there is none.
   static bool Indexable(const Value& value);
-  uint64_t HashAll(const std::vector<Value>& values) const;
+  uint64_t HashAll(std::span<const Value> values) const;
 
  private:
   static constexpr size_t kParts = 16;
@@ -69,8 +69,10 @@ class IndexSet {
     return list_;
   }
   std::shared_ptr<Index> FindByName(const std::string& name) const;
-  // One whose first key it is.
-  std::shared_ptr<const Index> FindFor(Token label, Token key) const;
+  // One whose first key it is; of several keys, one that has these alone, in this order.
+  std::shared_ptr<const Index> FindFor(Token label, std::span<const Token> keys) const;
+  // Keys of those that have several.
+  std::vector<std::vector<Token>> WideFor(Token label) const;
   void Add(std::shared_ptr<Index> index);
   void Remove(const std::string& name);
 

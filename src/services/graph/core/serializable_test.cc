@@ -155,7 +155,7 @@ TEST_F(SerializableTest, PhantomOfAnIndexRead_IsRefusedForThatValueOnly) {
     Tx one = Begin();
     std::vector<NodeId> found;
     EXPECT_TRUE(
-        one->Seek(*one->FindLabel("A"), *one->FindKey("v"), Value::Int(sought), &found).ok());
+        one->SeekOne(*one->FindLabel("A"), *one->FindKey("v"), Value::Int(sought), &found).ok());
     Add(one.get(), "B", 0);
     Tx two = Begin(false);
     if (by_label) {
@@ -318,7 +318,7 @@ class Histories : public SerializableTest {
         for (size_t i = 0; i < n; ++i) out.insert(static_cast<int64_t>(ids[i]));
     } else {
       std::vector<NodeId> found;
-      EXPECT_TRUE(tx.Seek(*tx.FindLabel("K"), *tx.FindKey("v"), Value::Int(7), &found).ok());
+      EXPECT_TRUE(tx.SeekOne(*tx.FindLabel("K"), *tx.FindKey("v"), Value::Int(7), &found).ok());
       for (const NodeId node : found) out.insert(static_cast<int64_t>(node));
     }
     return out;

@@ -95,11 +95,12 @@ class SerializableTransaction : public Transaction {
     reads_.AddEdge(edge.id);
     return Transaction::EdgeExists(edge);
   }
-  absl::Status Seek(Token label, Token key, const Value& value,
+  // Read is what has the first key's value.
+  absl::Status Seek(Token label, std::span<const Token> keys, std::span<const Value> values,
                     std::vector<NodeId>* out) const override {
     const size_t before = out->size();
-    reads_.AddSeek(label, key, value);
-    const absl::Status status = Transaction::Seek(label, key, value, out);
+    reads_.AddSeek(label, keys[0], values[0]);
+    const absl::Status status = Transaction::Seek(label, keys, values, out);
     for (size_t i = before; i < out->size(); ++i) reads_.AddNode((*out)[i]);
     return status;
   }

@@ -179,7 +179,8 @@ TEST_F(FollowTest, IndexMadeMeanwhile_ServesTheReader) {
   const auto view = *reader_->Snapshot();
   EXPECT_EQ(reader_->Indexes().size(), 1u);
   std::vector<NodeId> found;
-  ASSERT_TRUE(view->Seek(*view->FindLabel("A"), *view->FindKey("n"), Value::Int(5), &found).ok());
+  ASSERT_TRUE(
+      view->SeekOne(*view->FindLabel("A"), *view->FindKey("n"), Value::Int(5), &found).ok());
   EXPECT_EQ(found, std::vector<NodeId>{node});
 }
 

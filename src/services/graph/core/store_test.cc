@@ -228,8 +228,8 @@ TEST_F(StoreTest, Index_FindsWhatASnapshotSees) {
   ASSERT_TRUE(store_->CreateIndex({"i", "P", {"k"}}).ok());
   const auto seek = [&](const GraphView& view, const Value& value) {
     std::vector<NodeId> found;
-    EXPECT_TRUE(view.HasIndex(label, key));
-    EXPECT_TRUE(view.Seek(label, key, value, &found).ok());
+    EXPECT_TRUE(view.HasIndex(label, {&key, 1}));
+    EXPECT_TRUE(view.Seek(label, {&key, 1}, {&value, 1}, &found).ok());
     return found.size();
   };
   auto before = Now();
@@ -260,7 +260,52 @@ TEST_F(StoreTest, Index_FindsWhatASnapshotSees) {
   ASSERT_TRUE(store_->DropIndex("i").ok());
   EXPECT_EQ(store_->DropIndex("i").code(), absl::StatusCode::kNotFound);
   Open();
-  EXPECT_FALSE(Now()->HasIndex(label, key));
+  EXPECT_FALSE(Now()->HasIndex(label, {&key, 1}));
+}
+
+TEST_F(StoreTest, IndexOfSeveralKeys_FindsByAllAndByTheFirst) {
+  Tx tx = Begin();
+  const Token label = *tx->AddLabelName("P");
+  const std::vector<Token> keys = {Key(tx.get(), "b"), Key(tx.get(), "a")};
+  const std::vector<Token> turned = {keys[1], keys[0]};
+  const auto make = [&](Tx& in, int b, int a) {
+    return *in->CreateNode({&label, 1}, {{keys[0], Value::Int(b)}, {keys[1], Value::Int(a)}});
+  };
+  std::vector<NodeId> nodes;
+  for (int i = 0; i < 60; ++i) nodes.push_back(make(tx, i % 6, i % 10));
+  *tx->CreateNode({&label, 1}, {{keys[0], Value::Int(1)}});
+  ASSERT_TRUE(tx->Commit().ok());
+  ASSERT_TRUE(store_->CreateIndex({"i", "P", {"b", "a"}}).ok());
+  const auto seek = [&](const GraphView& view, std::vector<Value> values) {
+    std::vector<NodeId> found;
+    const std::span<const Token> of(keys.data(), values.size());
+    EXPECT_TRUE(view.HasIndex(label, of));
+    EXPECT_TRUE(view.Seek(label, of, values, &found).ok());
+    std::sort(found.begin(), found.end());
+    return found;
+  };
+  using Nodes = std::vector<NodeId>;
+  EXPECT_FALSE(Now()->HasIndex(label, turned));
+  EXPECT_FALSE(Now()->HasIndex(label, {&keys[1], 1}));
+  EXPECT_EQ(Now()->WideIndexes(label), (std::vector<std::vector<Token>>{keys}));
+  EXPECT_TRUE(Now()->WideIndexes(label + 1).empty());
+  EXPECT_EQ(seek(*Now(), {Value::Int(1), Value::Int(7)}), (Nodes{nodes[7], nodes[37]}));
+  EXPECT_EQ(seek(*Now(), {Value::Int(1)}).size(), 11u);
+  EXPECT_EQ(seek(*Now(), {Value::Int(1), Value()}), Nodes());
+  EXPECT_EQ(seek(*Now(), {Value(), Value::Int(7)}), Nodes());
+  tx = Begin();
+  ASSERT_TRUE(tx->SetNodeProperty(nodes[7], keys[1], Value::Int(8)).ok());
+  ASSERT_TRUE(tx->SetNodeProperty(nodes[0], keys[0], Value::Int(1)).ok());
+  ASSERT_TRUE(tx->SetNodeProperty(nodes[0], keys[1], Value::Float(7)).ok());
+  const NodeId added = make(tx, 1, 7);
+  for (int round = 0; round < 2; ++round) {
+    const GraphView& view = round == 0 ? static_cast<const GraphView&>(*tx) : *Now();
+    EXPECT_EQ(seek(view, {Value::Int(1), Value::Int(7)}), (Nodes{nodes[0], nodes[37], added}));
+    EXPECT_EQ(seek(view, {Value::Int(1), Value::Int(8)}), (Nodes{nodes[7]}));
+    if (round == 0) {
+      ASSERT_TRUE(tx->Commit().ok());
+    }
+  }
 }
 
 TEST_F(StoreTest, UniqueConstraint_RefusesEveryWayToBreakIt) {

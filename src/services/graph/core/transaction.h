@@ -120,8 +120,13 @@ class Transaction : public cypher::DatabaseTransaction {
   }
   absl::StatusOr<bool> NodeExists(NodeId node) const override;
   absl::StatusOr<bool> EdgeExists(const EdgeRef& edge) const override;
-  bool HasIndex(Token label, Token key) const override { return base_->HasIndex(label, key); }
-  absl::Status Seek(Token label, Token key, const Value& value,
+  bool HasIndex(Token label, std::span<const Token> keys) const override {
+    return base_->HasIndex(label, keys);
+  }
+  std::vector<std::vector<Token>> WideIndexes(Token label) const override {
+    return base_->WideIndexes(label);
+  }
+  absl::Status Seek(Token label, std::span<const Token> keys, std::span<const Value> values,
                     std::vector<NodeId>* out) const override;
   absl::StatusOr<size_t> SampleNodes(Token label, std::span<NodeId> out) const override {
     return base_->SampleNodes(label, out);

@@ -307,10 +307,10 @@ absl::StatusOr<bool> Transaction::EdgeExists(const EdgeRef& edge) const {
   return !draft->deleted;
 }
 
-absl::Status Transaction::Seek(Token label, Token key, const Value& value,
-                               std::vector<NodeId>* out) const {
+absl::Status Transaction::Seek(Token label, std::span<const Token> keys,
+                               std::span<const Value> values, std::vector<NodeId>* out) const {
   const size_t before = out->size();
-  PULSE_RETURN_IF_ERROR(base_->Seek(label, key, value, out));
+  PULSE_RETURN_IF_ERROR(base_->Seek(label, keys, values, out));
   if (touched_.empty() && writes_.nodes.empty()) return absl::OkStatus();
   // Nodes that were changed are looked at again.
   size_t kept = before;
@@ -318,26 +318,28 @@ absl::Status Transaction::Seek(Token label, Token key, const Value& value,
     if (!writes_.nodes.contains((*out)[i])) (*out)[kept++] = (*out)[i];
   }
   out->resize(kept);
-  if (!Index::Indexable(value)) return absl::OkStatus();
-  OwnIndex& own = own_indexes_[{label, key}];
+  if (!Index::Indexable(values[0])) return absl::OkStatus();
+  // By the first key; the others are compared.
+  OwnIndex& own = own_indexes_[{label, keys[0]}];
   std::span<const Token> labels;
   std::string_view properties;
-  const auto current = [&](NodeId node, Value* found) {
-    if (!Look(node, &labels, &properties) || !Has(labels, label)) return false;
-    *found = PropertyValue(properties, key);
-    return !found->is_null();
+  const auto current = [&](NodeId node) {
+    return Look(node, &labels, &properties) && Has(labels, label);
   };
-  Value found;
   for (; own.upto < touched_.size(); ++own.upto) {
     const NodeId node = touched_[own.upto];
-    if (!current(node, &found)) continue;
-    own.nodes[cypher::Hash(found)].insert(node);
+    if (!current(node)) continue;
+    const Value found = PropertyValue(properties, keys[0]);
+    if (!found.is_null()) own.nodes[cypher::Hash(found)].insert(node);
   }
-  const auto it = own.nodes.find(cypher::Hash(value));
-  if (it != own.nodes.end()) {
-    for (const NodeId node : it->second) {
-      if (current(node, &found) && cypher::Equals(found, value) == 1) out->push_back(node);
+  const auto it = own.nodes.find(cypher::Hash(values[0]));
+  if (it == own.nodes.end()) return absl::OkStatus();
+  for (const NodeId node : it->second) {
+    bool equal = current(node);
+    for (size_t i = 0; i < keys.size() && equal; ++i) {
+      equal = cypher::Equals(PropertyValue(properties, keys[i]), values[i]) == 1;
     }
+    if (equal) out->push_back(node);
   }
   return absl::OkStatus();
 }

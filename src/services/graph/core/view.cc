@@ -197,20 +197,26 @@ absl::Status View::HasLabel(Token label, std::span<const NodeId> nodes,
   return absl::OkStatus();
 }
 
-absl::Status View::Seek(Token label, Token key, const Value& value,
+absl::Status View::Seek(Token label, std::span<const Token> keys, std::span<const Value> values,
                         std::vector<NodeId>* out) const {
-  const auto index = tables_->indexes.FindFor(label, key);
+  const auto index = tables_->indexes.FindFor(label, keys);
   if (index == nullptr) return absl::FailedPreconditionError("there is no such index any more");
   std::vector<NodeId> candidates;
-  index->FindFirst(value, &candidates);
+  if (keys.size() == 1) {
+    index->FindFirst(values[0], &candidates);
+  } else {
+    index->FindAll(values, &candidates);
+  }
   CountNodes(candidates.size());
   if (cypher::counted_reads != nullptr) ++cypher::counted_reads->seeks;
   for (const NodeId node : candidates) {
     const NodeVersion* version = FindNode(node);
     if (version == nullptr || !version->HasLabel(label)) continue;
-    if (cypher::Equals(PropertyValue(version->properties(), key), value) == 1) {
-      out->push_back(node);
+    bool equal = true;
+    for (size_t i = 0; i < keys.size() && equal; ++i) {
+      equal = cypher::Equals(PropertyValue(version->properties(), keys[i]), values[i]) == 1;
     }
+    if (equal) out->push_back(node);
   }
   return absl::OkStatus();
 }

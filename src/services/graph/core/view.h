@@ -110,10 +110,13 @@ class View : public cypher::GraphView {
   bool EveryNodeHas(Token label) const override { return tables_->nodes.EveryVersionHas(label); }
   absl::StatusOr<bool> NodeExists(NodeId node) const override { return FindNode(node) != nullptr; }
   absl::StatusOr<bool> EdgeExists(const EdgeRef& edge) const override;
-  bool HasIndex(Token label, Token key) const override {
-    return tables_->indexes.FindFor(label, key) != nullptr;
+  bool HasIndex(Token label, std::span<const Token> keys) const override {
+    return tables_->indexes.FindFor(label, keys) != nullptr;
   }
-  absl::Status Seek(Token label, Token key, const Value& value,
+  std::vector<std::vector<Token>> WideIndexes(Token label) const override {
+    return tables_->indexes.WideFor(label);
+  }
+  absl::Status Seek(Token label, std::span<const Token> keys, std::span<const Value> values,
                     std::vector<NodeId>* out) const override;
   uint64_t NodeCount(Token label) const override;
   absl::StatusOr<size_t> SampleNodes(Token label, std::span<NodeId> out) const override;

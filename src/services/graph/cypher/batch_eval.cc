@@ -229,6 +229,8 @@ bool BatchEval::ReadNodes(Token key, const BatchInput& in, Slot slot,
                           std::span<const uint32_t> rows, Column* out) {
   nodes_.clear();
   runs_.clear();
+  nodes_.reserve(rows.size());
+  runs_.reserve(rows.size());
   for (const uint32_t row : rows) {
     const NodeId node = in.rows == nullptr ? in.nodes[row] : in.rows->Row(row)[slot].as_node();
     if (nodes_.empty() || nodes_.back() != node) nodes_.push_back(node);

@@ -237,7 +237,7 @@ TEST_F(Engine, Explain_Index_IsUsedAndNothingRuns) {
   EXPECT_NE(
       Run("EXPLAIN MATCH (a)-->(n:N) WHERE n.i = 3 RETURN a").find("Scan :N (1 predicates)\\n"),
       std::string::npos);
-  graph_.CreateIndex("N", "i");
+  graph_.CreateIndex("N", {"i"});
   const std::string text = Run("EXPLAIN MATCH (a)-->(n:N) WHERE n.i = 3 RETURN a");
   EXPECT_NE(text.find("Scan :N by index on i\\n"), std::string::npos) << text;
   EXPECT_NE(text.find("Expand in"), std::string::npos) << text;

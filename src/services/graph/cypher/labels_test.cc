@@ -231,10 +231,10 @@ TEST_F(LabelTest, IndexesOfEveryLabel_AreSought) {
     const std::string text = PlanOf(query);
     return text.substr(0, text.find('\n'));
   };
-  graph_.CreateIndex("A", "v");
+  graph_.CreateIndex("A", {"v"});
   EXPECT_EQ(first("MATCH (n:A|B {v: 5}) RETURN n"), "Scan :A|B (1 predicates)");
-  graph_.CreateIndex("B", "v");
-  graph_.CreateIndex("C", "n");
+  graph_.CreateIndex("B", {"v"});
+  graph_.CreateIndex("C", {"n"});
   EXPECT_EQ(first("MATCH (n:A|B {v: 5}) RETURN n"), "Scan :A|B by index on v");
   EXPECT_EQ(first("MATCH (n) WHERE (n:A OR n:B) AND 5 = n.v RETURN n"), "Scan :A|B by index on v");
   EXPECT_EQ(first("MATCH (n:(A&!C)|(B&D)) WHERE n.v = 5 RETURN n"), "Scan :A|B by index on v");
@@ -263,7 +263,7 @@ TEST_F(LabelTest, IndexesOfEveryLabel_AreSought) {
   // A plan outlives an index: it scans.
   const auto plan = MakePlan("MATCH (n:A|B {v: 5}) RETURN n.n", graph_, nullptr);
   ASSERT_TRUE(plan.ok());
-  graph_.DropIndex("B", "v");
+  graph_.DropIndex("B", {"v"});
   ExecuteOptions options;
   options.view = &graph_;
   const ValueMap none;

@@ -1,5 +1,6 @@
 // Operators that find nodes, relationships and paths.
 #include <algorithm>
+#include <optional>
 #include <unordered_set>
 
 #include "services/graph/cypher/batch_filter.h"
@@ -13,11 +14,11 @@ namespace {
 class ScanOperator : public Operator {
  public:
   ScanOperator(const Step* step, Runtime* runtime, Operator* next)
-      : Operator(step, runtime, next), filter_(step->predicates) {}
+      : Operator(step, runtime, next) {}
 
   bool Push(Rows& in) override {
     for (size_t i = 0; i < in.size(); ++i) {
-      if (!(step().expr != nullptr ? Seek(in.Row(i)) : Scan(in.Row(i)))) return false;
+      if (!(step().keys.empty() ? Scan(in.Row(i)) : Seek(in.Row(i)))) return false;
     }
     return Flush();
   }
@@ -58,14 +59,15 @@ class ScanOperator : public Operator {
 
   bool ScanLabel(Token label, const Value* row) {
     uint64_t position = 0;
+    if (!filter_) filter_.emplace(step().predicates);
     while (true) {
       nodes_.resize(kGraphBatch);
       auto count = ctx_.graph->ScanNodes(label, &position, nodes_);
       if (!ctx_.Check(count.status())) return false;
       if (*count == 0) return true;
       if (!before_.empty() && !DropSeen(&*count)) return false;
-      if (!filter_.empty()) {
-        if (!filter_.Select({nodes_.data(), *count}, ctx_, &selected_) || !ctx_.Tick(*count))
+      if (!filter_->empty()) {
+        if (!filter_->Select({nodes_.data(), *count}, ctx_, &selected_) || !ctx_.Tick(*count))
           return false;
         for (const uint32_t i : selected_) {
           if (!Emit(row, nodes_[i])) return false;
@@ -79,10 +81,13 @@ class ScanOperator : public Operator {
   }
 
   bool Seek(Value* row) {
-    const Value value = Eval(*step().expr, row, ctx_);
-    const Token key = ctx_.Key(step().key);
+    keys_.clear();
+    for (const int name : step().keys) keys_.push_back(ctx_.Key(name));
+    values_.clear();
+    for (const Expr* sought : step().sought) values_.push_back(Eval(*sought, row, ctx_));
     if (ctx_.failed()) return false;
-    if (value.is_null() || key == kNoToken) return true;
+    // No node has a property that the graph has no name of.
+    if (std::find(keys_.begin(), keys_.end(), kNoToken) != keys_.end()) return true;
     labels_.clear();
     const auto add = [this](int name) {
       const Token label = ctx_.Label(name);
@@ -90,19 +95,53 @@ class ScanOperator : public Operator {
     };
     if (step().label >= 0) add(step().label);
     for (const int name : step().any_of) add(name);
-    found_.clear();
     for (const Token label : labels_) {
-      // The index may have gone since the query was planned; the predicate stands in the plan
-      // anyway.
-      if (!ctx_.graph->HasIndex(label, key)) return Scan(row);
-      if (!ctx_.Check(ctx_.graph->Seek(label, key, value, &found_))) return false;
+      // The index may have gone since the query was planned; the scan, or the filter behind it,
+      // has the predicate.
+      if (!ctx_.graph->HasIndex(label, keys_)) return Scan(row);
     }
-    if (labels_.size() > 1) {
+    found_.clear();
+    size_t looked = labels_.size();
+    switch (step().sought_as) {
+      case Step::Sought::kAll:
+        if (!SeekIn(values_)) return false;
+        break;
+      case Step::Sought::kAny:
+        if (!SeekEach(values_)) return false;
+        looked *= values_.size();
+        break;
+      case Step::Sought::kInList:
+        if (values_[0].is_null()) return true;
+        // The filter behind says what is wrong with it.
+        if (!values_[0].is_list()) return Scan(row);
+        if (!SeekEach(values_[0].as_list())) return false;
+        looked *= values_[0].as_list().size();
+    }
+    if (looked > 1) {
       std::sort(found_.begin(), found_.end());
       found_.erase(std::unique(found_.begin(), found_.end()), found_.end());
     }
     for (const NodeId node : found_) {
       if (!Emit(row, node)) return false;
+    }
+    return true;
+  }
+
+  // Nodes with one of the values.
+  bool SeekEach(std::span<const Value> values) {
+    for (const Value& value : values) {
+      if (!ctx_.Tick() || !SeekIn({&value, 1})) return false;
+    }
+    return true;
+  }
+
+  // Nodes with all of the values, each of its key. Null is equal to nothing.
+  bool SeekIn(std::span<const Value> values) {
+    if (std::any_of(values.begin(), values.end(), [](const Value& v) { return v.is_null(); })) {
+      return true;
+    }
+    for (const Token label : labels_) {
+      if (!ctx_.Check(ctx_.graph->Seek(label, keys_, values, &found_))) return false;
     }
     return true;
   }
@@ -113,11 +152,12 @@ class ScanOperator : public Operator {
     return out != nullptr;
   }
 
-  BatchFilter filter_;
+  std::optional<BatchFilter> filter_;  // made by the first scan: a seek's is for want of the index
   std::vector<NodeId> nodes_;  // not on the stack, where the scans of a plan lie in each other
   std::vector<uint32_t> selected_;
   std::vector<NodeId> found_;
-  std::vector<Token> labels_;  // that are sought
+  std::vector<Token> labels_, keys_;  // that are sought
+  std::vector<Value> values_;
   std::vector<Token> before_;  // labels of `any_of` that were scanned
   std::vector<uint8_t> seen_;
 };

@@ -132,12 +132,18 @@ struct Step {
   std::vector<int> types;   // names of types
   int label = -1;           // name
   std::vector<int> any_of;  // kScan: names of labels; nodes with one of them, each node once
-  int key = -1;             // name; with `expr` the value to seek, by an index for each label
+  // kScan: names of the keys of an index for each label, which finds the nodes; none: a scan. Of
+  // one key, the values are alternatives, or items of a list.
+  std::vector<int> keys;
+  std::vector<const Expr*> sought;  // values
+  enum class Sought : uint8_t { kAll, kAny, kInList };
+  Sought sought_as = Sought::kAll;
   int64_t min = 1, max = -1;
-  std::vector<Slot> unique;             // slots of relationships that this one must differ from
-  bool relisted = false;                // some of these are of an earlier clause
-  Slot element = -1;                    // kExpandVar: slot of one relationship, for its predicates
-  std::vector<const Expr*> predicates;  // kScan, kExpand: IsPurePredicate(), on `slot`
+  std::vector<Slot> unique;  // slots of relationships that this one must differ from
+  bool relisted = false;     // some of these are of an earlier clause
+  Slot element = -1;         // kExpandVar: slot of one relationship, for its predicates
+  // kScan, kExpand: IsPurePredicate(), on `slot`. With `keys`, what holds for all that is sought.
+  std::vector<const Expr*> predicates;
   // kQuantified; `element` is the slot of a repetition's first node, which `predicates` are for.
   std::vector<QuantifiedHop> hops;
   std::vector<QuantifiedGroup> groups;

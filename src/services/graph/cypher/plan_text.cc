@@ -33,7 +33,8 @@ void Append(const Steps& steps, const Plan& names, const Profile* profile, int i
     if (step.label >= 0) text += " :" + name(step.label);
     for (size_t i = 0; i < step.any_of.size(); ++i)
       text += (i == 0 ? " :" : "|") + name(step.any_of[i]);
-    if (step.expr != nullptr && step.key >= 0) text += " by index on " + name(step.key);
+    for (size_t i = 0; i < step.keys.size(); ++i)
+      text += (i == 0 ? " by index on " : ", ") + name(step.keys[i]);
     if ((step.kind == Step::Kind::kScan ||
          (step.kind == Step::Kind::kColumns && !step.all_edges)) &&
         step.label < 0 && step.any_of.empty())
@@ -54,7 +55,7 @@ void Append(const Steps& steps, const Plan& names, const Profile* profile, int i
     if (step.kind == Step::Kind::kExpandVar || step.kind == Step::Kind::kQuantified) {
       text += Concat(" *", step.min, "..", step.max < 0 ? std::string() : std::to_string(step.max));
     }
-    if (!step.predicates.empty() &&
+    if (!step.predicates.empty() && step.keys.empty() &&
         (step.kind == Step::Kind::kFilter || step.kind == Step::Kind::kScan ||
          step.kind == Step::Kind::kExpand))
       text += Concat(" (", step.predicates.size(), " predicates)");

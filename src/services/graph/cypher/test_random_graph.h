@@ -87,8 +87,7 @@ class RandomGraphTest : public testing::Test {
       ExecuteOptions options;
       options.view = &graph_;
       options.columns_from = shortcuts ? 1 : ~size_t{0};
-      const ValueMap none;
-      options.parameters = &none;
+      options.parameters = &parameters_;
       FirstColumn sink(&graph_);
       const absl::Status status = Execute(**plan, options, &sink, nullptr);
       EXPECT_TRUE(status.ok()) << query << ": " << status;
@@ -123,6 +122,7 @@ class RandomGraphTest : public testing::Test {
 
   std::mt19937_64 random_;
   MemoryGraph graph_;
+  ValueMap parameters_;
   std::vector<NodeId> ids_;
   std::vector<Labels> nodes_;
   std::vector<Edge> edges_;

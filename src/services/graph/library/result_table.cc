@@ -29,6 +29,7 @@ bool TableSink::Restart() {
 bool TableSink::OnRows(const GraphView& view, const Value* rows, size_t stride, size_t count,
                        std::span<const cypher::Slot> columns) {
   std::vector<Value>& values = table_.values_;
+  if (values.empty()) values.reserve(count * columns.size());
   for (size_t i = 0; i < count; ++i) {
     const Value* const row = rows + i * stride;
     for (const cypher::Slot column : columns) {

@@ -40,13 +40,13 @@ struct EntityRecords {
 class ResultTable {
  public:
   explicit ResultTable(std::shared_ptr<const cypher::Statement> statement)
-      : statement_(std::move(statement)) {}
+      : statement_(std::move(statement)), width_(statement_->columns().size()) {}
 
   const std::vector<std::string>& columns() const { return statement_->columns(); }
-  size_t width() const { return columns().size(); }
+  size_t width() const { return width_; }
   size_t rows() const { return rows_; }
-  const Value& At(size_t row, size_t column) const { return values_[row * width() + column]; }
-  const Value* Row(size_t row) const { return values_.data() + row * width(); }
+  const Value& At(size_t row, size_t column) const { return values_[row * width_ + column]; }
+  const Value* Row(size_t row) const { return values_.data() + row * width_; }
   // Null where no value names any.
   const EntityRecords* entities() const { return entities_.get(); }
   const cypher::Outcome& outcome() const { return outcome_; }
@@ -57,6 +57,7 @@ class ResultTable {
   friend class EmbeddedGraph;
   friend class EmbeddedTransaction;
   std::shared_ptr<const cypher::Statement> statement_;
+  size_t width_;
   std::vector<Value> values_;
   size_t rows_ = 0;
   std::unique_ptr<EntityRecords> entities_;

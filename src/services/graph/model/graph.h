@@ -151,10 +151,16 @@ class GraphView {
   virtual absl::StatusOr<bool> NodeExists(NodeId node) const = 0;
   virtual absl::StatusOr<bool> EdgeExists(const EdgeRef& edge) const = 0;
 
-  // Whether Seek works for this pair; nodes of it are found by an equal value.
-  virtual bool HasIndex(Token label, Token key) const = 0;
-  virtual absl::Status Seek(Token label, Token key, const Value& value,
+  // Whether Seek works for the label and these keys: the first of an index, or all of it, in its
+  // order. It appends the nodes whose values are equal to these, each once.
+  virtual bool HasIndex(Token label, std::span<const Token> keys) const = 0;
+  virtual absl::Status Seek(Token label, std::span<const Token> keys, std::span<const Value> values,
                             std::vector<NodeId>* out) const = 0;
+  absl::Status SeekOne(Token label, Token key, const Value& value, std::vector<NodeId>* out) const {
+    return Seek(label, {&key, 1}, {&value, 1}, out);
+  }
+  // Keys of the indexes of several keys that nodes with the label have.
+  virtual std::vector<std::vector<Token>> WideIndexes(Token label) const = 0;
 
   // Estimates for the planner. kNoToken: of all.
   virtual uint64_t NodeCount(Token label) const = 0;

@@ -79,8 +79,8 @@ absl::Status MemoryDatabase::CreateIndex(const IndexDefinition& definition) {
     return status;
   }
   auto graph = std::make_shared<MemoryGraph>(*states_.back().second);
-  if (definition.keys.size() == 1 && (definition.unique || !definition.constraint)) {
-    graph->CreateIndex(definition.label, definition.keys[0]);
+  if (definition.unique || !definition.constraint) {
+    graph->CreateIndex(definition.label, definition.keys);
   }
   indexes_.push_back(definition);
   Publish(std::move(graph));
@@ -93,7 +93,7 @@ absl::Status MemoryDatabase::DropIndex(const std::string& name) {
                                [&](const IndexDefinition& index) { return index.name == name; });
   if (it == indexes_.end()) return absl::NotFoundError(Concat("there is no index ", name));
   auto graph = std::make_shared<MemoryGraph>(*states_.back().second);
-  if (it->keys.size() == 1) graph->DropIndex(it->label, it->keys[0]);
+  graph->DropIndex(it->label, it->keys);
   indexes_.erase(it);
   Publish(std::move(graph));
   return absl::OkStatus();

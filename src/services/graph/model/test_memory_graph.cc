@@ -58,12 +58,18 @@ Token MemoryGraph::Add(std::vector<std::string>* names, std::string_view name) {
   return static_cast<Token>(names->size() - 1);
 }
 
-void MemoryGraph::CreateIndex(std::string_view label, std::string_view key) {
-  indexes_.insert({Add(&labels_, label), Add(&keys_, key)});
+void MemoryGraph::CreateIndex(std::string_view label, const std::vector<std::string>& keys) {
+  indexes_.emplace(Add(&labels_, label), KeysOf(keys));
 }
 
-void MemoryGraph::DropIndex(std::string_view label, std::string_view key) {
-  indexes_.erase({Add(&labels_, label), Add(&keys_, key)});
+void MemoryGraph::DropIndex(std::string_view label, const std::vector<std::string>& keys) {
+  indexes_.erase({Add(&labels_, label), KeysOf(keys)});
+}
+
+std::vector<Token> MemoryGraph::KeysOf(const std::vector<std::string>& names) {
+  std::vector<Token> keys;
+  for (const std::string& name : names) keys.push_back(Add(&keys_, name));
+  return keys;
 }
 
 MemoryGraph::State MemoryGraph::GetState() const {
@@ -205,15 +211,26 @@ absl::Status MemoryGraph::HasLabel(Token label, std::span<const NodeId> nodes,
   return absl::OkStatus();
 }
 
-absl::Status MemoryGraph::Seek(Token label, Token key, const Value& value,
-                               std::vector<NodeId>* out) const {
+absl::Status MemoryGraph::Seek(Token label, std::span<const Token> keys,
+                               std::span<const Value> values, std::vector<NodeId>* out) const {
   for (const auto& [id, node] : nodes_) {
-    const auto it = node.properties.find(key);
-    if (it == node.properties.end() || Equals(it->second, value) != 1) continue;
-    if (std::find(node.labels.begin(), node.labels.end(), label) != node.labels.end())
-      out->push_back(id);
+    if (std::find(node.labels.begin(), node.labels.end(), label) == node.labels.end()) continue;
+    bool equal = true;
+    for (size_t i = 0; i < keys.size() && equal; ++i) {
+      const auto it = node.properties.find(keys[i]);
+      equal = it != node.properties.end() && Equals(it->second, values[i]) == 1;
+    }
+    if (equal) out->push_back(id);
   }
   return absl::OkStatus();
+}
+
+std::vector<std::vector<Token>> MemoryGraph::WideIndexes(Token label) const {
+  std::vector<std::vector<Token>> found;
+  for (const auto& [of, keys] : indexes_) {
+    if (of == label && keys.size() > 1) found.push_back(keys);
+  }
+  return found;
 }
 
 uint64_t MemoryGraph::NodeCount(Token label) const {

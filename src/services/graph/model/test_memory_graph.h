@@ -32,8 +32,8 @@ class MemoryGraph : public DatabaseTransaction {
   };
   State GetState() const;
 
-  void CreateIndex(std::string_view label, std::string_view key);
-  void DropIndex(std::string_view label, std::string_view key);
+  void CreateIndex(std::string_view label, const std::vector<std::string>& keys);
+  void DropIndex(std::string_view label, const std::vector<std::string>& keys);
   DatabaseNames Names() const { return {labels_, types_, keys_}; }
   // There is nothing to commit to: MemoryDatabase's transactions do.
   absl::Status Commit() override { return absl::OkStatus(); }
@@ -71,8 +71,11 @@ class MemoryGraph : public DatabaseTransaction {
   absl::StatusOr<bool> EdgeExists(const EdgeRef& edge) const override {
     return edges_.contains(edge.id);
   }
-  bool HasIndex(Token label, Token key) const override { return indexes_.contains({label, key}); }
-  absl::Status Seek(Token label, Token key, const Value& value,
+  bool HasIndex(Token label, std::span<const Token> keys) const override {
+    return indexes_.contains({label, {keys.begin(), keys.end()}});
+  }
+  std::vector<std::vector<Token>> WideIndexes(Token label) const override;
+  absl::Status Seek(Token label, std::span<const Token> keys, std::span<const Value> values,
                     std::vector<NodeId>* out) const override;
   uint64_t NodeCount(Token label) const override;
   uint64_t EdgeCount(Token type) const override;
@@ -94,6 +97,7 @@ class MemoryGraph : public DatabaseTransaction {
  private:
   static std::optional<Token> Find(const std::vector<std::string>& names, std::string_view name);
   static Token Add(std::vector<std::string>* names, std::string_view name);
+  std::vector<Token> KeysOf(const std::vector<std::string>& names);
   // The relationships of one node, in a fixed order.
   void Neighbours(NodeId node, Direction direction, std::span<const Token> types, uint32_t origin,
                   NeighbourBatch* out) const;
@@ -101,7 +105,7 @@ class MemoryGraph : public DatabaseTransaction {
   std::vector<std::string> labels_, types_, keys_;
   std::map<NodeId, Node> nodes_;
   std::map<EdgeId, Edge> edges_;
-  std::set<std::pair<Token, Token>> indexes_;
+  std::set<std::pair<Token, std::vector<Token>>> indexes_;  // of labels and keys
   NodeId next_node_ = 0;
   EdgeId next_edge_ = 0;
 };

@@ -153,15 +153,15 @@ class Planner {
     double cost = 0;
   };
   Start ChooseStart(const Pattern& pattern, const std::vector<bool>& done, const MatchState& state);
-  // Of an index for each of the labels; none: no index finds the node.
+  // By an index for each of the labels; none: no index finds the node.
   struct Seek {
     std::vector<std::string> labels;
-    int key = -1;
-    const Expr* value = nullptr;
+    std::vector<int> keys;
+    std::vector<const Expr*> values;
+    Step::Sought as = Step::Sought::kAll;
+    std::vector<const Expr*> predicates;  // that hold for all nodes that are found
+    double cost = 0;
   };
-  bool FindSeek(const NodePattern& node, const std::vector<std::string>& labels,
-                const MatchState& state, Seek* seek) const;
-  double StartCost(const PatternPart& part, size_t node, const MatchState& state, Seek* seek) const;
   bool IsBound(Slot slot, const MatchState& state) const;
   void BindPath(PatternPart* part, MatchState* state, Steps* steps);
   void PlanPart(PatternPart* part, const WalkOrder& order, MatchState* state, Steps* steps);
@@ -185,6 +185,18 @@ class Planner {
   void FindLabels(const MatchState& state, NodePattern* node) const;
   double CountOf(const std::vector<std::string>& labels) const;
   void DropScanned(const NodePattern& node, const Step& scan, MatchState* state) const;
+
+  // planner_seek.cc
+  bool IsReady(const Expr& value, const MatchState& state) const;
+  bool EveryHasIndex(const std::vector<std::string>& labels, const std::string& key) const;
+  bool FindEqual(const NodePattern& node, const std::vector<std::string>& labels,
+                 const MatchState& state, Seek* seek) const;
+  bool FindAnyOf(const NodePattern& node, const std::vector<std::string>& labels,
+                 const MatchState& state, Seek* seek) const;
+  bool FindSeek(const NodePattern& node, const std::vector<std::string>& labels,
+                const MatchState& state, double most, Seek* seek) const;
+  double StartCost(const PatternPart& part, size_t node, const MatchState& state, Seek* seek) const;
+  void DropSought(const Seek& seek, Step* scan, MatchState* state) const;
 
   // planner_order.cc
   static std::string RarestLabel(const NodePattern& node, Statistics* statistics);

@@ -36,7 +36,7 @@ bool CountsRows(const Expr& e, const std::set<Slot>& never_null) {
 // others.
 void Planner::FilterInStep(Steps* steps, size_t at) const {
   Step& scan = (*steps)[at];
-  if (!options_.shortcuts || scan.expr != nullptr || at + 2 != steps->size()) return;
+  if (!options_.shortcuts || !scan.keys.empty() || at + 2 != steps->size()) return;
   if (scan.kind != Step::Kind::kScan && (scan.kind != Step::Kind::kExpand || scan.into)) return;
   Step& filter = steps->back();
   if (filter.kind != Step::Kind::kFilter) return;

@@ -224,57 +224,6 @@ void Planner::PlanMatch(Pattern* pattern, Expr* where, Steps* steps, std::vector
   fresh->assign(state.fresh.begin(), state.fresh.end());
 }
 
-// A predicate by which nodes of each of these labels are found by an index. Labels that the graph
-// does not have need none.
-bool Planner::FindSeek(const NodePattern& node, const std::vector<std::string>& labels,
-                       const MatchState& state, Seek* seek) const {
-  for (const Predicate& p : state.predicates) {
-    const Expr& e = *p.expr;
-    if (e.kind != Expr::Kind::kBinary || e.op != Op::kEq) continue;
-    for (const int side : {0, 1}) {
-      const Expr& property = *e.kids[static_cast<size_t>(side)];
-      const Expr& value = *e.kids[static_cast<size_t>(1 - side)];
-      if (property.kind != Expr::Kind::kProperty ||
-          property.kids[0]->kind != Expr::Kind::kVariable || property.kids[0]->slot != node.slot) {
-        continue;
-      }
-      std::set<Slot> needs;
-      bool opaque = false;
-      Slots(value, &needs, &opaque);
-      const bool ready = !opaque && std::all_of(needs.begin(), needs.end(),
-                                                [&](Slot s) { return IsBound(s, state); });
-      const auto token = view_.FindKey(property.name);
-      if (!ready || !token) continue;
-      const bool every = std::all_of(labels.begin(), labels.end(), [&](const std::string& name) {
-        const auto label = view_.FindLabel(name);
-        return !label || view_.HasIndex(*label, *token);
-      });
-      if (!every) continue;
-      *seek = {labels, property.slot2, &value};
-      return true;
-    }
-  }
-  return false;
-}
-
-// What it costs to find the node first, by indexes where `seek` gets labels.
-double Planner::StartCost(const PatternPart& part, size_t node, const MatchState& state,
-                          Seek* seek) const {
-  const NodePattern& n = part.nodes[node];
-  *seek = {};
-  if (IsBound(n.slot, state)) return 0;
-  double cost = 4.0 * static_cast<double>(view_.NodeCount(kNoToken)) + 8;
-  for (const std::string& name : n.labels) {
-    const auto label = view_.FindLabel(name);
-    if (!label) return 0.5;
-    cost = std::min(cost, 2.0 * static_cast<double>(view_.NodeCount(*label)) + 2);
-    if (FindSeek(n, {name}, state, seek)) return 1;
-  }
-  if (n.any_of.empty()) return cost;
-  if (FindSeek(n, n.any_of, state, seek)) return static_cast<double>(n.any_of.size());
-  return std::min(cost, 3.0 * CountOf(n.any_of) + 3);
-}
-
 Planner::Start Planner::ChooseStart(const Pattern& pattern, const std::vector<bool>& done,
                                     const MatchState& state) {
   Start best;
@@ -327,13 +276,15 @@ void Planner::PlanStart(PatternPart* part, size_t index, MatchState* state, Step
   Seek seek;
   StartCost(*part, index, *state, &seek);
   if (!seek.labels.empty()) {
-    scan.key = seek.key;
-    scan.expr = seek.value;
+    scan.keys = seek.keys;
+    scan.sought = seek.values;
+    scan.sought_as = seek.as;
     if (seek.labels.size() == 1) {
       scan.label = NameIndex(seek.labels[0]);
     } else {
       scan.any_of = NameIndexes(seek.labels);
     }
+    DropSought(seek, &scan, state);
   } else {
     PlanScan(node, &scan);
   }

@@ -1,0 +1,146 @@
+// Nodes that indexes find: plans, and random predicates against the same without an index.
+#include "services/graph/cypher/test_random_graph.h"
+
+namespace pulse::cypher {
+namespace {
+
+class SeekTest : public RandomGraphTest {
+ protected:
+  void SetUp() override {
+    RandomGraphTest::SetUp();
+    MakeGraph(300, 0);
+    for (const char* name : {"u", "v", "w"}) {
+      const Token key = *graph_.AddKeyName(name);
+      for (const NodeId node : ids_) {
+        if (random_() % 8 == 0) continue;
+        ASSERT_TRUE(graph_.SetNodeProperty(node, key, RandomValue()).ok());
+      }
+    }
+  }
+
+  Value RandomValue() {
+    const auto number = static_cast<int64_t>(random_() % 7);
+    switch (random_() % 4) {
+      case 0:
+        return Value::Float(static_cast<double>(number));
+      case 1:
+        return Value::String("s" + std::to_string(number));
+      default:
+        return Value::Int(number);
+    }
+  }
+
+  std::string First(const std::string& query) {
+    const std::string text = PlanOf(query);
+    return text.substr(0, text.find('\n'));
+  }
+
+  // That a query ends with.
+  std::string Error(const std::string& query) {
+    const auto plan = MakePlan(query, graph_, nullptr);
+    if (!plan.ok()) return std::string(plan.status().message());
+    ExecuteOptions options;
+    options.view = &graph_;
+    options.parameters = &parameters_;
+    FirstColumn sink(&graph_);
+    return std::string(Execute(**plan, options, &sink, nullptr).message());
+  }
+
+  std::string RandomLiteral() {
+    const std::string number = std::to_string(random_() % 8);
+    switch (random_() % 9) {
+      case 0:
+        return "null";
+      case 1:
+        return number + ".0";
+      case 2:
+      case 3:
+        return "'s" + number + "'";
+      case 4:
+        return "$p";
+      case 5:
+        return "[" + number + "]";
+      default:
+        return number;
+    }
+  }
+
+  std::string RandomTerm() {
+    const std::string property = std::string("n.") + "uvw"[random_() % 3];
+    switch (random_() % 6) {
+      case 0: {
+        std::string list;
+        for (size_t i = random_() % 4; i > 0; --i)
+          list += (list.empty() ? "" : ", ") + RandomLiteral();
+        return property + " IN [" + list + "]";
+      }
+      case 1:
+        return property + " IN $list";
+      case 2:
+        return "(" + property + " = " + RandomLiteral() + " OR " + RandomLiteral() + " = " +
+               property + ")";
+      case 3:
+        return property + " > " + RandomLiteral();
+      default:
+        return property + " = " + RandomLiteral();
+    }
+  }
+};
+
+TEST_F(SeekTest, Plans_UseTheIndexThatAsksForMost) {
+  graph_.CreateIndex("A", {"v"});
+  graph_.CreateIndex("A", {"w", "u"});
+  EXPECT_EQ(First("MATCH (n:A {v: 1}) RETURN n"), "Scan :A by index on v");
+  EXPECT_EQ(First("MATCH (n:A {u: 1, w: $x}) RETURN n"), "Scan :A by index on w, u");
+  EXPECT_EQ(First("MATCH (n:A {u: 1, v: 2, w: 3}) RETURN n"), "Scan :A by index on w, u");
+  EXPECT_EQ(First("MATCH (n:A {u: 1}) RETURN n"), "Scan :A (1 predicates)");
+  EXPECT_EQ(First("MATCH (n:A) WHERE n.v IN [1, 2] RETURN n"), "Scan :A by index on v");
+  EXPECT_EQ(First("MATCH (n:A) WHERE n.v IN $list RETURN n"), "Scan :A by index on v");
+  EXPECT_EQ(First("MATCH (n:A) WHERE n.v = 1 OR 2 = n.v OR n.v = $x RETURN n"),
+            "Scan :A by index on v");
+  EXPECT_EQ(First("MATCH (n:A) WHERE n.v = 1 OR n.u = 2 RETURN n"), "Scan :A (1 predicates)");
+  EXPECT_EQ(First("MATCH (n:A) WHERE 1 IN n.v RETURN n").find("index"), std::string::npos);
+  EXPECT_EQ(First("MATCH (n:A) WHERE n.v IN [1, 2] AND n.v = 1 RETURN n"), "Scan :A by index on v");
+  // What is found has the values: only others are tested behind.
+  EXPECT_EQ(PlanOf("MATCH (n:A {u: 1, w: 2}) RETURN n").find("Filter"), std::string::npos);
+  EXPECT_EQ(PlanOf("MATCH (n:A) WHERE n.v IN [1, 2] RETURN n").find("Filter"), std::string::npos);
+  EXPECT_NE(PlanOf("MATCH (n:A {v: 1}) WHERE n.u > 2 RETURN n").find("Filter (1 predicates)"),
+            std::string::npos);
+  // A list that is longer than a scan.
+  EXPECT_EQ(First("MATCH (n:A) WHERE n.v IN range(1, 3) RETURN n"), "Scan :A by index on v");
+  std::string list = "1";
+  for (int i = 0; i < 400; ++i) list += ", 1";
+  EXPECT_EQ(First("MATCH (n:A) WHERE n.v IN [" + list + "] RETURN n"), "Scan :A (1 predicates)");
+}
+
+TEST_F(SeekTest, RandomPredicates_FindTheSameWithoutAnIndex) {
+  size_t sought = 0;
+  for (int i = 0; i < 400 && !HasFailure(); ++i) {
+    std::string where = RandomTerm();
+    for (size_t more = random_() % 3; more > 0; --more) where += " AND " + RandomTerm();
+    const std::string query = "MATCH (n:A) WHERE " + where + " RETURN n.n";
+    parameters_ = {{"list", Value::List({RandomValue(), Value(), RandomValue()})},
+                   {"p", RandomValue()}};
+    const auto expected = Run(query);
+    graph_.CreateIndex("A", {"u"});
+    graph_.CreateIndex("A", {"v", "w"});
+    const std::string plan = First(query);
+    sought += plan.find("index") != std::string::npos ? 1 : 0;
+    EXPECT_EQ(Run(query), expected) << query << ": " << plan;
+    graph_.DropIndex("A", {"u"});
+    graph_.DropIndex("A", {"v", "w"});
+  }
+  EXPECT_GT(sought, 50u);
+}
+
+TEST_F(SeekTest, ListThatIsNone_IsTheErrorOfAScan) {
+  parameters_ = {{"list", Value::Int(5)}};
+  const std::string query = "MATCH (n:A) WHERE n.v IN $list RETURN n.n";
+  const std::string scan = Error(query);
+  EXPECT_FALSE(scan.empty());
+  graph_.CreateIndex("A", {"v"});
+  EXPECT_EQ(Error(query), scan);
+}
+
+}  // namespace
+}  // namespace pulse::cypher

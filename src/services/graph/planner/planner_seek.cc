@@ -1,0 +1,190 @@
+// Which indexes find the nodes of a pattern: by equal values of a key, or of all keys of an index,
+// by several values of a key (OR), and by the items of a list (IN).
+#include <algorithm>
+
+#include "services/graph/cypher/batch_filter.h"
+#include "services/graph/planner/planner.h"
+
+namespace pulse::cypher {
+namespace {
+
+// Of looking for one value in an index, against looking at one node of a label.
+constexpr double kSeekCost = 2;
+// Items of a list that is not known yet.
+constexpr double kListGuess = 16;
+
+// The key, if it is a property of the node in the slot.
+const Expr* PropertyOf(const Expr& e, Slot slot) {
+  const bool is = e.kind == Expr::Kind::kProperty && e.kids[0]->kind == Expr::Kind::kVariable &&
+                  e.kids[0]->slot == slot;
+  return is ? &e : nullptr;
+}
+
+// A property of the node, and the value that it is equal to.
+std::pair<const Expr*, const Expr*> EqualIn(const Expr& e, Slot slot) {
+  if (e.kind != Expr::Kind::kBinary || e.op != Op::kEq) return {};
+  for (const size_t side : {0, 1}) {
+    const Expr* const property = PropertyOf(*e.kids[side], slot);
+    if (property != nullptr) return {property, e.kids[1 - side].get()};
+  }
+  return {};
+}
+
+// The alternatives of a predicate like n.k = 1 OR n.k = 2.
+bool AlternativesIn(const Expr& e, Slot slot, const Expr** property,
+                    std::vector<const Expr*>* values) {
+  if (e.kind == Expr::Kind::kBinary && e.op == Op::kOr) {
+    return AlternativesIn(*e.kids[0], slot, property, values) &&
+           AlternativesIn(*e.kids[1], slot, property, values);
+  }
+  const auto [found, value] = EqualIn(e, slot);
+  if (found == nullptr || (*property != nullptr && (*property)->slot2 != found->slot2)) {
+    return false;
+  }
+  *property = found;
+  values->push_back(value);
+  return true;
+}
+
+double ItemsOf(const Expr& list) {
+  if (list.kind == Expr::Kind::kList) return static_cast<double>(list.kids.size());
+  if (list.kind != Expr::Kind::kLiteral || !list.value.is_list()) return kListGuess;
+  return static_cast<double>(list.value.as_list().size());
+}
+
+}  // namespace
+
+// Whether rows have by now what the expression needs.
+bool Planner::IsReady(const Expr& value, const MatchState& state) const {
+  std::set<Slot> needs;
+  bool opaque = false;
+  Slots(value, &needs, &opaque);
+  return !opaque &&
+         std::all_of(needs.begin(), needs.end(), [&](Slot slot) { return IsBound(slot, state); });
+}
+
+// Whether each of the labels has an index that begins with the key. Labels that the graph does not
+// have need none.
+bool Planner::EveryHasIndex(const std::vector<std::string>& labels, const std::string& key) const {
+  const auto token = view_.FindKey(key);
+  return token && std::all_of(labels.begin(), labels.end(), [&](const std::string& name) {
+           const auto label = view_.FindLabel(name);
+           return !label || view_.HasIndex(*label, {&*token, 1});
+         });
+}
+
+// By equal values: the index with the most keys that all have one.
+bool Planner::FindEqual(const NodePattern& node, const std::vector<std::string>& labels,
+                        const MatchState& state, Seek* seek) const {
+  struct Equal {
+    std::optional<Token> token;
+    const Expr *property, *value, *predicate;
+  };
+  std::vector<Equal> equals;
+  const Equal* one = nullptr;
+  for (const Predicate& p : state.predicates) {
+    const auto [property, value] = EqualIn(*p.expr, node.slot);
+    if (property == nullptr || !IsReady(*value, state)) continue;
+    equals.push_back({view_.FindKey(property->name), property, value, p.expr});
+  }
+  for (const Equal& equal : equals) {
+    if (!EveryHasIndex(labels, equal.property->name)) continue;
+    one = &equal;
+    break;
+  }
+  std::vector<const Equal*> chosen;
+  const auto label = labels.size() == 1 ? view_.FindLabel(labels[0]) : std::nullopt;
+  for (const std::vector<Token>& keys :
+       label&& equals.size() > 1 ? view_.WideIndexes(*label) : std::vector<std::vector<Token>>()) {
+    std::vector<const Equal*> all;
+    for (const Token key : keys) {
+      const auto found = std::find_if(equals.begin(), equals.end(),
+                                      [key](const Equal& e) { return e.token == key; });
+      if (found != equals.end()) all.push_back(&*found);
+    }
+    if (all.size() == keys.size() && all.size() > chosen.size()) chosen = std::move(all);
+  }
+  if (chosen.empty() && one != nullptr) chosen.push_back(one);
+  for (const Equal* equal : chosen) {
+    seek->keys.push_back(equal->property->slot2);
+    seek->values.push_back(equal->value);
+    seek->predicates.push_back(equal->predicate);
+  }
+  seek->cost = static_cast<double>(labels.size());
+  return !chosen.empty();
+}
+
+// By several values of one key.
+bool Planner::FindAnyOf(const NodePattern& node, const std::vector<std::string>& labels,
+                        const MatchState& state, Seek* seek) const {
+  for (const Predicate& p : state.predicates) {
+    const Expr& e = *p.expr;
+    if (e.kind != Expr::Kind::kBinary) continue;
+    const Expr* property = nullptr;
+    std::vector<const Expr*> values;
+    double count = 0;
+    if (e.op == Op::kIn) {
+      property = PropertyOf(*e.kids[0], node.slot);
+      values.push_back(e.kids[1].get());
+      count = ItemsOf(*values[0]);
+    } else if (e.op == Op::kOr && AlternativesIn(e, node.slot, &property, &values)) {
+      count = static_cast<double>(values.size());
+    } else {
+      continue;
+    }
+    const bool ready = std::all_of(values.begin(), values.end(),
+                                   [&](const Expr* value) { return IsReady(*value, state); });
+    if (property == nullptr || !ready || !EveryHasIndex(labels, property->name)) continue;
+    seek->keys = {property->slot2};
+    seek->values = std::move(values);
+    seek->as = e.op == Op::kIn ? Step::Sought::kInList : Step::Sought::kAny;
+    seek->predicates = {&e};
+    seek->cost = static_cast<double>(labels.size()) * kSeekCost * count;
+    return true;
+  }
+  return false;
+}
+
+// False: no index finds nodes of each of these labels for less than `most`.
+bool Planner::FindSeek(const NodePattern& node, const std::vector<std::string>& labels,
+                       const MatchState& state, double most, Seek* seek) const {
+  Seek found;
+  found.labels = labels;
+  if (!FindEqual(node, labels, state, &found) && !FindAnyOf(node, labels, state, &found)) {
+    return false;
+  }
+  if (found.as != Step::Sought::kAll && found.cost >= most) return false;
+  *seek = std::move(found);
+  return true;
+}
+
+// What it costs to find the node first, by indexes where `seek` gets labels.
+double Planner::StartCost(const PatternPart& part, size_t node, const MatchState& state,
+                          Seek* seek) const {
+  const NodePattern& n = part.nodes[node];
+  *seek = {};
+  if (IsBound(n.slot, state)) return 0;
+  double cost = 4.0 * static_cast<double>(view_.NodeCount(kNoToken)) + 8;
+  for (const std::string& name : n.labels) {
+    const auto label = view_.FindLabel(name);
+    if (!label) return 0.5;
+    cost = std::min(cost, 2.0 * static_cast<double>(view_.NodeCount(*label)) + 2);
+    if (FindSeek(n, {name}, state, cost, seek)) return seek->cost;
+  }
+  if (n.any_of.empty()) return cost;
+  const double scan = std::min(cost, 3.0 * CountOf(n.any_of) + 3);
+  return FindSeek(n, n.any_of, state, scan, seek) ? seek->cost : scan;
+}
+
+// Predicates that hold for all that the seek finds. The step keeps them, for the time when the
+// index is gone.
+void Planner::DropSought(const Seek& seek, Step* scan, MatchState* state) const {
+  for (const Expr* predicate : seek.predicates) {
+    Slot slot = -1;
+    if (!options_.shortcuts || !IsPurePredicate(*predicate, &slot)) continue;
+    scan->predicates.push_back(predicate);
+    std::erase_if(state->predicates, [&](const Predicate& p) { return p.expr == predicate; });
+  }
+}
+
+}  // namespace pulse::cypher
