@@ -60,7 +60,8 @@ void Index::Add(NodeId node, const NodeVersion& version) {
   for (const uint64_t hash : hashes) {
     Part& part = PartOf(hash);
     std::lock_guard lock(part.mu);
-    part.entries.emplace(hash, node);
+    const auto [it, added] = part.first.try_emplace(hash, node);
+    if (!added && it->second != node) part.others.emplace(hash, node);
   }
 }
 
@@ -76,14 +77,29 @@ void Index::Drop(NodeId node, const NodeVersion& dropped, const NodeVersion* new
   for (const uint64_t hash : gone) {
     Part& part = PartOf(hash);
     std::lock_guard lock(part.mu);
-    part.entries.erase({hash, node});
+    const auto it = part.first.find(hash);
+    if (it == part.first.end()) continue;
+    if (it->second != node) {
+      part.others.erase({hash, node});
+      continue;
+    }
+    const auto other = part.others.lower_bound({hash, 0});
+    if (other == part.others.end() || other->first != hash) {
+      part.first.erase(it);
+      continue;
+    }
+    it->second = other->second;
+    part.others.erase(other);
   }
 }
 
 void Index::Find(uint64_t hash, std::vector<NodeId>* out) const {
-  const Part& part = parts_[hash >> 60];
+  const Part& part = PartOf(hash);
   std::lock_guard lock(part.mu);
-  for (auto it = part.entries.lower_bound({hash, 0}); it != part.entries.end() && it->first == hash;
+  const auto first = part.first.find(hash);
+  if (first == part.first.end()) return;
+  out->push_back(first->second);
+  for (auto it = part.others.lower_bound({hash, 0}); it != part.others.end() && it->first == hash;
        ++it) {
     out->push_back(it->second);
   }

@@ -2,7 +2,7 @@
 // node has in any version that is kept; who seeks looks at the nodes themselves, with a snapshot's
 // eyes. An index of several keys is found by all of them and by the first.
 //
-// Threads: any; a lock for each of 16 parts.
+// Threads: any; a lock for each of 64 parts.
 #pragma once
 
 #include <memory>
@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/container/btree_set.h"
+#include "absl/container/flat_hash_map.h"
 #include "services/graph/core/node_table.h"
 
 namespace pulse::graph {
@@ -44,20 +45,24 @@ class Index {
   uint64_t HashAll(std::span<const Value> values) const;
 
  private:
-  static constexpr size_t kParts = 16;
+  static constexpr int kPartBits = 6;
+  // Most values are of one node: one look into a hash table finds it. A table that grows is copied
+  // under its lock; the number of parts keeps that short.
   struct alignas(64) Part {
     mutable std::mutex mu;
-    absl::btree_set<std::pair<uint64_t, NodeId>> entries;
+    absl::flat_hash_map<uint64_t, NodeId> first;          // a node for each hash
+    absl::btree_set<std::pair<uint64_t, NodeId>> others;  // that have it, too
   };
   // Of a version: of all keys, and of the first where there are more.
   void HashesOf(const NodeVersion& version, std::vector<uint64_t>* out) const;
-  Part& PartOf(uint64_t hash) { return parts_[hash >> 60]; }
+  const Part& PartOf(uint64_t hash) const { return parts_[hash >> (64 - kPartBits)]; }
+  Part& PartOf(uint64_t hash) { return parts_[hash >> (64 - kPartBits)]; }
   void Find(uint64_t hash, std::vector<NodeId>* out) const;
 
   const IndexDefinition definition_;
   const Token label_;
   const std::vector<Token> keys_;
-  Part parts_[kParts];
+  Part parts_[1 << kPartBits];
 };
 
 class IndexSet {
