@@ -194,7 +194,9 @@ typedef struct pulse_graph_options {
    * around them: for relationships that memory cannot hold. Without need it makes the first minutes
    * slower. */
   int32_t page_reads;
-  int32_t reserved2;
+  /* 1, with read_only: a log that is damaged is read as far as the damage; statistics say so. 0:
+   * PULSE_GRAPH_DAMAGED. */
+  int32_t damaged;
 } pulse_graph_options;
 
 /* `path` NULL: a graph of this process alone, in a temporary directory (TMPDIR, or /tmp), which
@@ -364,6 +366,7 @@ typedef struct pulse_graph_stats {
   uint64_t log_bytes, run_bytes;                /* on disk */
   uint64_t node_bytes, edge_bytes, chunk_bytes; /* in memory */
   uint64_t flushes, checkpoints, merges;
+  uint64_t damaged; /* 1: what was committed behind a damaged place of the log is missing */
 } pulse_graph_stats;
 /* Does not wait for statements. */
 PULSE_GRAPH_API int pulse_graph_statistics(pulse_graph* graph, pulse_graph_stats* stats,

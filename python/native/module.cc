@@ -182,9 +182,9 @@ class Transaction {
 class Graph {
  public:
   Graph(const std::string& path, bool read_only, bool create, bool sync, uint64_t memory,
-        uint64_t query_memory, nb::object timeout, uint64_t retain, bool page_reads)
+        uint64_t query_memory, nb::object timeout, uint64_t retain, bool page_reads, bool damaged)
       : graph_(Open(path, read_only, create, sync, memory, query_memory, timeout, retain,
-                    page_reads)) {}
+                    page_reads, damaged)) {}
   EmbeddedGraph* get() const { return graph_.get(); }
   bool closed() const { return graph_.peek()->closed(); }
 
@@ -192,7 +192,7 @@ class Graph {
   static std::shared_ptr<EmbeddedGraph> Open(const std::string& path, bool read_only, bool create,
                                              bool sync, uint64_t memory, uint64_t query_memory,
                                              const nb::object& timeout, uint64_t retain,
-                                             bool page_reads) {
+                                             bool page_reads, bool damaged) {
     graph::EmbeddedOptions options;
     options.store.read_only = read_only;
     options.store.create = create;
@@ -200,6 +200,7 @@ class Graph {
     options.store.memory_limit = memory;
     options.store.retain_commits = retain;
     options.store.page_reads = page_reads;
+    options.store.allow_damage = damaged;
     options.service.query_memory_bytes = query_memory;
     options.service.query_nanos = TimeoutNanos(timeout);
     absl::StatusOr<std::shared_ptr<EmbeddedGraph>> graph;
@@ -322,6 +323,7 @@ nb::dict Stats(Graph& self) {
   out["flushes"] = stats.flushes;
   out["checkpoints"] = stats.checkpoints;
   out["merges"] = stats.merges;
+  out["damage"] = stats.damage;
   return out;
 }
 
@@ -363,10 +365,10 @@ void BindTransaction(nb::module_& module) {
 void BindGraph(nb::module_& module) {
   nb::class_<Graph>(module, "Graph", nb::is_weak_referenceable())
       .def(nb::init<const std::string&, bool, bool, bool, uint64_t, uint64_t, nb::object, uint64_t,
-                    bool>(),
+                    bool, bool>(),
            nb::arg("path"), nb::arg("read_only"), nb::arg("create"), nb::arg("sync"),
            nb::arg("memory"), nb::arg("query_memory"), nb::arg("timeout").none(), nb::arg("retain"),
-           nb::arg("page_reads"))
+           nb::arg("page_reads"), nb::arg("damaged"))
       .def(
           "execute",
           [](Graph& self, nb::handle query, nb::handle params, nb::handle timeout) {

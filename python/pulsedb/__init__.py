@@ -128,6 +128,8 @@ class Graph(_native.Graph):
     page_reads    True: a look-up reads the single pages of files that it wants, and not what the
                   kernel reads around them. For relationships that memory cannot hold; without need
                   it makes the first minutes slower
+    damaged       True, with read_only: a log that is damaged is read as far as the damage, and
+                  `damage` says what it is
 
     LockedError where another process, or another Graph of this one, has it open for writing.
 
@@ -147,6 +149,7 @@ class Graph(_native.Graph):
         sync=True,
         retain=0,
         page_reads=False,
+        damaged=False,
     ):
         temporary = None
         if path is None or os.fspath(path) == ":memory:":
@@ -168,9 +171,15 @@ class Graph(_native.Graph):
             timeout,
             retain,
             bool(page_reads),
+            bool(damaged),
         )
         self._read_only = bool(read_only)
         _open.add(self)
+
+    @property
+    def damage(self):
+        """Opened with `damaged`: where the log ends early, and why; "" where it does not."""
+        return self._stats()["damage"]
 
     @property
     def path(self):

@@ -102,6 +102,26 @@ def test_open_of_nothing_or_damage_says_so(tmp_path):
         pulsedb.Graph(tmp_path / "g")
 
 
+def test_damaged_log_is_read_as_far_as_it_goes(tmp_path):
+    script = (
+        "import os, pulsedb; g = pulsedb.Graph({!r}); "
+        "[g.execute('CREATE (:N {{i: $i}})', {{'i': i}}) for i in range(3)]; os._exit(0)"
+    )
+    subprocess.run([sys.executable, "-c", script.format(str(tmp_path / "g"))], check=True)
+    (log,) = (tmp_path / "g").glob("*.wal")
+    data = bytearray(log.read_bytes())
+    first = 32 + 24 + int.from_bytes(data[32:36], "little")
+    data[first + 24] ^= 1
+    log.write_bytes(data)
+    with pytest.raises(pulsedb.CorruptionError):
+        pulsedb.Graph(tmp_path / "g")
+    with pytest.raises(ValueError, match="reading only"):
+        pulsedb.Graph(tmp_path / "g", damaged=True)
+    with pulsedb.Graph(tmp_path / "g", read_only=True, damaged=True) as graph:
+        assert graph.execute("MATCH (n:N) RETURN n.i").fetchall() == [(0,)]
+        assert "wal" in graph.damage
+
+
 @pytest.mark.parametrize(
     "options",
     [{"memory": "many"}, {"memory": 0}, {"query_memory": True}, {"timeout": 0}, {"timeout": -1}],

@@ -173,6 +173,20 @@ said=$("$PULSE" graph query torn --damaged --json 'MATCH (n:N) RETURN n.i AS i' 
 [[ "$said" == '{"i":1}' ]] || fail "--damaged says $said" damaged.err
 grep -q "what comes before is shown" damaged.err || fail "--damaged does not tell" damaged.err
 refused "for reading" query torn --damaged 'CREATE (:N)'
+"$PULSE" graph serve torn --damaged --bolt 0 >serve.out 2>&1 &
+server=$!
+STARTED_PIDS+=("$server")
+await 60 grep -q 'process [0-9]' serve.out || fail "a damaged database is not served" serve.out
+kill "$server"
+ends_well "$server" || fail "a server of what is left" serve.out
+grep -q "what comes before is shown" serve.out || fail "a server with --damaged does not tell" serve.out
+
+note "--retain: earlier states of the same process"
+printf '%s;\n' "CREATE (:N {i: 1})" "MATCH (n:N) SET n.i = 2" "MATCH (n:N) SET n.i = 3" \
+  "AT SNAPSHOT 2 MATCH (n:N) RETURN n.i AS i" | "$PULSE" graph shell retained --retain 5 --json >retain.out 2>&1
+grep -q '{"i":2}' retain.out || fail "the state of commit 2" retain.out
+printf '%s;\n' "AT SNAPSHOT 2 MATCH (n:N) RETURN n.i AS i" | "$PULSE" graph shell retained --retain 5 >retain.out 2>&1
+grep -q "is no longer kept; the oldest is 3" retain.out || fail "a state of before" retain.out
 printf 'x' | dd of=torn/MANIFEST bs=1 seek=2 conv=notrunc status=none
 refused "nobody knows which files count" check torn
 

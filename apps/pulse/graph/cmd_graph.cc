@@ -44,6 +44,7 @@ struct GraphArgs {
   std::vector<std::string> parameters;
   std::string memory = "256M";
   std::string keep_log;  // empty: none
+  uint64_t retain = 0;
   std::string query_memory = "1G";
   std::string transaction_memory = "8G";
   double timeout_seconds = 0;
@@ -76,6 +77,7 @@ absl::StatusOr<OpenedGraph> OpenStore(const GraphArgs& args, bool read_only, boo
   options.follow = read_only && follow;
   options.allow_damage = args.damaged;
   options.page_reads = args.page_reads;
+  options.retain_commits = args.retain;
   PULSE_RETURN_IF_ERROR(ReadSize("--memory", args.memory, "256M", &options.memory_limit));
   PULSE_RETURN_IF_ERROR(
       ReadSize("--transaction-memory", args.transaction_memory, "8G", &options.transaction_memory));
@@ -164,7 +166,8 @@ absl::Status RunServer(GraphArgs args) {
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
   const StopSignal stop;  // before any thread starts
-  PULSE_ASSIGN_OR_RETURN(const OpenedGraph store, OpenStore(args, args.read_only, true));
+  args.read_only |= args.damaged;
+  PULSE_ASSIGN_OR_RETURN(const OpenedGraph store, OpenStore(args, args.read_only, !args.damaged));
   cypher::GraphService service(store.store.get(), options);
   PULSE_ASSIGN_OR_RETURN(const auto server, bolt::BoltServer::Open(&service, args.bolt));
   Say(absl::StrFormat("pulse graph: %s on bolt://%s:%d (process %d%s)", args.db, args.bolt.bind,
@@ -215,6 +218,10 @@ void AddStoreOptions(CLI::App* cmd, GraphArgs* args) {
   cmd->add_option("--keep-log", args->keep_log,
                   "bytes of the log that are kept behind a checkpoint, for `pulse graph changes`\n"
                   "(default: none)");
+  cmd->add_option("--retain", args->retain,
+                  "commits before the newest that AT SNAPSHOT can read, of those since the\n"
+                  "database was opened here")
+      ->capture_default_str();
   cmd->add_option("--query-memory", args->query_memory, "the most that one query may take, about")
       ->capture_default_str();
   cmd->add_option("--transaction-memory", args->transaction_memory,
@@ -238,6 +245,7 @@ void AddServe(CLI::App* graph, const std::shared_ptr<GraphArgs>& args) {
                                         "  pulse graph serve my-graph --bolt 7687\n"
                                         "Stops on SIGTERM or SIGINT.");
   AddStoreOptions(cmd, args.get());
+  AddDamaged(cmd, args.get());
   bolt::BoltOptions& options = args->bolt;
   cmd->add_option("--bolt", args->port, "TCP port; 0: one that the kernel chooses")
       ->check(CLI::Range(0, 65535))

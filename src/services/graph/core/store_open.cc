@@ -215,7 +215,7 @@ absl::StatusOr<std::shared_ptr<const View>> StoreImpl::Snapshot(std::optional<ui
       sequence < std::min(RetainedFrom(), oldest_.load(std::memory_order_relaxed))) {
     return absl::NotFoundError(Concat("the state of commit ", sequence,
                                       " is no longer kept; the oldest is ", RetainedFrom(),
-                                      " (the option retain_commits keeps more)"));
+                                      " (the option `retain` keeps more)"));
   }
   snapshots_.insert(sequence);
   return std::make_shared<const View>(&tables_, layers_, sequence, [this, sequence] {

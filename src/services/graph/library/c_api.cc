@@ -172,6 +172,7 @@ absl::Status Open(const char* path, const pulse_graph_options* given, pulse_grap
   embedded.store.sync = options.no_sync == 0;
   embedded.store.retain_commits = options.retain;
   embedded.store.page_reads = options.page_reads != 0;
+  embedded.store.allow_damage = options.damaged != 0;
   if (options.memory != 0) embedded.store.memory_limit = options.memory;
   if (options.query_memory != 0) embedded.service.query_memory_bytes = options.query_memory;
   PULSE_ASSIGN_OR_RETURN(embedded.service.query_nanos, NanosOf(options.timeout));

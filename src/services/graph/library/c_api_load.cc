@@ -176,6 +176,7 @@ int pulse_graph_statistics(pulse_graph* graph, pulse_graph_stats* stats, pulse_g
     said.flushes = store.flushes;
     said.checkpoints = store.checkpoints;
     said.merges = store.merges;
+    said.damaged = store.damage.empty() ? 0 : 1;
     pulse::StoreStruct(said, stats);
     return absl::OkStatus();
   });
