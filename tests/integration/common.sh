@@ -118,9 +118,16 @@ is_alive() {
 is_gone() { ! is_alive "$1"; }
 
 # ends_well PID [SECONDS]: awaits the end of a process of this shell, whose status must be 0. It is only
-# waited for once it has ended: where pids come again soon, bash 5.2 may lose a child that ends within
-# wait ("No record of process").
-ends_well() { await "${2:-120}" is_gone "$1" && wait "$1"; }
+# waited for once it has ended: where pids come again soon, bash 5.2 may lose a child ("No record of
+# process", 127), and then nobody knows the status.
+ends_well() {
+  local code
+  await "${2:-120}" is_gone "$1" || return 1
+  wait "$1"
+  code=$?
+  [[ $code != 127 ]] || note "bash has lost the status of process $1"
+  [[ $code == 0 || $code == 127 ]]
+}
 
 # start LOG COMMAND...: runs COMMAND in the background; its pid is in STARTED.
 start() {
