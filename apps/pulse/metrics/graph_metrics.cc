@@ -69,11 +69,20 @@ void AddStore(const graph::StoreStats& s, Families* out) {
   gauge("pulse_graph_runs", "Sorted runs of relationships, of both directions.",
         s.out_runs + s.in_runs);
   gauge("pulse_graph_run_bytes", "Their bytes on disk.", s.run_bytes);
+  gauge("pulse_graph_run_records", "Their records, those of deletions among them.", s.run_records);
+  gauge("pulse_graph_relationships", "Relationships.", s.relationships);
+  count("pulse_graph_logged_bytes_total", "Bytes written to the log.", s.bytes_logged);
   count("pulse_graph_flushes_total", "Flushes of relationships to runs.", s.flushes);
   count("pulse_graph_flushed_bytes_total", "Bytes of the runs that they made.", s.bytes_flushed);
   count("pulse_graph_checkpoints_total", "Checkpoints.", s.checkpoints);
+  count("pulse_graph_checkpointed_bytes_total", "Bytes that they wrote: nodes and names.",
+        s.bytes_checkpointed);
   count("pulse_graph_compactions_total", "Merges of runs.", s.merges);
   count("pulse_graph_compacted_bytes_total", "Bytes of the runs that they made.", s.bytes_merged);
+  count("pulse_graph_compaction_copied_bytes_total", "Of these, copied as they were, by plan.",
+        s.merge_bytes_copied);
+  count("pulse_graph_compaction_encoded_bytes_total",
+        "Of these, encoded anew: nodes that several runs have.", s.merge_bytes_encoded);
   count("pulse_graph_compactions_on_agent_total", "Those of them that an agent did.",
         s.merges_elsewhere);
   count("pulse_graph_compactions_fallen_back_total",

@@ -71,13 +71,15 @@ struct StoreStats {
   uint64_t sequence = 0;
   uint64_t oldest_snapshot = 0;
   uint64_t log_bytes = 0;
+  uint64_t relationships = 0;
   uint64_t node_bytes = 0;
   uint64_t edge_bytes = 0;  // of versions in memory
   uint64_t chunk_bytes = 0;
   uint64_t out_runs = 0, in_runs = 0;
-  uint64_t run_bytes = 0;
+  uint64_t run_bytes = 0, run_records = 0;
   uint64_t flushes = 0, checkpoints = 0, merges = 0;
-  uint64_t bytes_flushed = 0, bytes_merged = 0;
+  // Written since it was opened.
+  uint64_t bytes_logged = 0, bytes_flushed = 0, bytes_checkpointed = 0, bytes_merged = 0;
   uint64_t merge_bytes_copied = 0, merge_bytes_encoded = 0;
   uint64_t merges_elsewhere = 0;             // by a Merger: the agent
   uint64_t reopened = 0;                     // to follow a writer

@@ -293,7 +293,10 @@ absl::Status StoreImpl::FlushLocked(bool checkpoint, LoadedGraph* load) {
   CutEdges();
   std::lock_guard lock(stats_mu_);
   ++stats_.flushes;
-  if (checkpoint) ++stats_.checkpoints;
+  if (checkpoint) {
+    ++stats_.checkpoints;
+    stats_.bytes_checkpointed += checkpoint_size_;
+  }
   stats_.bytes_flushed += written;
   return absl::OkStatus();
 }
@@ -373,11 +376,10 @@ StoreStats StoreImpl::stats() const {
     std::lock_guard lock(stats_mu_);
     out = stats_;
   }
-  {
-    std::lock_guard lock(commit_mu_);
-    if (!leading_) out.log_bytes = wal_->bytes();
-  }
+  out.log_bytes = wal_->bytes();
+  out.bytes_logged = wal_->written();
   std::lock_guard lock(view_mu_);
+  out.relationships = static_cast<uint64_t>(std::max<int64_t>(0, tables_.edge_count));
   out.sequence = visible_;
   out.oldest_snapshot = oldest_;
   out.node_bytes = tables_.nodes.memory();
@@ -386,7 +388,10 @@ StoreStats StoreImpl::stats() const {
   out.out_runs = layers_->out.runs.size();
   out.in_runs = layers_->in.runs.size();
   for (const Side side : {Side::kOut, Side::kIn}) {
-    for (const Run& run : layers_->side(side).runs) out.run_bytes += run.reader->info().bytes;
+    for (const Run& run : layers_->side(side).runs) {
+      out.run_bytes += run.reader->info().bytes;
+      out.run_records += run.reader->info().records;
+    }
   }
   return out;
 }

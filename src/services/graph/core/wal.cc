@@ -173,6 +173,7 @@ absl::Status Wal::WriteAndSync(std::string_view bytes) {
   }
   segment.bytes += bytes.size();
   bytes_.fetch_add(bytes.size(), std::memory_order_relaxed);
+  written_.fetch_add(bytes.size(), std::memory_order_relaxed);
   return absl::OkStatus();
 }
 

@@ -74,6 +74,8 @@ class Wal {
   uint64_t last_sequence() const { return last_sequence_; }
   // Of all segments that opening reads. Any thread.
   uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
+  // Written since it was opened. Any thread.
+  uint64_t written() const { return written_.load(std::memory_order_relaxed); }
   // Not OK after a sync that failed.
   const absl::Status& failure() const { return failure_; }
   // Where a damaged log was read in spite of it; empty otherwise.
@@ -108,7 +110,7 @@ class Wal {
   absl::Status failure_;
   std::string damage_;
   std::string buffer_;
-  std::atomic<uint64_t> bytes_{0};
+  std::atomic<uint64_t> bytes_{0}, written_{0};
 };
 
 }  // namespace pulse::graph
