@@ -8,6 +8,8 @@ They are repeated to the sizes asked for. Whole commands are timed after one war
 cache, output to /dev/null (--output FILE: to that file, on the disk). Printed: medians of seconds and
 of CPU seconds, the median of the pairs' ratios with the least and the most, sizes, and whether the two
 did the same. Where an agent has a part, the host has CPU 0, the agent CPU 1, and its CPU time is apart.
+The part ingest sends a compressed log to a host that receives, decompresses and filters all of it, and
+to an agent that gives the host what matches: the host's CPU seconds, and the bytes that it receives.
 Needs pigz, gzip, igzip, zstd and ripgrep.
 """
 
@@ -17,15 +19,19 @@ import json
 import os
 import pathlib
 import resource
+import re
 import shutil
+import socket
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 QUERIES = ["At (.+)Exit (.+)", "(.+) on (.+) at Exit (.+)", "on (.+) at (.+)", "Ramp to (.+)"]
-PARTS = ["compress", "decompress", "filter"]
+TEXTS = ["ERROR", "Failed password", "timeout", "refused", "WARN"]
+PARTS = ["compress", "decompress", "filter", "ingest"]
 TOOLS = ["pigz", "gzip", "igzip", "zstd", "rg", "zcat"]
 
 
@@ -51,6 +57,37 @@ def hundred_rules():
     forms = ["Failed password for user{}", "block blk_{}[0-9]+ terminating", "error {}.*state (6|7)",
              "timeout.*node-{}"]
     return "".join(forms[i % 4].format(i) + "\n" for i in range(1, 101))
+
+
+def send(path, port):
+    """What a client far away does, by a thread: its CPU time is nobody's here."""
+    with socket.create_connection(("127.0.0.1", port)) as connection, open(path, "rb") as file:
+        connection.sendfile(file)
+        connection.shutdown(socket.SHUT_WR)
+        while connection.recv(4096):
+            pass
+
+
+def receive(server, command, out):
+    """The host: one stream, through `command` if there is one, to `out`. Exits the child process."""
+    os.sched_setaffinity(0, {0})
+    connection, _ = server.accept()
+    with open(out, "wb") as file:
+        into = subprocess.Popen(["bash", "-c", command], stdin=subprocess.PIPE, stdout=file) if command else None
+        to, room, total = into.stdin if into else file, memoryview(bytearray(1 << 20)), 0
+        while size := connection.recv_into(room):
+            to.write(room[:size])
+            total += size
+        to.close()
+        failed = into is not None and into.wait() not in (0, 1)
+    connection.close()
+    pathlib.Path(f"{out}.bytes").write_text(str(total))
+    os._exit(1 if failed else 0)
+
+
+def cpu_of(pid):
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class Figures:
@@ -178,6 +215,63 @@ class Figures:
         self.pair("zcat | rg | pigz -1", f"{ours} >{self.options.output}", f"{theirs} >{self.options.output}",
                   ">= 3", [f"{ours} | pigz -dc | cksum", f"{theirs} | pigz -dc | cksum"])
 
+    def ingest(self, lines):
+        name = "a host that receives everything"
+        if self.options.only not in name:
+            return
+        packed, rules = self.scratch / "stream.gz", self.scratch / "texts"
+        self.run(f"pigz -6 -c {lines} >{packed}")
+        rules.write_text("".join(f"{text}\n" for text in TEXTS))
+        server = socket.create_server(("127.0.0.1", 0))
+        log = self.scratch / "agent.log"
+        with open(log, "w") as file:
+            agent = subprocess.Popen(
+                [self.options.pulse, "agent", "--socket", str(self.scratch / "ingest.sock"), "--cpus", "1",
+                 "--ingest", "0", "--filter", str(rules), "--to", f"127.0.0.1:{server.getsockname()[1]}"],
+                stdout=file, stderr=file)
+        try:
+            while not (to := re.search(r"filters streams sent to 127.0.0.1:(\d+) ", log.read_text())):
+                if agent.poll() is not None:
+                    sys.exit(f"ops-figures: the agent does not start: {log.read_text()}")
+                time.sleep(0.1)
+            sides = [(int(to[1]), None), (server.getsockname()[1], f"gzip -dc | rg --no-config -a -N -F -f {rules}")]
+            runs = [[self.stream(packed, server, agent.pid, number, *side) for number, side in enumerate(sides)]
+                    for _ in range(self.options.pairs + 1)][1:]
+        finally:
+            agent.terminate()
+            agent.wait()
+        alike = len({self.run(f"cksum <{self.scratch}/received.{i}")[2] for i in (0, 1)}) == 1
+        middle = lambda side, what: statistics.median(run[side][what] for run in runs)
+        row = {"name": name, "asked": "-", "alike": alike}
+        for i, what in enumerate(("seconds", "host_cpu_seconds", "agent_cpu_seconds", "host_bytes")):
+            row[what] = [middle(0, i), middle(1, i)]
+        ratios = sorted(theirs[1] / max(ours[1], 1e-3) for ours, theirs in runs)
+        row["ratio"], row["least"], row["most"] = statistics.median(ratios), ratios[0], ratios[-1]
+        self.rows.append(row)
+        print(f"{name}, its CPU time against that of one behind an agent: {row['ratio']:.2f} "
+              f"({row['least']:.2f} - {row['most']:.2f}); host CPU {middle(0, 1):.3f} s against "
+              f"{middle(1, 1):.3f} s; bytes to the host {middle(0, 3) / 1e6:.1f} MB against "
+              f"{middle(1, 3) / 1e6:.1f} MB ({os.path.getsize(lines) / 1e6:.0f} MB of lines); "
+              f"{middle(0, 0):.3f} s against {middle(1, 0):.3f} s; agent CPU {middle(0, 2):.3f} s"
+              f"{'' if alike else '; THE RESULTS DIFFER'}", flush=True)
+
+    def stream(self, packed, server, agent, number, port, command):
+        """Seconds, the host's CPU seconds, the agent's, and bytes that the host received."""
+        out = self.scratch / f"received.{number}"
+        host = os.fork()
+        if host == 0:
+            receive(server, command, out)
+        before, agent_before, start = resource.getrusage(resource.RUSAGE_CHILDREN), cpu_of(agent), time.monotonic()
+        client = threading.Thread(target=send, args=(packed, port))
+        client.start()
+        _, status = os.waitpid(host, 0)
+        wall, after = time.monotonic() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+        client.join()
+        if status != 0:
+            sys.exit(f"ops-figures: the host of a stream failed: {command}")
+        cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        return wall, cpu, cpu_of(agent) - agent_before, int(pathlib.Path(f"{out}.bytes").read_text())
+
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -196,22 +290,27 @@ def main():
     if missing:
         sys.exit(f"ops-figures: not installed: {', '.join(missing)}")
     for part in options.parts:
-        if (options.logs if part == "filter" else options.corpus) is None:
-            parser.error(f"--parts {part} needs {'--logs' if part == 'filter' else '--corpus'}")
+        of_lines = part in ("filter", "ingest")
+        if (options.logs if of_lines else options.corpus) is None:
+            parser.error(f"--parts {part} needs {'--logs' if of_lines else '--corpus'}")
     if options.pairs < 1:
         parser.error("--pairs: at least 1")
     with tempfile.TemporaryDirectory(prefix="ops-figures.") as name:
         scratch = pathlib.Path(name)
         figures = Figures(options, scratch)
-        if options.parts != ["filter"]:
+        if {"compress", "decompress"} & set(options.parts):
             corpus = read_files(options.corpus)
             large = repeat(scratch / "large", corpus, options.size * 1e6)
         if "compress" in options.parts:
             figures.compression(large, repeat(scratch / "small", corpus, options.size * 1e6 / 4))
         if "decompress" in options.parts:
             figures.decompression(large)
+        if {"filter", "ingest"} & set(options.parts):
+            lines = repeat(scratch / "lines", read_files(options.logs), options.lines * 1e6)
         if "filter" in options.parts:
-            figures.filters(repeat(scratch / "lines", read_files(options.logs), options.lines * 1e6))
+            figures.filters(lines)
+        if "ingest" in options.parts:
+            figures.ingest(lines)
     if options.json:
         pathlib.Path(options.json).write_text(json.dumps(figures.rows, indent=1) + "\n")
 
