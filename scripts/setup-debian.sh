@@ -14,6 +14,7 @@ packages=(
   prometheus-cpp-dev libcivetweb-dev libssl-dev libcurl4-openssl-dev libedit-dev
   libisal-dev libdeflate-dev zlib1g-dev liblz4-dev libzstd-dev libvectorscan-dev libre2-dev libhwy-dev
   libgtest-dev libgmock-dev libbenchmark-dev
+  libdeflate-tools tabix
   nbdkit nbdkit-plugin-dev libnbd-bin qemu-utils fio
   redis-tools python3-redis openssl
   python3 python3-dev python3-venv python3-matplotlib python3-jinja2
