@@ -96,6 +96,27 @@ require_match() {
   done
 }
 
+# on_full_disk CODE SIZE COMMAND...: COMMAND, of whose arguments DISK is a disk of SIZE that it fills, exits
+# with CODE, says so, and leaves nothing there. Skipped where nobody may mount one.
+on_full_disk() {
+  local expected=$1 size=$2 disk="$SCRATCH/full-disk" log="$SCRATCH/full-disk.log"
+  shift 2
+  mkdir -p "$disk"
+  if ! unshare -rm mount -t tmpfs -o "size=$size" none "$disk" 2>/dev/null; then
+    skip_part "no disk can be mounted here to be filled"
+    return
+  fi
+  # shellcheck disable=SC2016
+  timeout -k 10 120 unshare -rm bash -c 'mount -t tmpfs -o "size=$1" none "$0" && shift && "${@/#DISK/$0}"
+    code=$?
+    ls -A "$0"
+    exit "$code"' "$disk" "$size" "$@" >"$log.left" 2>"$log"
+  [[ $? == "$expected" ]] || fail "a full disk gives another exit code than $expected: $*" "$log"
+  grep -q 'No space left on device' "$log" || fail "a full disk is not said: $*" "$log"
+  [[ ! -s "$log.left" ]] || fail "a full disk keeps part of the output: $*" "$log.left"
+  note "a full disk is said: $(head -n 1 "$log" | cut -c1-200)"
+}
+
 # await SECONDS COMMAND...: polls until COMMAND succeeds. The limit only ends a hang.
 await() {
   local limit=$1 end

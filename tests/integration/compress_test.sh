@@ -125,6 +125,16 @@ for format in gzip zlib bgzf zstd lz4; do
   done
   note "$format: every decoder reads it"
 done
+for codec in isal zlib libdeflate; do
+  for percent in 0 30 100; do
+    "$PULSE" compress --codec $codec --cpus 0 --agent-cpus 0 --placement split=$percent -c data > split.gz ||
+      fail "compress --codec $codec at $percent %"
+    decoders gzip split.gz data
+    reads "pulse on $codec at $percent %" split.gz data "$PULSE" decompress --cpus 0 --agent-cpus 0 \
+      --placement split=$((100 - percent))
+  done
+done
+note "each codec at each split: every decoder reads it"
 for codec in isal zlib; do
   "$PULSE" compress --codec $codec --primed -c data > primed.gz || fail "compress --primed"
   decoders gzip primed.gz data
@@ -227,7 +237,10 @@ head -c 512 /dev/zero | cat one.6.gz - > zeros.gz
 reads "pulse on trailing zeros" zeros.gz one "$PULSE" decompress
 if [[ -e /dev/full ]]; then
   expect_error full 'standard output;;space' sh -c '"$0" compress -c data > /dev/full' "$PULSE"
+  expect_error full-back 'standard output;;space' sh -c '"$0" decompress -c data.6.gz > /dev/full' "$PULSE"
 fi
+on_full_disk 1 64k "$PULSE" compress -k -o DISK/out data
+on_full_disk 1 64k "$PULSE" decompress -k -o DISK/out data.6.gz
 
 # ---- an index of what others write
 for _ in 1 2 3 4 5; do cat data; done > large

@@ -2,7 +2,7 @@
 # `pulse filter` as a command: exit codes, options, pipes, bad input; and what it selects beside what
 # grep -E and ripgrep do, where they are installed. usage:
 #   filter_test.sh PLUGIN PULSE SCRATCH DB_CHECK DB_BENCH
-# PULSE_TEST_LOGS=FOLDER compares on the logs of this folder, too.
+# PULSE_TEST_LOGS=FOLDER compares on the logs of this folder, in place of one in the shape of real ones.
 
 PLUGIN=$1 PULSE=$2 SCRATCH=$3 DB_CHECK=$4
 here=$(dirname "${BASH_SOURCE[0]}")
@@ -141,6 +141,27 @@ head -c 300000000 /dev/zero | (ulimit -v 1500000; exec "$PULSE" filter -e y --cp
 expect_text long.err "--max-line"
 expect_code 0 longest "$PULSE" filter --count --max-line 512M -e x long
 rm long
+# The most that an option allows, and a byte more: files that take no room.
+if (($(awk '/^MemAvailable/ {print $2}' /proc/meminfo) > 4 << 20)); then
+  truncate -s 1G long
+  expect_code 0 gib "$PULSE" filter --count --max-line 1G -e '\x00$' long
+  [[ $(cat gib.out) == 1 ]] || fail "a line of a GiB: $(cat gib.out) lines match"
+  expect_code 1 gib-none "$PULSE" filter --count --max-line 1G -e y long
+  truncate -s +1 long
+  expect_code 2 gib-more "$PULSE" filter --count --max-line 1G -e y long
+  expect_text gib-more.err "the line that begins at byte 0 is longer than 1073741824 bytes"
+  rm long
+else
+  skip_part "a line of a GiB needs 4 GiB of memory"
+fi
+
+note "no space"
+if [[ -e /dev/full ]]; then
+  expect_code 2 full sh -c '"$0" filter -e Ramp lines > /dev/full' "$PULSE"
+  expect_text full.err "No space left on device"
+fi
+on_full_disk 2 64k "$PULSE" filter -e . -o DISK/out lines
+on_full_disk 2 64k "$PULSE" filter -e . --compress gzip -o DISK/out.gz lines
 
 note "records with their length in front"
 python3 -c '
@@ -179,7 +200,30 @@ compare() {
   cmp -s expected found || fail "$name and pulse filter differ about all rules in $file"
 }
 files=(lines)
-if [[ -n "${PULSE_TEST_LOGS:-}" ]]; then files+=("$PULSE_TEST_LOGS"/*); fi
+if [[ -n "${PULSE_TEST_LOGS:-}" ]]; then
+  files+=("$PULSE_TEST_LOGS"/*)
+else
+  # Few shapes of lines, whose numbers, addresses and names vary.
+  python3 - log "${PULSE_TEST_SEED:-1}" <<'PYTHON' || fail "cannot make a log"
+import random, sys
+r = random.Random(int(sys.argv[2]))
+def address(): return f"10.{r.randint(0, 3)}.{r.randint(0, 255)}.{r.randint(0, 255)}"
+def line(i):
+    time = f"{i // 3600 % 24:02}:{i // 60 % 60:02}:{i % 60:02}"
+    return r.choice([
+        f"Jun {r.randint(1, 30)} {time} combo sshd(pam_unix)[{r.randint(1, 32767)}]: authentication failure; "
+        f"logname= uid=0 tty=NODEVssh rhost={address()} user={r.choice(['root', 'guest', 'Jürgen'])}",
+        f'{address()} - - [27/Nov/2026:{time} +0000] "GET /items/{r.randint(1, 999)} HTTP/1.1" '
+        f"{r.choice([200, 304, 404, 503])} {r.randint(0, 99999)}",
+        f"081109 {203000 + i} {r.randint(1, 40)} INFO dfs.DataNode$PacketResponder: Received block "
+        f"blk_{r.getrandbits(63)} of size {r.randint(1, 1 << 26)} from /{address()}",
+        f"2026-11-27T{time}Z\tWARN\ttook_ms={r.randint(1, 9000)} Accident on the {r.choice(['Main St', 'US-50'])} shard",
+        "\tat sun.nio.ch.SocketChannelImpl.write(Native Method)", ""])
+with open(sys.argv[1], "w", encoding="utf-8", newline="") as f:
+    for i in range(30000): f.write(line(i) + r.choice(["\n"] * 30 + ["\r\n"]))
+PYTHON
+  files+=(log)
+fi
 for file in "${files[@]}"; do
   [[ -f $file ]] || continue
   note "beside grep: $file"
