@@ -69,7 +69,7 @@ std::string ByIsal(const std::string& data) {
   stream.next_out = reinterpret_cast<uint8_t*>(out.data());
   stream.avail_out = static_cast<uint32_t>(out.size());
   EXPECT_EQ(isal_deflate(&stream), COMP_OK);
-  out.resize(out.size() - stream.avail_out);
+  out.erase(stream.total_out);
   return out;
 }
 
