@@ -1,15 +1,13 @@
-// Random rules on random records: blocks of lines give what RE2 gives line by line. Real logs, too,
-// with PULSE_TEST_LOGS=FOLDER.
+// Random rules on random records, and rules made from logs on these: blocks of lines give what RE2
+// gives line by line.
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <iterator>
 
 #include "base/testing.h"
 #include "services/ops/filter/samples.h"
+#include "services/ops/filter/test_logs.h"
 #include "services/ops/filter/test_rules.h"
 
 namespace pulse::filter {
@@ -165,17 +163,10 @@ TEST(RandomRulesTest, Prefixed_Records_AsRe2) {
   }
 }
 
-TEST(RandomRulesTest, RealLogs_RulesMadeFromThem_AsRe2LineByLine) {
-  const char* folder = std::getenv("PULSE_TEST_LOGS");
-  if (folder == nullptr) GTEST_SKIP() << "PULSE_TEST_LOGS names no folder of logs";
+TEST(RandomRulesTest, Logs_RulesMadeFromThem_AsRe2LineByLine) {
   Random random(testing_util::TestSeed() + 4);
-  size_t files = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    if (!entry.is_regular_file()) continue;
-    std::ifstream file(entry.path(), std::ios::binary);
-    const std::string block{std::istreambuf_iterator<char>(file), {}};
+  for (const auto& [name, block] : TestLogs(testing_util::TestSeed())) {
     const std::vector<std::string> lines = LinesOf(block);
-    ++files;
     for (int round = 0; round < 20; ++round) {
       // Words of the log, joined in ways that rules are.
       static constexpr const char* kJoins[] = {"",     ".*",    ".+",       " ",
@@ -193,12 +184,10 @@ TEST(RandomRulesTest, RealLogs_RulesMadeFromThem_AsRe2LineByLine) {
         rules.push_back(rule);
       }
       const auto set = MakeSet(rules);
-      ASSERT_EQ(FoundIn(*set, block), Re2Lines(rules, block)) << entry.path() << "\n"
-                                                              << set->Explain();
+      ASSERT_EQ(FoundIn(*set, block), Re2Lines(rules, block)) << name << "\n" << set->Explain();
       EXPECT_EQ(set->quarantined(), 0U);
     }
   }
-  EXPECT_GT(files, 0U);
 }
 
 }  // namespace
