@@ -132,6 +132,13 @@ absl::Status FillEngines(TableReader tables, Profile* p) {
     PULSE_RETURN_IF_ERROR(
         table.ReadNumber("largest_buffer_mib", 0.0625, 4096, &engine.largest_buffer_mib));
     PULSE_RETURN_IF_ERROR(table.ReadInteger("depth", 1, 64, &engine.depth));
+    if (operation == "regex" && table.Has("query_rate_gb_s")) {
+      PULSE_ASSIGN_OR_RETURN(auto rates, table.ReadTable("query_rate_gb_s"));
+      for (const char* query : {"Q1", "Q2", "Q3", "Q4"}) {
+        PULSE_RETURN_IF_ERROR(rates.ReadNumber(query, 0.001, 1000, &engine.query_rate_gb_s[query]));
+      }
+      PULSE_RETURN_IF_ERROR(rates.NothingElse());
+    }
     PULSE_RETURN_IF_ERROR(table.NothingElse());
     p->engines.push_back(std::move(engine));
   }

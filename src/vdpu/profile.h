@@ -5,6 +5,7 @@
 // A plain value. Thread-safe. Loading blocks for the reading of a file.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,9 @@ struct AcceleratorProfile {
   double reconfigure_ms = 0;      // a context is stopped and started for buffers of another size
   double largest_buffer_mib = 1;  // of input and of output
   int depth = 1;                  // tasks in flight
+  // Of regular expressions: the rate for one of the paper's queries alone, by its name. May be
+  // empty: `rate_gb_s` then.
+  std::map<std::string, double> query_rate_gb_s;
 };
 
 struct Profile {

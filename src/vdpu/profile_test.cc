@@ -164,6 +164,12 @@ reconfigure_ms = 4
 largest_buffer_mib = 2
 depth = 7
 )";
+constexpr char kQueries[] = R"([engine.regex.query_rate_gb_s]
+Q1 = 8
+Q2 = 2
+Q3 = 2.5
+Q4 = 26
+)";
 
 TEST(ProfileTest, Engine_EveryKeyIsRead) {
   const auto p = ParseProfile(std::string(kGood) + kEngine, "mine.toml");
@@ -176,7 +182,12 @@ TEST(ProfileTest, Engine_EveryKeyIsRead) {
   EXPECT_EQ(engine->reconfigure_ms, 4);
   EXPECT_EQ(engine->largest_buffer_mib, 2);
   EXPECT_EQ(engine->depth, 7);
+  EXPECT_TRUE(engine->query_rate_gb_s.empty());
   EXPECT_EQ(p->EngineFor("decompress-lz4"), nullptr);
+  const auto queries = ParseProfile(std::string(kGood) + kEngine + kQueries, "mine.toml");
+  ASSERT_TRUE(queries.ok()) << queries.status();
+  const std::map<std::string, double> rates = {{"Q1", 8}, {"Q2", 2}, {"Q3", 2.5}, {"Q4", 26}};
+  EXPECT_EQ(queries->EngineFor("regex")->query_rate_gb_s, rates);
 }
 
 TEST(ProfileTest, Engine_WhatTheCardsLackIsLacking) {
@@ -206,6 +217,11 @@ TEST(ProfileTest, Engine_RefusalsNameLineAndKey) {
       {with("depth = 7", "depth = 0"), "0 is out of range"},
       {with("depth = 7", "depth = 7\nwidth = 1"), "unknown key \"engine.regex.width\""},
       {with("latency_us = 20\n", ""), "\"engine.regex.latency_us\" is missing"},
+      {good + "[engine.regex.query_rate_gb_s]\nQ1 = 1\n",
+       "\"engine.regex.query_rate_gb_s.Q2\" is missing"},
+      {good + kQueries + "Q5 = 1\n", "unknown key \"engine.regex.query_rate_gb_s.Q5\""},
+      {with("[engine.regex]", "[engine.decompress-lz4]") + "query_rate_gb_s = 1\n",
+       "unknown key \"engine.decompress-lz4.query_rate_gb_s\""},
       {std::string("engine = 3\n") + kGood, "a line [engine]"},
       {std::string(kGood) + "[engine]\nregex = 3\n", "a line [engine.regex]"},
   };
