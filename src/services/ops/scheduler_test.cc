@@ -355,6 +355,22 @@ int64_t BestSplit(const std::vector<SimulatedEngine>& engines, uint64_t total, u
   return best;
 }
 
+// No percentage fits both halves.
+TEST(SchedulerModel, SpeedThatChangesOnTheWay_AutoIsAboveTheBestSplit) {
+  for (const double factor : {2.0, 4.0, 10.0}) {
+    for (const size_t changing : {0u, 1u}) {
+      std::vector<SimulatedEngine> engines(2);
+      engines[0].rate = engines[1].rate = 1e8;
+      engines[1].side = Side::kAgent;
+      engines[changing].changes_at = kSecond / 2;
+      engines[changing].rate_after = 1e8 / factor;
+      const Outcome outcome = Simulate(engines, 400 * kChunk, kChunk, Placement(), 16, true);
+      ASSERT_TRUE(outcome.complete);
+      EXPECT_LT(outcome.end, BestSplit(engines, 400 * kChunk, kChunk, 16)) << factor;
+    }
+  }
+}
+
 // Deep pipelines and little to do: what waits in one, the other side would have done sooner.
 TEST(SchedulerModel, PipelineBesideHost_LosesTwiceItsLatencyAtMost) {
   std::mt19937_64 random(TestSeed() + 10);
