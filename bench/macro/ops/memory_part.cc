@@ -33,6 +33,7 @@ constexpr size_t kMostBuffer = size_t{2} << 20;  // BF3's largest
 constexpr size_t kBuffers[] = {4 << 10, 64 << 10, 512 << 10, 1 << 20, kMostBuffer};
 constexpr size_t kBatches[] = {1, 4, 16};
 constexpr size_t kMostBatch = 16;
+constexpr size_t kMostCores = 16;
 constexpr double kCellSeconds = 0.04;
 constexpr double kTinySeconds = 0.002;
 
@@ -137,6 +138,70 @@ double PricedCell(const Cell& cell, const vdpu::Profile& card) {
          static_cast<double>(end) * 1e9;
 }
 
+// 1, 2, 4 ... and all of them.
+std::vector<size_t> CoreCounts(size_t most) {
+  std::vector<size_t> counts;
+  for (size_t cores = 1; cores < most; cores *= 2) counts.push_back(cores);
+  counts.push_back(most);
+  return counts;
+}
+
+// One direction: rows by buffer and batch, columns by mover or card and cores. Returns the table.
+absl::StatusOr<std::string> MeasureDirection(OpsBench* bench, bool to_host,
+                                             const std::vector<int>& cpus, nlohmann::json* rows) {
+  std::vector<std::string> header = {"GiB/s by buffer, batch"};
+  std::vector<std::vector<std::string>> cells;
+  for (const size_t buffer : kBuffers) {
+    for (const size_t batch : kBatches) {
+      cells.push_back({fmt::format("{} KiB, {}", buffer >> 10, batch)});
+    }
+  }
+  const auto column = [&](const std::string& by, bool replayed, size_t cores,
+                          auto rate_of) -> absl::Status {
+    header.push_back(fmt::format("{}{}, {}", by, replayed ? "*" : "", cores));
+    double& best = bench->here[absl::StrCat("dma/", by, to_host ? "/back" : "", "/GiB/s")];
+    size_t row = 0;
+    for (const size_t buffer : kBuffers) {
+      for (const size_t batch : kBatches) {
+        PULSE_ASSIGN_OR_RETURN(const double rate, rate_of(Cell{buffer, batch, cores}));
+        cells[row++].push_back(fmt::format("{:.2f}", rate / kGiB));
+        best = std::max(best, rate / kGiB);
+        rows->push_back({{"by", by},
+                         {"direction", to_host ? "agent to host" : "host to agent"},
+                         {"buffer", buffer},
+                         {"batch", batch},
+                         {"cores", cores},
+                         {"replayed", replayed},
+                         {"gib_per_s", rate / kGiB}});
+      }
+    }
+    return absl::OkStatus();
+  };
+  for (const MoverKind kind : {MoverKind::kShared, MoverKind::kVmRead}) {
+    std::vector<std::unique_ptr<Copier>> copiers;
+    for (size_t i = 0; i < cpus.size(); ++i) {
+      PULSE_ASSIGN_OR_RETURN(auto copier, Copier::Make(kind));
+      copiers.push_back(std::move(copier));
+    }
+    const double seconds = bench->tiny ? kTinySeconds : kCellSeconds;
+    for (const size_t cores : CoreCounts(cpus.size())) {
+      PULSE_RETURN_IF_ERROR(column(
+          std::string(MoverName(kind)), false, cores,
+          [&](const Cell& cell) { return MeasureCell(cell, to_host, seconds, copiers, cpus); }));
+    }
+  }
+  for (const vdpu::Profile& card : bench->cards) {
+    for (const size_t cores : CoreCounts(static_cast<size_t>(card.cores))) {
+      PULSE_RETURN_IF_ERROR(column(
+          card.name, true, cores,
+          [&](const Cell& cell) -> absl::StatusOr<double> { return PricedCell(cell, card); }));
+    }
+  }
+  TextTable table(header);
+  for (auto& row : cells) table.AddRow(std::move(row));
+  return table.Render();
+}
+
 // --- Figure 15
 
 // What runs on the agent's CPU beside the director: the paper's two kinds of tasks.
@@ -205,77 +270,23 @@ absl::StatusOr<Forwarded> Forward(const OpsBench& bench, Load::Kind kind) {
 }  // namespace
 
 absl::Status RunDmaPart(OpsBench* bench) {
+  // The agent's CPU first, then the host's, then all others.
   std::vector<int> cpus = {bench->agent_cpus.front()};
-  if (bench->host_cpus.front() != cpus.front()) cpus.push_back(bench->host_cpus.front());
+  for (const std::vector<int>& more : {bench->host_cpus, MyCpus()}) {
+    for (const int cpu : more) {
+      if (std::find(cpus.begin(), cpus.end(), cpu) == cpus.end()) cpus.push_back(cpu);
+    }
+  }
+  // Each has memory of its own.
+  if (cpus.size() > kMostCores) cpus.resize(kMostCores);
   nlohmann::json rows = nlohmann::json::array();
-  const auto add = [&](const std::string& by, bool to_host, const Cell& cell, double rate) {
-    rows.push_back({{"by", by},
-                    {"direction", to_host ? "agent to host" : "host to agent"},
-                    {"buffer", cell.buffer},
-                    {"batch", cell.batch},
-                    {"cores", cell.cores},
-                    {"gib_per_s", rate / kGiB}});
-  };
-  std::vector<std::string> header = {"GiB/s by buffer, batch"};
-  std::vector<std::vector<std::string>> cells;
-  for (const size_t buffer : kBuffers) {
-    for (const size_t batch : kBatches)
-      cells.push_back({fmt::format("{} KiB, {}", buffer >> 10, batch)});
+  for (const bool to_host : {false, true}) {
+    PULSE_ASSIGN_OR_RETURN(const std::string table, MeasureDirection(bench, to_host, cpus, &rows));
+    fmt::print(
+        "\nMoving buffers from {} (Figure 8), by the number of cores that do it; \"shared\" is a\n"
+        "copy within mapped memory; *: the model of the card's engine, which all cores share\n{}",
+        to_host ? "agent to host" : "host to agent", table);
   }
-  const auto column = [&](const std::string& title, auto rate_of) -> absl::Status {
-    header.push_back(title);
-    size_t row = 0;
-    for (const size_t buffer : kBuffers) {
-      for (const size_t batch : kBatches) {
-        PULSE_ASSIGN_OR_RETURN(const double rate, rate_of(buffer, batch));
-        cells[row++].push_back(fmt::format("{:.2f}", rate / kGiB));
-      }
-    }
-    return absl::OkStatus();
-  };
-  for (const MoverKind kind : {MoverKind::kShared, MoverKind::kVmRead}) {
-    std::vector<std::unique_ptr<Copier>> copiers;
-    for (size_t i = 0; i < cpus.size(); ++i) {
-      PULSE_ASSIGN_OR_RETURN(auto copier, Copier::Make(kind));
-      copiers.push_back(std::move(copier));
-    }
-    const std::string name(MoverName(kind));
-    for (const bool to_host : {false, true}) {
-      for (size_t cores = 1; cores <= cpus.size(); ++cores) {
-        PULSE_RETURN_IF_ERROR(
-            column(fmt::format("{}{}, {}", name, to_host ? " back" : "", cores),
-                   [&](size_t buffer, size_t batch) -> absl::StatusOr<double> {
-                     const Cell cell{buffer, batch, cores};
-                     PULSE_ASSIGN_OR_RETURN(
-                         const double rate,
-                         MeasureCell(cell, to_host, bench->tiny ? kTinySeconds : kCellSeconds,
-                                     copiers, cpus));
-                     add(name, to_host, cell, rate);
-                     double& best = bench->here[absl::StrCat("dma/", name, "/GiB/s")];
-                     best = std::max(best, rate / kGiB);
-                     return rate;
-                   }));
-      }
-    }
-  }
-  for (const vdpu::Profile& card : bench->cards) {
-    PULSE_RETURN_IF_ERROR(column(
-        absl::StrCat(card.name, "*"), [&](size_t buffer, size_t batch) -> absl::StatusOr<double> {
-          const Cell cell{buffer, batch, 4};
-          const double rate = PricedCell(cell, card);
-          add(card.name, false, cell, rate);
-          double& best = bench->here[absl::StrCat("dma/", card.name, "/GiB/s")];
-          best = std::max(best, rate / kGiB);
-          return rate;
-        }));
-  }
-  TextTable table(header);
-  for (const auto& row : cells) table.AddRow(row);
-  fmt::print(
-      "\nMoving buffers between host's and agent's memory (Figure 8): by the number of cores that\n"
-      "do it; \"shared\" is a copy within mapped memory, \"back\" is from agent to host; *: the\n"
-      "model of the card's engine with four cores\n{}",
-      table.Render());
   bench->report["dma"] = std::move(rows);
   return absl::OkStatus();
 }

@@ -48,6 +48,7 @@ absl::Status Prepare(const BenchArgs& args, OpsBench* bench) {
     return absl::InvalidArgumentError("--step: 100 has to be a multiple of it");
   }
   bench->pairs = args.common.pairs > 0 ? args.common.pairs : args.common.tiny ? 1 : 5;
+  bench->seed = seed;
   bench->tiny = args.common.tiny;
   return absl::OkStatus();
 }
@@ -95,8 +96,9 @@ absl::Status RunOpsBench(BenchArgs args) {
         vdpu::Describe(card));
   }
   const std::pair<const char*, absl::Status (*)(OpsBench*)> parts[] = {
-      {"codecs", RunCodecsPart}, {"tasks", RunTasksPart},     {"regex", RunRegexPart},
-      {"dma", RunDmaPart},       {"routing", RunRoutingPart}, {"offload", RunOffloadPart}};
+      {"cards", RunCardsPart},     {"codecs", RunCodecsPart},  {"tasks", RunTasksPart},
+      {"regex", RunRegexPart},     {"dma", RunDmaPart},        {"routing", RunRoutingPart},
+      {"offload", RunOffloadPart}, {"changes", RunChangesPart}};
   for (const auto& [name, run] : parts) {
     if (part == "all" || part == name) PULSE_RETURN_IF_ERROR(run(&bench));
   }

@@ -2,6 +2,7 @@
 // Main thread only.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -23,6 +24,7 @@ struct OpsBench {
   uint64_t chunk = 1 << 20;
   int step = 10;  // of offloaded percent
   int pairs = 5;
+  uint64_t seed = 1;
   bool tiny = false;
 
   nlohmann::json report;
@@ -30,6 +32,10 @@ struct OpsBench {
   std::map<std::string, double> here;
 };
 
+// Tables 2 and 3: the cards and their accelerators.
+absl::Status RunCardsPart(OpsBench* bench);
+// Their rows of one card: what its profile has, and the paper.
+nlohmann::json CardRows(const vdpu::Profile& card);
 // Figures 7 and 9 to 12: each library, and the card, by file.
 absl::Status RunCodecsPart(OpsBench* bench);
 // Figure 13: the queries by size of buffers, and by tasks in flight.
@@ -42,6 +48,8 @@ absl::Status RunDmaPart(OpsBench* bench);
 absl::Status RunRoutingPart(OpsBench* bench);
 // Figure 14, and `auto` against the best fixed split of each row.
 absl::Status RunOffloadPart(OpsBench* bench);
+// `auto` against the best fixed split where speeds or sizes change on the way.
+absl::Status RunChangesPart(OpsBench* bench);
 
 inline constexpr double kMiB = 1048576;
 

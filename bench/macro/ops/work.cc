@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/errors.h"
+#include "bench/macro/pair_stats.h"
 #include "services/ops/codecs.h"
 #include "services/ops/filter/filter_engine.h"
 
@@ -230,6 +231,21 @@ std::string OperationOf(OpsKind kind) {
   return "";
 }
 
+std::string PlacementNameOf(OpsKind kind, PlacedOn on) {
+  if (on == PlacedOn::kHostAlone) return "fCPU";
+  const bool card = on == PlacedOn::kCardAlone;
+  switch (kind) {
+    case OpsKind::kDeflate:
+      return card ? "cDPU" : "cCOMP";
+    case OpsKind::kInflate:
+    case OpsKind::kLz4Decode:
+      return card ? "dDPU" : "cDECOMP";
+    case OpsKind::kRegex:
+      return card ? "rDPU" : "cREG";
+  }
+  return "";
+}
+
 absl::StatusOr<OpsWork> MakeWork(OpsKind kind, const std::vector<CorpusFile>& files, uint64_t slice,
                                  std::shared_ptr<const filter::RuleSet> rules) {
   OpsWork work;
@@ -330,8 +346,9 @@ ops::VirtualEngine::Price PriceOf(const vdpu::AcceleratorProfile& engine,
 
 absl::StatusOr<OpsRun> RunWork(const OpsWork& work, size_t first, size_t count,
                                const std::vector<ops::Engine*>& engines, ops::Placement placement,
-                               ops::RateTable* rates) {
+                               ops::RateTable* rates, size_t window) {
   ops::QueueOptions options;
+  options.window = window;
   options.placement = placement;
   options.operation = OperationOf(work.kind);
   options.chunk_bytes = std::max<uint64_t>(1, work.largest_input);
@@ -361,6 +378,34 @@ absl::StatusOr<OpsRun> RunWork(const OpsWork& work, size_t first, size_t count,
   run.host_cpu_seconds = static_cast<double>(host_cpu() - cpu) * 1e-9;
   run.stats = queue.stats();
   return run;
+}
+
+absl::StatusOr<DirectRun> RunDirect(const OpsWork& work, ops::Engine& engine, int rounds) {
+  std::vector<double> rates;
+  uint64_t out = 0;
+  uint64_t in = 0;
+  Chunk chunk;
+  Result result;
+  for (int round = 0; round < rounds; ++round) {
+    int64_t nanos = 0;
+    out = in = 0;
+    for (size_t i = 0; i < work.pieces.size(); ++i) {
+      const OpsPiece& piece = work.pieces[i];
+      chunk.number = chunk.offset = i;
+      chunk.tag = piece.plain;
+      chunk.input.Clear();
+      chunk.input.Append(piece.input);
+      result.Clear();
+      const int64_t begin = NowNanos();
+      PULSE_RETURN_IF_ERROR(engine.Process(0, chunk, result));
+      nanos += NowNanos() - begin;
+      in += piece.input.size();
+      out += result.payload().size();
+    }
+    rates.push_back(static_cast<double>(work.plain) / static_cast<double>(nanos) * 1e9);
+  }
+  return DirectRun{Summarize(std::move(rates)).median,
+                   static_cast<double>(out) / static_cast<double>(in)};
 }
 
 }  // namespace pulse::bench

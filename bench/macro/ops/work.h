@@ -26,6 +26,11 @@ enum class OpsKind { kDeflate, kInflate, kLz4Decode, kRegex };
 // "compress-deflate" ...: as profiles have it.
 std::string OperationOf(OpsKind kind);
 
+// Who does an operation: the host, the card, or both at once.
+enum class PlacedOn { kHostAlone, kCardAlone, kBoth };
+// The paper's name for it (section 4.2): "fCPU", "cDPU", "cCOMP" ...
+std::string PlacementNameOf(OpsKind kind, PlacedOn on);
+
 // A library for an operation: "zlib", "libdeflate", "isal", "lz4", "pulse" (of filters).
 struct Library {
   std::string name;
@@ -89,10 +94,19 @@ struct OpsRun {
   ops::QueueStats stats;
 };
 
-// The pieces from `first` on, `count` of them. Errors: the queue's; DataLoss if a result has
+// The pieces from `first` on, `count` of them, at most `window` on their way (0: as the queue has
+// it). Errors: the queue's; DataLoss if a result has
 // another size than the one computed before.
 absl::StatusOr<OpsRun> RunWork(const OpsWork& work, size_t first, size_t count,
                                const std::vector<ops::Engine*>& engines, ops::Placement placement,
-                               ops::RateTable* rates);
+                               ops::RateTable* rates, size_t window = 0);
+
+struct DirectRun {
+  double plain_per_second = 0;
+  double output_share = 0;  // of the input
+};
+
+// One lane, piece by piece, without a queue; the median of some rounds.
+absl::StatusOr<DirectRun> RunDirect(const OpsWork& work, ops::Engine& engine, int rounds);
 
 }  // namespace pulse::bench

@@ -4,10 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 
 #include "base/testing.h"
+#include "bench/macro/ops/changing_work.h"
+#include "bench/macro/ops/ops_parts.h"
 
 namespace pulse::bench {
 namespace {
@@ -120,6 +123,101 @@ TEST(OpsWorkTest, LibraryWithoutTheOperation_Refused) {
   for (const char* library : {"lz4", "re2", "isal", "nothing"}) {
     const auto made = MakeLibraryEngine(work, {library}, {"host", Side::kHost, 1, {}});
     EXPECT_TRUE(absl::IsInvalidArgument(made.status())) << library;
+  }
+}
+
+TEST(OpsWorkTest, PlacementNames_AreThePapers) {
+  const auto names = [](OpsKind kind) {
+    return absl::StrCat(PlacementNameOf(kind, PlacedOn::kHostAlone), " ",
+                        PlacementNameOf(kind, PlacedOn::kCardAlone), " ",
+                        PlacementNameOf(kind, PlacedOn::kBoth));
+  };
+  EXPECT_EQ(names(OpsKind::kDeflate), "fCPU cDPU cCOMP");
+  EXPECT_EQ(names(OpsKind::kInflate), "fCPU dDPU cDECOMP");
+  EXPECT_EQ(names(OpsKind::kLz4Decode), "fCPU dDPU cDECOMP");
+  EXPECT_EQ(names(OpsKind::kRegex), "fCPU rDPU cREG");
+}
+
+TEST(OpsWorkTest, MixedSlices_CoverTheFilesWithinTheirBounds) {
+  const std::vector<CorpusFile> files = SmallCorpus();
+  const OpsWork work = *MakeMixedWork(OpsKind::kDeflate, files, 256, 16384, TestSeed());
+  std::string joined;
+  size_t small = 0;
+  size_t large = 0;
+  for (const OpsPiece& piece : work.pieces) {
+    joined += piece.input;
+    EXPECT_LE(piece.input.size(), 16384u);
+    small += piece.input.size() < 2048 ? 1 : 0;
+    large += piece.input.size() >= 2048 ? 1 : 0;
+  }
+  std::string all;
+  for (const CorpusFile& file : files) all += file.data;
+  EXPECT_TRUE(joined == all);
+  EXPECT_GT(small, work.pieces.size() / 4);
+  EXPECT_GT(large, work.pieces.size() / 4);
+}
+
+// By what the engines count, since no test looks at the time.
+TEST(OpsWorkTest, EnginesThatChange_DoEachChunkAsTheirStageHasIt) {
+  const OpsWork work = *MakeWork(OpsKind::kInflate, SmallCorpus(), 8192);
+  ops::VirtualEngine::Price price;
+  auto fast = MakeVirtualEngine(work, price, {"card", Side::kAgent, 4, {}});
+  auto slow = MakeVirtualEngine(work, price, {"card", Side::kAgent, 4, {}});
+  const ops::VirtualEngine* const both[] = {fast.get(), slow.get()};
+  const size_t half = work.pieces.size() / 2;
+  StagedEngine staged(std::move(fast), std::move(slow),
+                      [&](const ops::Chunk& chunk) { return chunk.offset >= half; });
+  EXPECT_TRUE(staged.traits().pipeline);
+  staged.Begin();
+  ops::Chunk chunk;
+  ops::Result result;
+  const auto process = [&](ops::Engine& engine, size_t piece) {
+    chunk.offset = piece;
+    chunk.tag = work.pieces[piece].plain;
+    chunk.input.Clear();
+    chunk.input.Append(work.pieces[piece].input);
+    result.Clear();
+    return engine.Process(0, chunk, result);
+  };
+  for (size_t piece = 0; piece < work.pieces.size(); ++piece) {
+    ASSERT_TRUE(process(staged, piece).ok());
+    EXPECT_TRUE(result.payload() == work.pieces[piece].output);
+  }
+  EXPECT_EQ(both[0]->counters().tasks, half);
+  EXPECT_EQ(both[1]->counters().tasks, work.pieces.size() - half);
+
+  std::atomic<size_t> asked{0};
+  SlowedEngine slowed(*MakeLibraryEngine(work, {"zlib"}, {"host", Side::kHost, 1, {}}),
+                      [&](const ops::Chunk&) {
+                        ++asked;
+                        return 1.5;
+                      });
+  const auto run = RunWork(work, 0, work.pieces.size(), {&slowed}, {}, nullptr);
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(run->stats.chunks, work.pieces.size());
+  EXPECT_EQ(asked, work.pieces.size());
+  // A lane that sleeps is woken up.
+  SlowedEngine stuck(*MakeLibraryEngine(work, {"zlib"}, {"host", Side::kHost, 1, {}}),
+                     [](const ops::Chunk&) { return 1e12; });
+  stuck.Begin();
+  stuck.Interrupt();
+  EXPECT_TRUE(absl::IsCancelled(process(stuck, 0)));
+}
+
+TEST(OpsCardsTest, Table3_IsWhatTheBuiltInProfilesHave) {
+  for (const char* name : {"bf2", "bf3"}) {
+    const vdpu::Profile card = *vdpu::LoadProfile(name);
+    size_t accelerators = 0;
+    for (const nlohmann::json& row : CardRows(card)) {
+      const auto paper = row.at("paper").get<std::string>();
+      EXPECT_FALSE(paper.empty()) << row;
+      if (row.at("table") != 3) continue;
+      ++accelerators;
+      const auto what = row.at("what").get<std::string>();
+      EXPECT_EQ(paper != "no", card.EngineFor(what) != nullptr) << row;
+      EXPECT_EQ(paper == "no", row.at("profile") == "no") << row;
+    }
+    EXPECT_EQ(accelerators, vdpu::AcceleratedOperations().size());
   }
 }
 
