@@ -18,7 +18,7 @@
 
 namespace pulse::filter {
 
-struct Log {
+struct LogFile {
   std::string name;
   std::string block;
 };
@@ -26,14 +26,14 @@ struct Log {
 // System log, web server, storage service, and an application with stack traces: few shapes of
 // lines, whose numbers, addresses and names vary; some lines end with a carriage return, are empty,
 // very long, or no UTF-8.
-inline std::vector<Log> MakeLogs(uint64_t seed) {
+inline std::vector<LogFile> MakeLogs(uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto pick = [&](uint64_t n) { return random() % n; };
   const auto one_of = [&](const std::vector<const char*>& all) { return all[pick(all.size())]; };
   const auto address = [&] {
     return absl::StrCat("10.", pick(4), ".", pick(256), ".", pick(256), ":", 1024 + pick(60000));
   };
-  std::vector<Log> logs = {{"system", ""}, {"web", ""}, {"storage", ""}, {"application", ""}};
+  std::vector<LogFile> logs = {{"system", ""}, {"web", ""}, {"storage", ""}, {"application", ""}};
   for (uint64_t i = 0; i < 1500; ++i) {
     const std::string time = absl::StrFormat("%02d:%02d:%02d", i / 600 % 24, i / 10 % 60, i % 60);
     absl::StrAppend(
@@ -74,10 +74,10 @@ inline std::vector<Log> MakeLogs(uint64_t seed) {
   return logs;
 }
 
-inline std::vector<Log> TestLogs(uint64_t seed) {
+inline std::vector<LogFile> TestLogs(uint64_t seed) {
   const char* folder = std::getenv("PULSE_TEST_LOGS");
   if (folder == nullptr) return MakeLogs(seed);
-  std::vector<Log> logs;
+  std::vector<LogFile> logs;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     if (!entry.is_regular_file()) continue;
     std::ifstream file(entry.path(), std::ios::binary);
