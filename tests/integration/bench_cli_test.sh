@@ -60,9 +60,10 @@ ops=("$PULSE" bench ops --tiny)
 mkdir -p "$SCRATCH/corpus"
 seq 20000 >"$SCRATCH/corpus/numbers"
 run_ok ops 240 "${ops[@]}" --corpus "$SCRATCH/corpus" --json "$SCRATCH/ops.json"
-require_match ops 'Operators on 1 files;;Replayed: bf2;;Figure 8;;Figure 15;;Figure 14;;none, regex;;bf3, decompress-lz4;;hyperscan' \
+require_match ops 'Operators on 1 files;;Replayed: bf2;;Table 2;;Table 3;;Figure 8;;Figure 15;;Figure 14;;none, regex;;bf3, decompress-lz4;;fCPU;;cDECOMP;;slows down at half;;many sizes;;hyperscan' \
   "$SCRATCH/ops.log"
-for word in '"auto_by_best"' '"replayed": true' '"loss_chunks"' '"init_share"' '"gib_per_s"'; do
+for word in '"auto_by_best"' '"replayed": true' '"loss_chunks"' '"init_share"' '"gib_per_s"' '"changes"' '"cards"' \
+  '"placement": "cREG"'; do
   grep -q "$word" "$SCRATCH/ops.json" || fail "ops: no $word in the report"
 done
 expect_error ops-part 'part' "${ops[@]}" --part everything

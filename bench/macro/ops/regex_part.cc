@@ -104,8 +104,9 @@ absl::Status MeasureBatches(OpsBench* bench, nlohmann::json* rows) {
   const std::vector<uint64_t> sizes =
       bench->tiny ? std::vector<uint64_t>{16384} : std::vector<uint64_t>{256, 16384, 262144};
   CorpusFile records = bench->accidents;
-  for (auto& [query, query_rules] : QuerySets()) {
-    PULSE_ASSIGN_OR_RETURN(auto rules, filter::RuleSet::Compile(std::move(query_rules), {}));
+  for (auto& set : QuerySets()) {
+    const std::string& query = set.first;
+    PULSE_ASSIGN_OR_RETURN(auto rules, filter::RuleSet::Compile(std::move(set.second), {}));
     const auto shared = Shared(std::move(rules));
     for (const uint64_t size : sizes) {
       // A queue hands out some 10^5 buffers a second.

@@ -239,7 +239,7 @@ TEST(CorpusTest, Directory_FilesByNameAndBadOnesNamed) {
   EXPECT_TRUE(absl::IsInvalidArgument(LoadCorpus(path.get(), 100, 1).status()));
   std::ofstream(path.get() + "/b") << "bytes of b";
   std::ofstream(path.get() + "/a") << "bytes of a";
-  std::ofstream(path.get() + "/empty");
+  std::ofstream(path.get() + "/empty").flush();
   const auto files = *LoadCorpus(path.get(), 7, 1);
   ASSERT_EQ(files.size(), 2u);
   EXPECT_EQ(files[0].name, "a");
