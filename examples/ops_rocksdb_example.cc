@@ -105,7 +105,9 @@ rocksdb::Status Fill(const char* pattern, const std::string& directory, const st
   if (!s.ok()) return s;
   rocksdb::Options options;
   options.create_if_missing = true;
-  options.compression = rocksdb::kZSTD;
+  for (const rocksdb::CompressionType type : rocksdb::GetSupportedCompressions()) {
+    if (type == rocksdb::kZSTD) options.compression = type;
+  }
   rocksdb::ConfigOptions config;
   config.ignore_unsupported_options = false;  // a misspelt scheme is an error
   std::shared_ptr<rocksdb::Env> guard;        // outlives the database
