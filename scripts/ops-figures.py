@@ -70,19 +70,27 @@ def send(path, port):
 
 def receive(server, command, out):
     """The host: one stream, through `command` if there is one, to `out`. Exits the child process."""
-    os.sched_setaffinity(0, {0})
-    connection, _ = server.accept()
-    with open(out, "wb") as file:
-        into = subprocess.Popen(["bash", "-c", command], stdin=subprocess.PIPE, stdout=file) if command else None
-        to, room, total = into.stdin if into else file, memoryview(bytearray(1 << 20)), 0
-        while size := connection.recv_into(room):
-            to.write(room[:size])
-            total += size
-        to.close()
-        failed = into is not None and into.wait() not in (0, 1)
-    connection.close()
-    pathlib.Path(f"{out}.bytes").write_text(str(total))
-    os._exit(1 if failed else 0)
+    failed = True
+    try:
+        os.sched_setaffinity(0, {0})
+        server.settimeout(60)
+        connection, _ = server.accept()
+        with open(out, "wb") as file:
+            into = subprocess.Popen(["bash", "-c", command], stdin=subprocess.PIPE, stdout=file) if command else None
+            to, room, total = into.stdin if into else file, memoryview(bytearray(1 << 20)), 0
+            while size := connection.recv_into(room):
+                to.write(room[:size])
+                total += size
+            to.close()
+            failed = into is not None and into.wait() not in (0, 1)
+        connection.close()
+        pathlib.Path(f"{out}.bytes").write_text(str(total))
+    except OSError as error:
+        failed = True
+        print(f"ops-figures: the host of a stream: {error}", file=sys.stderr)
+    finally:
+        # What the parent would clean up is the parent's.
+        os._exit(1 if failed else 0)
 
 
 def cpu_of(pid):

@@ -144,7 +144,8 @@ rm long
 # The most that an option allows, and a byte more: files that take no room.
 if (($(awk '/^MemAvailable/ {print $2}' /proc/meminfo) > 4 << 20)); then
   truncate -s 1G long
-  expect_code 0 gib "$PULSE" filter --count --max-line 1G -e '\x00$' long
+  printf needle | dd of=long bs=1 seek=$(((1 << 30) - 6)) conv=notrunc status=none
+  expect_code 0 gib "$PULSE" filter --count --max-line 1G -e needle long
   [[ $(cat gib.out) == 1 ]] || fail "a line of a GiB: $(cat gib.out) lines match"
   expect_code 1 gib-none "$PULSE" filter --count --max-line 1G -e y long
   truncate -s +1 long

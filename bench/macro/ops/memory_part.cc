@@ -270,9 +270,9 @@ absl::StatusOr<Forwarded> Forward(const OpsBench& bench, Load::Kind kind) {
 }  // namespace
 
 absl::Status RunDmaPart(OpsBench* bench) {
-  // The agent's CPU first, then the host's, then all others.
-  std::vector<int> cpus = {bench->agent_cpus.front()};
-  for (const std::vector<int>& more : {bench->host_cpus, MyCpus()}) {
+  // The agent's CPUs first, then the host's.
+  std::vector<int> cpus;
+  for (const std::vector<int>& more : {bench->agent_cpus, bench->host_cpus}) {
     for (const int cpu : more) {
       if (std::find(cpus.begin(), cpus.end(), cpu) == cpus.end()) cpus.push_back(cpu);
     }
