@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
+
 namespace pulse::redis {
 namespace {
 
@@ -40,7 +42,7 @@ TEST(SlowLogTest, LongArguments_AreCut) {
   Add(&log, many);
   const auto arguments = log.Newest(1)[0].arguments;
   ASSERT_EQ(arguments.size(), 32u);
-  EXPECT_EQ(arguments[1], std::string(128, 'x') + "... (72 more bytes)");
+  EXPECT_EQ(arguments[1], absl::StrCat(std::string(128, 'x'), "... (72 more bytes)"));
   EXPECT_EQ(arguments[31], "... (9 more arguments)");
 }
 
