@@ -54,11 +54,17 @@ ROOMS = {
     "src/services/kv": ("base", "net", "services/kv/core", "services/redis",
                         "services/redis/commands", "include"),
     "src/services/kv/core": ("base",),
+    # memcached's commands on its keys.
+    "src/services/kv/memcached": ("base", "net", "services/kv", "services/kv/core",
+                                  "services/redis", "services/redis/commands"),
+    # Its registration in etcd, and what etcd knows of the other servers.
+    "src/services/kv/etcd": ("base", "services/redis/commands"),
     # Its clients that share memory with it: both halves, and the client's, which has no store.
     "src/services/kv/shm": ("base", "channel", "services/kv", "services/kv/core"),
     # Its communication engine in a process of its own: the agent's half, and the host's.
     "src/services/kv/agent": ("base", "channel", "net", "agent", "services/front", "services/kv",
-                              "services/kv/shm", "services/redis", "services/redis/commands"),
+                              "services/kv/memcached", "services/kv/shm", "services/redis",
+                              "services/redis/commands"),
     # Its clients that send datagrams.
     "src/services/kv/udp": ("base", "net", "services/kv", "services/kv/core",
                             "services/redis/commands"),
