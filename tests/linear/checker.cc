@@ -141,6 +141,10 @@ class Search {
   // The next operation at or after `from` that may come first of those left, in `state`.
   bool Choose(size_t from, Choice* choice);
   bool Overtakes(size_t op) const;
+  // Something that began after its latest time has come before it: it comes no more.
+  bool IsOver(size_t op) const {
+    return last_ > 0 && !ops_[op].known() && ops_[op].latest < ops_[last_ - 1].begin;
+  }
   bool Enter(Choice* choice);
   bool Seen(const State& state);
   void Set(size_t op, bool done);
@@ -164,6 +168,7 @@ template <class State, class Operation>
 void Search<State, Operation>::Set(size_t op, bool done) {
   done_[op] = done;
   if (done) last_ = std::max(last_, op + 1);
+  while (last_ > 0 && !done_[last_ - 1]) --last_;
   if (ops_[op].known()) known_left_ += done ? -1 : 1;
 }
 
@@ -176,7 +181,7 @@ bool Search<State, Operation>::Choose(size_t from, Choice* choice) {
     end = std::min(end, ops_[i].end);
   }
   for (size_t i = std::max(from, first_); i < ops_.size() && ops_[i].begin <= end; ++i) {
-    if (done_[i] || Overtakes(i)) continue;
+    if (done_[i] || IsOver(i) || Overtakes(i)) continue;
     Step(state_, ops_[i], &choice->after);
     if (choice->after.empty()) continue;
     choice->op = i;
@@ -205,7 +210,6 @@ template <class State, class Operation>
 bool Search<State, Operation>::Seen(const State& state) {
   std::string memory = absl::StrCat(first_, " ", TextOf(state), " ");
   // The set: all before first_, and these.
-  while (last_ > first_ && !done_[last_ - 1]) --last_;
   for (size_t i = first_; i < last_; i += 8) {
     char byte = 0;
     for (size_t bit = 0; bit < 8 && i + bit < last_; ++bit) {
@@ -220,7 +224,7 @@ bool Search<State, Operation>::Seen(const State& state) {
 template <class State, class Operation>
 bool Search<State, Operation>::Enter(Choice* choice) {
   Set(choice->op, true);
-  while (first_ < ops_.size() && done_[first_]) ++first_;
+  while (first_ < ops_.size() && (done_[first_] || IsOver(first_))) ++first_;
   while (!choice->after.empty()) {
     ++steps_;
     State next = std::move(choice->after.back());

@@ -7,7 +7,8 @@
 //
 // Times are nanoseconds of CLOCK_REALTIME, which is what expiry is measured with. An operation
 // whose outcome is not known (the connection was lost) may take effect at any time after it began,
-// or never: its end is kNever, and what it returned is not looked at.
+// or never: its end is kNever, and what it returned is not looked at. Where it is known when who
+// would have carried it out had ended, `latest` bounds that.
 //
 // No threads, no I/O. Memory and time are bounded by `max_steps`; a search that exceeds it is
 // reported as such, and is no success.
@@ -35,6 +36,7 @@ struct Operation {
   // What was returned. kGet: the value or none; kSet: nothing; else: the number.
   std::optional<std::string> result;
   uint32_t client = 0;
+  int64_t latest = kNever;  // of one that is not known: it took effect by then, or never
 
   bool known() const { return end != kNever; }
 };
@@ -48,6 +50,7 @@ struct Transaction {
   int64_t begin = 0;
   int64_t end = kNever;
   uint32_t client = 0;
+  int64_t latest = kNever;  // as above
 
   bool known() const { return end != kNever; }
 };

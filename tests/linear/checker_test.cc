@@ -73,6 +73,26 @@ TEST(CheckerTest, Write_UnknownOutcome_MayBeLateOrNever) {
   EXPECT_FALSE(Linearizable({Set(6, kNever, "a"), Get(2, 3, "a")}));
 }
 
+TEST(CheckerTest, Write_UnknownOutcome_TakesEffectByItsLatestTimeOrNever) {
+  const auto lost = [](int64_t latest) {
+    Operation write = Set(3, kNever, "b");
+    write.latest = latest;
+    return write;
+  };
+  const std::vector<Operation> late = {Set(1, 2, "a"), Get(12, 13, "a"), Get(20, 21, "b")};
+  const auto with = [&](int64_t latest, std::vector<Operation> reads) {
+    reads.push_back(lost(latest));
+    return Linearizable(std::move(reads));
+  };
+  EXPECT_TRUE(with(kNever, late));
+  EXPECT_TRUE(with(12, late)) << "after the read that began then";
+  EXPECT_FALSE(with(10, late));
+  EXPECT_TRUE(with(10, {Set(1, 2, "a"), Get(12, 13, "b"), Get(20, 21, "b")}));
+  EXPECT_TRUE(with(10, {Set(1, 2, "a"), Get(12, 13, "a"), Get(20, 21, "a")}));
+  EXPECT_TRUE(with(10, {Set(1, 2, "a"), Get(4, 30, "a"), Get(20, 21, "b")}));
+  EXPECT_FALSE(with(10, {Set(1, 2, "a"), Get(11, 30, "a"), Get(12, 13, "b"), Get(31, 32, "a")}));
+}
+
 TEST(CheckerTest, Increment_Lost_IsSeen) {
   EXPECT_TRUE(Linearizable({Incr(1, 5, "1"), Incr(2, 4, "2")}));
   EXPECT_FALSE(Linearizable({Incr(1, 5, "1"), Incr(2, 4, "1")}));

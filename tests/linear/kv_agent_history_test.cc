@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/testing.h"
 #include "bench/macro/program_process.h"
+#include "group_history.h"
 #include "history_test.h"
 #include "redis_load.h"
 
@@ -116,6 +118,91 @@ TEST(KvAgentHistoryTest, HostKilledWithoutItsMemory_UnderLoad_ViolationFound) {
   EXPECT_TRUE(Answers(load, kAgentAnswers));
   load.Stop();
   EXPECT_EQ(Check(load.history()).outcome, Verdict::Outcome::kViolation);
+}
+
+// Of groups, fewer: each has kills of its own, so that what is not known of it is little.
+constexpr uint64_t kGroupAnswers = 600;
+
+struct GroupKills {
+  Loss loss = Loss::kWhole;
+  bool keeps_memory = true;
+};
+
+// A load on groups, during which one side is killed.
+class GroupsOfAPair {
+ public:
+  explicit GroupsOfAPair(GroupKills kills) : kills_(kills), pair_(kills.keeps_memory) {
+    pair_.StartHost();
+    pair_.StartAgent();
+  }
+  void Run() {
+    TransactionLoadOptions options = Groups(pair_.port());
+    options.loss = kills_.loss;
+    load_.emplace(options);
+    EXPECT_TRUE(Answers(*load_, kGroupAnswers));
+    std::mt19937_64 random(Seeds()());
+    testing_util::RandomPause(&random, std::chrono::milliseconds(20));
+    if (kills_.loss == Loss::kTorn) {
+      pair_.KillHost();
+      testing_util::RandomPause(&random, std::chrono::milliseconds(30));
+      pair_.StartHost();
+    } else {
+      pair_.KillAgent();
+      pair_.StartAgent();
+      load_->PointTo(pair_.port());
+    }
+    EXPECT_TRUE(Answers(*load_, kGroupAnswers));
+    load_->Stop();
+    troubled_ += load_->unknown() + load_->refused() + load_->lost();
+  }
+  const TransactionLoad& load() const { return *load_; }
+  uint64_t troubled() const { return troubled_; }
+
+ private:
+  const GroupKills kills_;
+  KilledPair pair_;
+  std::optional<TransactionLoad> load_;
+  uint64_t troubled_ = 0;
+};
+
+constexpr int kGroupRounds = 4;
+
+// The host goes on: a transaction whose agent was killed is there as a whole, or not at all.
+TEST(KvAgentHistoryTest, Groups_AgentKilledUnderLoad_LinearizableAndWhole) {
+  GroupsOfAPair groups({.loss = Loss::kWhole});
+  if (testing::Test::HasFailure()) return;
+  ForMinutes([&] {
+    for (int round = 0; round < kGroupRounds && !testing::Test::HasFailure(); ++round) {
+      groups.Run();
+      ExpectLinearizable(groups.load());
+    }
+  });
+  EXPECT_GT(groups.troubled(), 0u);
+}
+
+// A transaction that was under way may be there in part. All that was answered is, as a whole.
+TEST(KvAgentHistoryTest, Groups_HostKilledUnderLoad_WhatWasAnsweredIsLinearizable) {
+  GroupsOfAPair groups({.loss = Loss::kTorn});
+  if (testing::Test::HasFailure()) return;
+  ForMinutes([&] {
+    for (int round = 0; round < kGroupRounds && !testing::Test::HasFailure(); ++round) {
+      groups.Run();
+      ExpectLinearizable(groups.load());
+    }
+  });
+  EXPECT_GT(groups.troubled(), 0u);
+}
+
+// The test above can fail.
+TEST(KvAgentHistoryTest, Groups_HostKilledWithoutItsMemory_ViolationFound) {
+  GroupsOfAPair groups({.loss = Loss::kTorn, .keeps_memory = false});
+  if (testing::Test::HasFailure()) return;
+  Verdict::Outcome outcome = Verdict::Outcome::kLinearizable;
+  for (int round = 0; round < 5 && outcome != Verdict::Outcome::kViolation; ++round) {
+    groups.Run();
+    outcome = Check(groups.load()).outcome;
+  }
+  EXPECT_EQ(outcome, Verdict::Outcome::kViolation);
 }
 
 }  // namespace

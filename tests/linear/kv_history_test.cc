@@ -19,13 +19,13 @@
 #include "absl/strings/str_cat.h"
 #include "base/cpu_list.h"
 #include "base/testing.h"
+#include "group_history.h"
 #include "history_test.h"
 #include "redis_load.h"
 #include "services/kv/store.h"
 #include "services/redis/commands/handlers.h"
 #include "services/redis/designs.h"
 #include "services/redis/serve.h"
-#include "transaction_load.h"
 #ifdef PULSE_PROGRAM
 #include "bench/macro/program_process.h"
 #endif
@@ -158,39 +158,6 @@ class KvServer {
   redis::Designs designs_;
   std::unique_ptr<redis::Server> server_;
 };
-
-TransactionLoadOptions Groups(uint16_t port) {
-  TransactionLoadOptions options;
-  options.seed = Seeds()();
-  options.port = port;
-  options.prefix = absl::StrCat("g", options.seed % 1000, "-");
-  return options;
-}
-
-// The first group that is not linearizable.
-Verdict Check(const TransactionLoad& load) {
-  for (const auto& [group, transactions] : load.history()) {
-    Verdict verdict = CheckTransactions(group, TransactionLoad::kKeys, transactions);
-    if (!verdict.ok()) return verdict;
-  }
-  return {};
-}
-
-void ExpectLinearizable(const TransactionLoad& load) {
-  for (const std::string& reply : load.surprises()) ADD_FAILURE() << reply;
-  const Verdict verdict = Check(load);
-  EXPECT_TRUE(verdict.ok()) << verdict.report;
-  // Both ends of a WATCH were among them.
-  EXPECT_GT(load.committed(), 0u);
-  EXPECT_GT(load.aborted(), 0u);
-  printf(
-      "  %llu commands and transactions of groups; of those with WATCH %llu carried out, %llu "
-      "not\n",
-      static_cast<unsigned long long>(load.answered()),
-      static_cast<unsigned long long>(load.committed()),
-      static_cast<unsigned long long>(load.aborted()));
-  fflush(stdout);
-}
 
 // So many answers of either load; slower where each access is looked at.
 constexpr uint64_t kAnswers = testing_util::kThreadSanitizer ? 1000 : 30'000;

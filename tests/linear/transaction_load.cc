@@ -1,12 +1,22 @@
 #include "transaction_load.h"
 
 #include <algorithm>
+#include <chrono>
 #include <numeric>
+#include <thread>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
 namespace pulse::linear {
 namespace {
+
+// What a server says of a request that the one behind it may have carried out, or not.
+constexpr std::string_view kHostLost = "-ERR the host was lost";
+// It has not.
+bool IsRefusal(std::string_view reply) {
+  return StartsWith(reply, "-LOADING") || StartsWith(reply, "-ERR the host is not reachable");
+}
 
 std::string KeyOf(const std::string& group, size_t key) { return absl::StrCat(group, ".", key); }
 
@@ -29,16 +39,27 @@ bool TakeResult(std::string_view* bytes, Operation* operation) {
 
 }  // namespace
 
-TransactionLoad::TransactionLoad(const TransactionLoadOptions& options) : options_(options) {
+TransactionLoad::TransactionLoad(const TransactionLoadOptions& options)
+    : options_(options), port_(options.port) {
   clients_.Start(options.seed, options.clients, [this](Client* client) { Run(client); });
 }
 
 void TransactionLoad::Run(Client* client) {
-  if (!client->connection.Open(options_.port)) {
-    client->surprises.emplace_back("no connection");
-    return;
-  }
-  while (!clients_.stopping() && client->connection.is_open()) {
+  bool was_open = false;
+  while (!clients_.stopping()) {
+    if (!client->connection.is_open()) {
+      if (was_open && options_.loss == Loss::kNone) return;
+      was_open = client->connection.Open(port_.load());
+      if (!was_open && options_.loss == Loss::kNone) {
+        client->surprises.emplace_back("no connection");
+        return;
+      }
+      if (!was_open) {
+        // sleep: a server that starts needs a processor, too
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        continue;
+      }
+    }
     if (options_.watches && client->random() % 4 == 0) {
       WatchedRound(client);
     } else {
@@ -132,16 +153,75 @@ bool TransactionLoad::Surprised(Client* client, const std::string& reply) const 
   return false;
 }
 
+// Its writes, as far as they may have taken effect.
+void TransactionLoad::RecordUnknown(Client* client, const Sent& sent) {
+  unknown_.fetch_add(1);
+  const Transaction& all = sent.transaction;
+  Transaction writes;
+  writes.begin = all.begin;
+  writes.client = all.client;
+  // Who was killed does nothing after its clients have heard of it.
+  if (options_.loss == Loss::kTorn) writes.latest = WallNanos();
+  for (size_t i = sent.known; i < all.parts.size(); ++i) {
+    if (all.parts[i].operation.kind != Kind::kGet) writes.parts.push_back(all.parts[i]);
+  }
+  if (writes.parts.empty()) return;
+  if (options_.loss != Loss::kTorn && !sent.torn) {
+    client->done.emplace_back(sent.group, std::move(writes));
+    return;
+  }
+  for (const Part& part : writes.parts) {
+    Transaction one = writes;
+    one.parts = {part};
+    client->done.emplace_back(sent.group, std::move(one));
+  }
+}
+
+// Takes what says that a server was killed. False: the connection is of no use any more.
+bool TransactionLoad::NotAnswered(Client* client, Sent* sent, const std::string& reply) {
+  if (options_.loss == Loss::kNone) return Surprised(client, reply);
+  if (reply.empty()) {
+    lost_.fetch_add(1);
+    RecordUnknown(client, *sent);
+    client->connection.Close();
+    return false;
+  }
+  if (IsRefusal(reply) && sent->refusals == 0 && !sent->torn) {
+    refused_.fetch_add(1);
+  } else if (sent->torn || StartsWith(reply, kHostLost)) {
+    RecordUnknown(client, *sent);
+  } else {
+    return Surprised(client, reply);
+  }
+  // sleep: what is started anew needs a processor, too
+  std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return true;
+}
+
 bool TransactionLoad::Receive(Client* client, Sent* sent) {
   auto& parts = sent->transaction.parts;
   const size_t asked = parts.size() - sent->known;
   if (sent->form == Sent::Form::kExec) {
     for (size_t i = 0; i <= asked; ++i) {
       const std::string queued = client->connection.Receive();
-      if (queued != (i == 0 ? "+OK\r\n" : "+QUEUED\r\n")) return Surprised(client, queued);
+      if (queued == (i == 0 ? "+OK\r\n" : "+QUEUED\r\n")) continue;
+      const bool tells = IsRefusal(queued) || StartsWith(queued, kHostLost) || sent->torn;
+      if (options_.loss == Loss::kNone || queued.empty() || !tells) {
+        return NotAnswered(client, sent, queued);
+      }
+      // What follows a MULTI that was refused is carried out if the server is there again.
+      sent->torn = true;
+      sent->refusals += IsRefusal(queued);
     }
   }
   const std::string reply = client->connection.Receive();
+  if (sent->torn && IsRefusal(reply) && sent->refusals == asked + 1) {
+    refused_.fetch_add(1);
+    return true;
+  }
+  if (sent->torn || reply.empty() || (reply[0] == '-' && options_.loss != Loss::kNone)) {
+    return NotAnswered(client, sent, reply);
+  }
   sent->transaction.end = WallNanos();
   if (reply == "*-1\r\n" && sent->known > 0) {
     aborted_.fetch_add(1);
@@ -162,6 +242,7 @@ bool TransactionLoad::Receive(Client* client, Sent* sent) {
   if (!rest.empty()) return Surprised(client, reply);
   if (sent->known > 0) committed_.fetch_add(1);
   answered_.fetch_add(1);
+  sent->answered = true;
   client->done.emplace_back(sent->group, sent->transaction);
   return true;
 }
@@ -179,8 +260,10 @@ void TransactionLoad::Round(Client* client) {
     all[i].transaction.begin = begin + static_cast<int64_t>(i);
   }
   client->connection.Send(bytes);
-  for (Sent& sent : all) {
-    if (!Receive(client, &sent)) return;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (Receive(client, &all[i])) continue;
+    if (options_.loss == Loss::kNone) return;
+    for (++i; i < all.size(); ++i) RecordUnknown(client, all[i]);
   }
 }
 
@@ -203,10 +286,15 @@ void TransactionLoad::WatchedRound(Client* client) {
   client->connection.Send(bytes);
   const std::string watching = client->connection.Receive();
   if (watching != "+OK\r\n") {
-    Surprised(client, watching);
+    Sent nothing;
+    if (NotAnswered(client, &nothing, watching)) client->connection.Close();
     return;
   }
   if (!Receive(client, &read)) return;
+  if (!read.answered) {
+    client->connection.Close();
+    return;
+  }
   Sent exec;
   exec.group = read.group;
   exec.transaction.client = client->number;
