@@ -263,6 +263,7 @@ absl::Status RunKv(KvArgs args) {
   kv::KvStore* keys = nullptr;  // the server's
   args.options.keyspace =
       [&store, &counters, &memcached, &cluster, &keys](
+  store.told_memory_bytes = memory;
           const redis::KeyspaceLimits& limits) -> absl::StatusOr<std::unique_ptr<redis::Keyspace>> {
     store.limits = limits;
     auto opened = kv::KvStore::Open(store);

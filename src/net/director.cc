@@ -135,6 +135,8 @@ DirectorStats Director::stats() const {
     s.spliced_bytes += l.Get(LoopStats::kSplicedBytes);
     s.held_bytes += l.Get(LoopStats::kHeld);
     s.pauses += l.Get(LoopStats::kPauses);
+    s.received_bytes += l.Get(LoopStats::kReceivedBytes);
+    s.sent_bytes += l.Get(LoopStats::kSentBytes);
   }
   return s;
 }

@@ -87,6 +87,9 @@ struct DirectorStats {
   uint64_t spliced_bytes = 0;
   uint64_t held_bytes = 0;  // now: memory for bytes and requests on their way, all connections
   uint64_t pauses = 0;      // times that a side was not read for want of room
+  // Through sockets of clients and of the host; not what is spliced.
+  uint64_t received_bytes = 0;
+  uint64_t sent_bytes = 0;
 };
 
 struct DirectorShared;

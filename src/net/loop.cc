@@ -315,6 +315,7 @@ void Loop::Run() {
   profile.set_side(shared_->options.side);
   while (!draining_ || (!clients_.empty() && now_ < drain_until_)) {
     profile.BeginWait();
+    CountTraffic();
     poller_->Wait(mailbox_->MaySleep() ? WaitNanos() : 0);
     RunPosted();
     if (peer_ != nullptr) peer_->Poll();
@@ -322,6 +323,7 @@ void Loop::Run() {
     FinishTurn();
     profile.EndTurn();
   }
+  CountTraffic();
   for (const auto& client : clients_) Retire(client.get());
   FinishTurn();
   // They write into memory that `done` keeps.

@@ -51,6 +51,8 @@ struct LoopStats {
     kHeld,
     kPauses,
     kConnections,
+    kReceivedBytes,
+    kSentBytes,
     kCounters
   };
   std::array<std::atomic<uint64_t>, kCounters> values{};
@@ -58,6 +60,7 @@ struct LoopStats {
     auto& v = values[counter];
     v.store(v.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
   }
+  void Set(Counter counter, uint64_t n) { values[counter].store(n, std::memory_order_relaxed); }
   uint64_t Get(Counter counter) const { return values[counter].load(std::memory_order_relaxed); }
 };
 
@@ -151,6 +154,10 @@ class Loop final : public EventLoop {
   void RunPosted();
   void SweepAll();
   void FinishTurn();
+  void CountTraffic() {
+    stats_.Set(LoopStats::kReceivedBytes, poller_->received_bytes());
+    stats_.Set(LoopStats::kSentBytes, poller_->sent_bytes());
+  }
   int64_t WaitNanos() const;
   void Drain();
 

@@ -117,6 +117,7 @@ void SocketStream::Flush() {
       break;
     }
     handed_over_ += static_cast<uint64_t>(n);
+    poller_->sent_bytes_ += static_cast<uint64_t>(n);
     out_.Consume(static_cast<size_t>(n));
   }
   Arm();
@@ -137,6 +138,7 @@ void SocketStream::Receive() {
     return recv(fd(), bytes, kReceiveBytes, MSG_DONTWAIT);
   }();
   if (n > 0) {
+    poller_->received_bytes_ += static_cast<uint64_t>(n);
     events_->OnBytes({bytes, static_cast<size_t>(n)});
   } else if (n == 0) {
     SetReading(false);

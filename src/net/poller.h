@@ -100,6 +100,9 @@ class Poller {
   }
   // Waits at most so long for events, and gives them.
   void Wait(int64_t nanos);
+  // Of all its streams, ever.
+  uint64_t received_bytes() const { return received_bytes_; }
+  uint64_t sent_bytes() const { return sent_bytes_; }
 
  private:
   friend class SocketStream;
@@ -126,6 +129,8 @@ class Poller {
   LoopPeer* peer_ = nullptr;
   UniqueFd epoll_;
   std::vector<char> received_;
+  uint64_t received_bytes_ = 0;
+  uint64_t sent_bytes_ = 0;
   std::vector<Source*> graves_;        // closed, but an event of this turn may point at them
   std::vector<SocketStream*> failed_;  // to be told
   std::unique_ptr<IoBackend> disk_;    // from the first Read on

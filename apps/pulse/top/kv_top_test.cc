@@ -27,7 +27,7 @@ std::string InfoAt(int at) {
       "# Server\r\nredis_version:7.0.15\r\npulse_version:1.2.3\r\nredis_mode:standalone\r\n"
       "process_id:4242\r\nuptime_in_seconds:",
       at, "\r\n\r\n# Clients\r\nconnected_clients:50\r\n# Memory\r\nused_memory_rss:",
-      uint64_t{1} << 30, "\r\nmaxmemory:", uint64_t{4} << 30,
+      uint64_t{1} << 30, "\r\npartition_limit:", uint64_t{4} << 30,
       "\r\nmaxmemory_policy:allkeys-lfu\r\nitem_bytes:1000\r\ndead_bytes:200\r\n"
       "index_bytes:2097152\r\npartition_bytes:1073741824\r\n# Stats\r\n");
   for (const auto& [name, rate] : {std::pair{"total_connections_received", 2},
@@ -121,7 +121,7 @@ TEST(KvTopTest, ParseInfo_AnotherServerOrNonsense_IsAnError) {
   EXPECT_THAT(Text(ParseInfo("").status()), HasSubstr("no PulseDB server"));
   for (const auto& [field, value] : {std::pair{"process_id:4242", "process_id:many"},
                                      {"connected_clients:50", "nothing:50"},
-                                     {"maxmemory:4294967296", "maxmemory:-1"},
+                                     {"partition_limit:4294967296", "partition_limit:-1"},
                                      {"used_cpu_user:5", "used_cpu_user:nan"},
                                      {"used_cpu_user:5", "used_cpu_user:-5"},
                                      {"db0:keys=26000000", "db0:keys=x"},
@@ -156,7 +156,7 @@ TEST(KvTopTest, ParseInfo_DamagedBytes_NeverCrashes) {
 TEST(KvTopTest, RenderAll_ServerWithoutDesigns_IsShown) {
   std::string text = InfoAt(2);
   text = text.substr(0, text.find("# KV"));
-  for (const char* line : {"maxmemory", "item_bytes", "partition_bytes", "expired_keys"}) {
+  for (const char* line : {"partition_limit", "item_bytes", "partition_bytes", "expired_keys"}) {
     const size_t at = text.find(absl::StrCat(line, ":"));
     text.erase(at, text.find('\n', at) + 1 - at);
   }

@@ -32,6 +32,13 @@ constexpr auto kTick = std::chrono::milliseconds(100);
 constexpr auto kTickTold = std::chrono::milliseconds(1);
 constexpr int kTickItemsTold = 256;
 
+// Of those that will expire: until they do, in milliseconds.
+int64_t MeanMsToLive(const PartitionNumbers& n, int64_t now_ms) {
+  if (n.expiring == 0) return 0;
+  const auto mean = static_cast<int64_t>(n.expiry_seconds / n.expiring) * 1000;
+  return std::max<int64_t>(0, mean - now_ms);
+}
+
 // What changes keys without adding to them, and is never refused for want of memory.
 bool IsUrgent(redis::Command command) {
   using redis::Command;
@@ -455,7 +462,7 @@ void KvStore::AddInfo(const Place& place, std::string_view section, std::string*
   };
   const PartitionNumbers n = Numbers(place);
   if (section == "memory") {
-    add("maxmemory", options_.memory_bytes);
+    add("maxmemory", told_memory());
     add("maxmemory_policy", redis::AbslOf(PolicyName(policy_)));
     add("item_bytes", n.item_bytes);
     add("dead_bytes", n.dead_bytes);
@@ -465,10 +472,14 @@ void KvStore::AddInfo(const Place& place, std::string_view section, std::string*
     add("aof_enabled", 0);
   } else if (section == "stats") {
     add("expired_keys", n.expired);
+    add("partition_limit", options_.memory_bytes);
     add("evicted_keys", n.evicted);
     add("refused_keys", n.refused);
   } else if (section == "keyspace") {
-    if (n.items > 0) add("db0", absl::StrCat("keys=", n.items, ",expires=0,avg_ttl=0"));
+    if (n.items > 0) {
+      add("db0", absl::StrCat("keys=", n.items, ",expires=", n.expiring,
+                              ",avg_ttl=", MeanMsToLive(n, now_ms())));
+    }
   } else if (section == section_name()) {
     add("partitions", shards_.size());
     add("design", DesignName());
@@ -493,7 +504,7 @@ void KvStore::AddInfo(const Place& place, std::string_view section, std::string*
 std::vector<redis::Keyspace::Setting> KvStore::Settings() const {
   return {{"appendonly", "no"},
           {"design", DesignName()},
-          {"maxmemory", std::to_string(options_.memory_bytes)},
+          {"maxmemory", std::to_string(told_memory())},
           {"maxmemory-policy", std::string(PolicyName(policy_))}};
 }
 

@@ -41,6 +41,9 @@ inline constexpr int kMostPartitions = 64;
 
 struct KvStoreOptions {
   uint64_t memory_bytes = uint64_t{1} << 30;
+  // What clients are told as maxmemory: the limit of the process that this is a part of; 0: it is
+  // memory_bytes.
+  uint64_t told_memory_bytes = 0;
   int partitions = 1;
   Policy policy = Policy::kNoEviction;
   redis::KeyspaceLimits limits;
@@ -197,6 +200,9 @@ class KvStore final : public redis::Keyspace {
   static constexpr size_t kMostTogether = kLargestGroup;
   // Calls `execute(i, partition, hash, candidate)` for each key in turn, while it returns true.
   template <class Execute>
+  uint64_t told_memory() const {
+    return options_.told_memory_bytes == 0 ? options_.memory_bytes : options_.told_memory_bytes;
+  }
   void RunTogether(const Place& place, const std::string_view* keys, size_t count,
                    const Execute& execute);
   uint64_t NextRandom();

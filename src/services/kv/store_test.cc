@@ -276,6 +276,52 @@ TEST(KvStoreLimitsTest, Configure_UnknownValues_KeepsTheOldOnes) {
   EXPECT_EQ(settings["design"], "cpu");
 }
 
+TEST(KvStoreLimitsTest, Keyspace_KeysThatExpire_AreCounted_WithTheirMeanTimeToLive) {
+  TestKvStore store(2);
+  const auto keyspace = [&] {
+    std::string lines;
+    store->AddInfo("keyspace", &lines);
+    return lines;
+  };
+  EXPECT_EQ(keyspace(), "");
+  store("SET a 1");
+  EXPECT_EQ(keyspace(), "db0:keys=1,expires=0,avg_ttl=0\r\n");
+  store("SET b 1 EX 100");
+  store("SET c 1");
+  store("EXPIRE c 300");
+  EXPECT_EQ(keyspace(), "db0:keys=3,expires=2,avg_ttl=200000\r\n");
+  store.now_ms += 50'000;
+  EXPECT_EQ(keyspace(), "db0:keys=3,expires=2,avg_ttl=150000\r\n");
+  store("EXPIRE b 450");
+  EXPECT_EQ(keyspace(), "db0:keys=3,expires=2,avg_ttl=350000\r\n");
+  store("PERSIST b");
+  EXPECT_EQ(keyspace(), "db0:keys=3,expires=1,avg_ttl=250000\r\n");
+  store("SET c 2");
+  EXPECT_EQ(keyspace(), "db0:keys=3,expires=0,avg_ttl=0\r\n");
+  // The furthest that there is; the mean does not overflow.
+  store("PEXPIREAT a 9223372036854775806");
+  EXPECT_THAT(keyspace(), HasSubstr("expires=1,avg_ttl=6889934542000"));
+  store("FLUSHALL");
+  store("SET a 1");
+  EXPECT_EQ(keyspace(), "db0:keys=1,expires=0,avg_ttl=0\r\n");
+}
+
+TEST(KvStoreLimitsTest, Maxmemory_OfAProcess_IsItsLimit_AndThePartitionsHaveTheirOwn) {
+  KvStoreOptions options;
+  options.memory_bytes = uint64_t{64} << 20;
+  options.told_memory_bytes = uint64_t{100} << 20;
+  options.ticks = false;
+  const auto store = KvStore::Open(options);
+  ASSERT_TRUE(store.ok()) << store.status();
+  std::string lines;
+  (*store)->AddInfo("memory", &lines);
+  EXPECT_THAT(lines, HasSubstr("maxmemory:104857600\r\n"));
+  EXPECT_THAT(lines, HasSubstr("partition_limit:67108864\r\n"));
+  std::map<std::string, std::string> settings;
+  for (const auto& [name, value] : (*store)->Settings()) settings[std::string(name)] = value;
+  EXPECT_EQ(settings["maxmemory"], "104857600");
+}
+
 TEST(KvStoreLimitsTest, Expired_ByTicks_IsGivenBack) {
   TestKvStore store(2);
   for (int i = 0; i < 10'000; ++i) store("SET k" + std::to_string(i) + " v PX 1000");

@@ -40,7 +40,11 @@ bool AsksKeyspace(Command command) {
 }  // namespace
 
 void ServerFacts::Add(const CommandCounts& counts) {
-  commands.fetch_add(counts.commands, std::memory_order_relaxed);
+  const uint64_t before = commands.fetch_add(counts.commands, std::memory_order_relaxed);
+  // A sample now and then, so that few commands ask for the time.
+  constexpr uint64_t kBetweenSamples = 256;
+  const uint64_t now = before + counts.commands;
+  if (before / kBetweenSamples != now / kBetweenSamples) command_rate.Sample(NowNanos(), now);
   if (counts.hits > 0) hits.fetch_add(counts.hits, std::memory_order_relaxed);
   if (counts.misses > 0) misses.fetch_add(counts.misses, std::memory_order_relaxed);
   if (counts.errors > 0) errors.fetch_add(counts.errors, std::memory_order_relaxed);
@@ -52,6 +56,8 @@ void ServerFacts::ResetCounters() {
     counter->store(0, std::memory_order_relaxed);
   }
   command_stats.Reset();
+  command_rate.Reset(NowNanos());
+  traffic.Forget();
 }
 
 void RequestBatch::Clear() {

@@ -8,6 +8,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,12 +20,42 @@
 #include "services/redis/commands/keyspace.h"
 #include "services/redis/message_batch.h"
 #include "services/redis/pause.h"
+#include "services/redis/rate_window.h"
 #include "services/redis/session.h"
 #include "services/redis/slow_log.h"
 
 namespace pulse::redis {
 
 // What INFO tells, beyond what the store knows.
+// Bytes through the server's sockets, taken when they are asked for.
+class Traffic {
+ public:
+  struct Bytes {
+    uint64_t received = 0;
+    uint64_t sent = 0;
+  };
+  // How they are taken; null: the sockets are gone. Waits for who is at it.
+  void Set(std::function<Bytes()> take) {
+    const std::lock_guard<std::mutex> lock(mu_);
+    take_ = std::move(take);
+  }
+  // Since the last Forget.
+  Bytes Take() const {
+    const std::lock_guard<std::mutex> lock(mu_);
+    const Bytes all = take_ == nullptr ? Bytes() : take_();
+    return {all.received - forgotten_.received, all.sent - forgotten_.sent};
+  }
+  void Forget() {
+    const std::lock_guard<std::mutex> lock(mu_);
+    if (take_ != nullptr) forgotten_ = take_();
+  }
+
+ private:
+  mutable std::mutex mu_;
+  std::function<Bytes()> take_;
+  Bytes forgotten_;
+};
+
 struct ServerFacts {
   std::string run_id;  // 40 hexadecimal digits, of this run alone
   uint16_t port = 0;
@@ -46,6 +78,8 @@ struct ServerFacts {
   std::atomic<uint64_t> errors{0};
   std::atomic<uint64_t> waited{0};
   std::atomic<uint64_t> rejected{0};  // passwords
+  RateWindow command_rate;
+  Traffic traffic;
   SlowLog slow_log;
   CommandStats command_stats;
 

@@ -41,6 +41,7 @@ class ServerImpl : public Server {
   uint16_t port() const override { return public_ == nullptr ? 0 : public_->port(); }
   const std::string& host_socket() const override { return options_.host_socket; }
   ServerNumbers numbers() const override;
+  Traffic::Bytes Sent() const;
   const net::Director* agent() const override { return options_.offload ? public_.get() : nullptr; }
   HostApplication* host_application() override { return remote_app_.get(); }
   absl::Status Stop() override;
@@ -244,7 +245,22 @@ absl::Status ServerImpl::Start(const OffloadFactory& offload) {
   remote_app_ =
       std::make_unique<HostApplication>(ExecutorList(), store_.get(), &facts_, pool_.get(),
                                         options_.limits, false, nullptr, &options_.other);
-  return OpenPublic(offload);
+  PULSE_RETURN_IF_ERROR(OpenPublic(offload));
+  facts_.command_rate.Reset(NowNanos());
+  facts_.traffic.Set([this] { return Sent(); });
+  return absl::OkStatus();
+}
+
+// Of clients: an agent's connections in this process are none.
+Traffic::Bytes ServerImpl::Sent() const {
+  Traffic::Bytes bytes;
+  for (const net::Director* director : {private_.get(), public_.get()}) {
+    if (director == nullptr || (director == private_.get() && agent() != nullptr)) continue;
+    const net::DirectorStats stats = director->stats();
+    bytes.received += stats.received_bytes;
+    bytes.sent += stats.sent_bytes;
+  }
+  return bytes;
 }
 
 ServerNumbers ServerImpl::numbers() const {
@@ -268,6 +284,7 @@ ServerNumbers ServerImpl::numbers() const {
 
 absl::Status ServerImpl::Stop() {
   facts_.pause.End();  // what it holds is answered
+  facts_.traffic.Set(nullptr);
   // From the front to the back: each answers with what is behind it.
   public_.reset();
   offload_app_.reset();

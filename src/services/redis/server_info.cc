@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "base/clock.h"
 #include "base/cpu_profile.h"
 #include "base/resident_memory.h"
 #include "services/redis/acl_units.h"
@@ -307,6 +308,8 @@ std::string Executor::Info(const Arguments& args) {
     add("used_memory_rss_human", ForPeople(resident));
     add("used_memory_peak", peak);
     add("used_memory_peak_human", ForPeople(peak));
+    // used_memory is what is resident, with all that is fragmented.
+    add("mem_fragmentation_ratio", "1.00");
     store_->AddInfo("memory", &out);
   }
   if (wanted("persistence")) {
@@ -317,7 +320,15 @@ std::string Executor::Info(const Arguments& args) {
   if (wanted("stats")) {
     begin("Stats");
     add("total_connections_received", facts_->connections.load());
-    add("total_commands_processed", facts_->commands.load());
+    const int64_t now = NowNanos();
+    const uint64_t commands = facts_->commands.load();
+    add("total_commands_processed", commands);
+    add("instantaneous_ops_per_sec",
+        static_cast<uint64_t>(facts_->command_rate.PerSecond(now, commands) + 0.5));
+    facts_->command_rate.Sample(now, commands);
+    const Traffic::Bytes traffic = facts_->traffic.Take();
+    add("total_net_input_bytes", traffic.received);
+    add("total_net_output_bytes", traffic.sent);
     add("total_error_replies", facts_->errors.load());
     add("keyspace_hits", facts_->hits.load());
     add("keyspace_misses", facts_->misses.load());

@@ -425,6 +425,43 @@ TEST_F(ServerTest, Slowlog_EverythingIsSlow_ShowsAllButPasswords) {
   }
 }
 
+TEST_F(ServerTest, Info_BytesThroughSockets_AreCounted_UntilTheyAreReset) {
+  Open();
+  BlockingClient client(port());
+  const auto number = [&](const std::string& name) {
+    const std::string info = client.Ask("info stats");
+    const size_t at = info.find(name + ":");
+    EXPECT_NE(at, std::string::npos) << name;
+    return std::stoull(info.substr(at + name.size() + 1));
+  };
+  const std::string value(10'000, 'v');
+  EXPECT_EQ(client.Ask("set k " + value), "+OK\r\n");
+  for (int i = 0; i < 3; ++i) client.Ask("get k");
+  const uint64_t received = number("total_net_input_bytes");
+  EXPECT_GE(received, value.size());
+  EXPECT_LT(received, 2 * value.size());
+  EXPECT_GE(number("total_net_output_bytes"), 3 * value.size());
+  EXPECT_EQ(client.Ask("config resetstat"), "+OK\r\n");
+  EXPECT_LT(number("total_net_input_bytes"), value.size());
+  EXPECT_LT(number("total_net_output_bytes"), value.size());
+  EXPECT_THAT(client.Ask("info memory"), HasSubstr("mem_fragmentation_ratio:1.00\r\n"));
+}
+
+// As many commands as take a sample, and then some.
+TEST_F(ServerTest, Info_CommandsUnderWay_HaveARate) {
+  Open();
+  BlockingClient client(port());
+  std::string pings;
+  for (int i = 0; i < 1000; ++i) pings += "ping\r\n";
+  EXPECT_TRUE(testing_util::Eventually([&] {
+    client.Send(pings);
+    for (int i = 0; i < 1000; ++i) EXPECT_EQ(client.Receive(), "+PONG\r\n");
+    const std::string info = client.Ask("info stats");
+    EXPECT_THAT(info, HasSubstr("instantaneous_ops_per_sec:"));
+    return info.find("instantaneous_ops_per_sec:0\r\n") == std::string::npos;
+  }));
+}
+
 TEST_F(ServerTest, Commands_AboutTheServer_ReplyAsRedis) {
   Open();
   BlockingClient client(port());

@@ -279,6 +279,8 @@ TEST_F(KillTest, AtAnyMoment_WhatWasSettledIsThere) {
       ASSERT_TRUE(Contents(partition, now) == contents) << "round " << round;
       EXPECT_EQ(partition->numbers().items, before.items);
       EXPECT_EQ(partition->numbers().item_bytes, before.item_bytes);
+      EXPECT_EQ(partition->numbers().expiring, before.expiring);
+      EXPECT_EQ(partition->numbers().expiry_seconds, before.expiry_seconds);
     }
     // The next child goes on behind it; what it finds again was told by another.
     for (uint64_t i = known; i < std::min(done + 1, kMostOperations); ++i) told_->results[i] = 0;
@@ -371,6 +373,8 @@ TEST_F(KillTest, UnsettledBatch_ManyKeys_IsTakenBackInOrder) {
     ASSERT_TRUE(is_there()) << "round " << round;
     EXPECT_EQ((*partition)->numbers().items, before.items);
     EXPECT_EQ((*partition)->numbers().item_bytes, before.item_bytes);
+    EXPECT_EQ((*partition)->numbers().expiring, before.expiring);
+    EXPECT_EQ((*partition)->numbers().expiry_seconds, before.expiry_seconds);
   }
   EXPECT_GT(undone, kRounds / 2);
   // Two pages of buckets, which take splits, and one of overflow buckets.

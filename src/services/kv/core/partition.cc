@@ -89,6 +89,7 @@ void Partition::DropItem(uint64_t* at) {
   const uint64_t offset = slot::Offset(*at);
   Item* item = ItemAt(offset);
   const size_t bytes = item->size();
+  CountExpiry(*item, false);
   index_->Erase(HashKey(item->key()), at);
   undo_.NoteLines(item, sizeof(Item));
   item->MarkDead();
@@ -170,7 +171,9 @@ Partition::Result Partition::PutItem(std::string_view key, uint64_t hash, size_t
     if (old->fields() == fields && old->size() == bytes &&
         segments_.of(offset).ttl_class == ttl_class) {
       old->set_value_size(value_size);
+      CountExpiry(*old, false);
       old->WriteFacts(facts);
+      CountExpiry(*old, true);
       NoteExpiry(offset, facts.expires_ms);
       if (policy_ != Policy::kNoEviction) CountUse(at);
       *item = old;
@@ -213,6 +216,7 @@ Partition::Result Partition::PutItem(std::string_view key, uint64_t hash, size_t
     return Result::kNotFilled;
   }
   NoteExpiry(offset, facts.expires_ms);
+  CountExpiry(**item, true);
   if (at == nullptr) {
     index_->Insert(hash, offset);
     return Result::kStored;
@@ -223,6 +227,7 @@ Partition::Result Partition::PutItem(std::string_view key, uint64_t hash, size_t
   *at = slot::WithOffset(*at, offset);
   if (policy_ != Policy::kNoEviction) CountUse(at);
   const size_t old_bytes = old->size();
+  CountExpiry(*old, false);
   undo_.NoteLines(old, sizeof(Item));
   old->MarkDead();
   segments_.MarkDead(old_offset, old_bytes);
@@ -254,7 +259,9 @@ Partition::Result Partition::SetFacts(std::string_view key, uint64_t hash, const
     Change();
     undo_.NoteLines(item, sizeof(Item) + Item::FieldBytes(item->fields()));
     item->WriteFacts(facts);
+    CountExpiry(*item, false);
     NoteExpiry(offset, facts.expires_ms);
+    CountExpiry(*item, true);
     return Result::kStored;
   }
   const std::string value(item->value());
@@ -270,6 +277,7 @@ void Partition::Clear() {
   InOrder();
   victim_ = {};
   segments_.Clear();
+  state_->numbers.expiring = state_->numbers.expiry_seconds = 0;
   index_->Clear();
 }
 

@@ -52,6 +52,9 @@ struct PartitionOptions {
 };
 inline constexpr uint64_t kLeastMemory = uint64_t{16} << 20;
 
+// A later expiry counts as this one in the sum, which so cannot overflow: the year 2242.
+inline constexpr int64_t kLastExpirySecond = int64_t{1} << 33;
+
 struct PartitionNumbers {
   uint64_t items = 0;
   uint64_t item_bytes = 0;   // of live items, with headers and padding
@@ -61,7 +64,9 @@ struct PartitionNumbers {
   uint64_t expired = 0;      // items, ever
   uint64_t evicted = 0;
   uint64_t refused = 0;
-  uint64_t moved_bytes = 0;  // by the cleaner
+  uint64_t moved_bytes = 0;     // by the cleaner
+  uint64_t expiring = 0;        // items that will expire
+  uint64_t expiry_seconds = 0;  // since 1970, of these together; see kLastExpirySecond
 
   PartitionNumbers& operator+=(const PartitionNumbers& other) {
     items += other.items;
@@ -73,6 +78,8 @@ struct PartitionNumbers {
     evicted += other.evicted;
     refused += other.refused;
     moved_bytes += other.moved_bytes;
+    expiring += other.expiring;
+    expiry_seconds += other.expiry_seconds;
     return *this;
   }
 };
@@ -314,6 +321,19 @@ class Partition final : private Index::Items {
     segment.first_expiry_ms = std::min(segment.first_expiry_ms, expires_ms);
   }
   void EvictItem(uint64_t* at);
+  // An item that a slot points to, or did until now.
+  void CountExpiry(const Item& item, bool comes) {
+    if ((item.fields() & kHasExpiry) == 0) return;
+    const int64_t seconds = std::clamp<int64_t>(item.expires_ms() / 1000, 0, kLastExpirySecond);
+    PartitionNumbers& numbers = state_->numbers;
+    if (comes) {
+      ++numbers.expiring;
+      numbers.expiry_seconds += static_cast<uint64_t>(seconds);
+    } else {
+      --numbers.expiring;
+      numbers.expiry_seconds -= static_cast<uint64_t>(seconds);
+    }
+  }
 
   // cleaner.cc
   struct Victim {

@@ -55,9 +55,28 @@ class Model {
     } else {
       EXPECT_LE(live, LiveItems());
     }
+    CheckExpiries();
   }
 
  private:
+  // As of a time when nothing had expired, so that those are met that nobody has noticed yet.
+  void CheckExpiries() {
+    partition_->SetNow(0);
+    uint64_t expiring = 0;
+    uint64_t seconds = 0;
+    uint64_t cursor = 0;
+    do {
+      cursor = partition_->Scan(cursor, [&](const Item& item) {
+        if (item.expires_ms() == kNoExpiry) return;
+        ++expiring;
+        seconds += static_cast<uint64_t>(item.expires_ms() / 1000);
+      });
+    } while (cursor != 0);
+    partition_->SetNow(now_);
+    EXPECT_EQ(partition_->numbers().expiring, expiring);
+    EXPECT_EQ(partition_->numbers().expiry_seconds, seconds);
+    EXPECT_GT(expiring, 0u);
+  }
   std::string RandomKey() {
     std::string key = "k" + std::to_string(Draw(20'000));
     if (Draw(50) == 0) key.append(Draw(3000), 'l');

@@ -58,6 +58,7 @@ absl::Status Partition::CheckState() const {
   }
   const Segments::State& all = state_->segments;
   if (all.end > segments_.count()) return Damaged("it has more segments than there may be");
+  if (state_->numbers.expiring > index.items) return Damaged("more items expire than there are");
   uint64_t live = 0;
   uint64_t dead = 0;
   uint64_t pages = index.bucket_pages + index.overflow_pages;
@@ -159,6 +160,7 @@ absl::Status Partition::WalkSegments(uint64_t* items) {
   const uint32_t end = all.end;
   all.free_count = all.open_segments = 0;
   all.dead_bytes = all.item_bytes = 0;
+  state_->numbers.expiring = state_->numbers.expiry_seconds = 0;
   for (auto& both : all.open) both[0] = both[1] = kNoSegment;
   state_->used_pages = 0;
   uint32_t rest = 0;  // segments of a run that follow
@@ -205,6 +207,7 @@ absl::Status Partition::WalkSegment(uint32_t number, uint64_t* items) {
       segment.dead += static_cast<uint32_t>(bytes);
     } else {
       ++*items;
+      CountExpiry(*item, true);
       NoteExpiry(first, item->expires_ms());
     }
     at += bytes;
@@ -241,6 +244,7 @@ absl::Status Partition::IndexSegment(uint32_t number) {
       // Two of one key: the cleaner was about to give up what it had copied.
       if (FindSlot(item->key(), hash) != nullptr) {
         const size_t bytes = item->size();
+        CountExpiry(*item, false);
         item->MarkDead();
         segments_.MarkDead(offset, bytes);
         continue;
