@@ -9,6 +9,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -18,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/cpu_profile.h"
 #include "base/numbers.h"
 
 namespace pulse {
@@ -39,6 +41,8 @@ struct FrontStatus {
   uint64_t held_bytes = 0;  // now
   uint64_t pauses = 0;
   uint64_t cpu_nanos = 0;  // of its loops
+  // By CpuComponent: the same, estimated from a sample of the loops' turns.
+  std::array<uint64_t, kCpuComponentNames.size()> component_nanos{};
   // Requests that the agent has answered, and those that the host got instead, by reason. A name
   // of a reason is a constant.
   uint64_t answered = 0;

@@ -84,7 +84,11 @@ void WriteFront(const std::optional<FrontStatus>& front, JsonWriter* w) {
   w->Add("requests", front->requests).Add("answered", front->answered);
   w->Add("forwarded", front->forwarded).Add("lost", front->lost);
   w->Add("held_bytes", front->held_bytes).Add("cpu_nanos", front->cpu_nanos);
-  w->Key("to_host").Open('{');
+  w->Key("cpu_components").Open('{');
+  for (size_t i = 0; i < kCpuComponentNames.size(); ++i) {
+    w->Add(kCpuComponentNames[i], front->component_nanos[i]);
+  }
+  w->Close('}').Key("to_host").Open('{');
   for (const auto& [reason, count] : front->to_host) w->Add(reason, count);
   w->Close('}').Close('}');
 }

@@ -65,11 +65,14 @@ TEST(FrontStatusTest, ToJson_FrontSetAndRemoved_ShowsItMeanwhile) {
   now.service = "redis";
   now.connections = 2;
   now.answered = 7;
+  now.component_nanos[static_cast<size_t>(CpuComponent::kParse)] = 5;
   now.to_host = {{"dirty", 3}, {"full", 0}};
   front->Set([&now] { return now; });
   EXPECT_EQ(told()["service"], "redis");
   EXPECT_EQ(told()["connections"], 2);
   EXPECT_EQ(told()["answered"], 7);
+  EXPECT_EQ(told()["cpu_components"]["parse"], 5);
+  EXPECT_EQ(told()["cpu_components"].size(), kCpuComponentNames.size());
   EXPECT_EQ(told()["to_host"], nlohmann::json({{"dirty", 3}, {"full", 0}}));
   now.to_host = {{"dirty", 2}, {"full", 1}};
   EXPECT_EQ(told()["to_host"], nlohmann::json({{"dirty", 3}, {"full", 1}})) << "none goes back";

@@ -74,6 +74,8 @@ for pipeline in 1 32; do
 done
 "$PULSE" top --once --json --socket "$agent" >"$SCRATCH/top.json" 2>&1 || fail "pulse top" "$SCRATCH/top.json"
 grep -q '"service": *"kv"' "$SCRATCH/top.json" || fail "the status knows no front" "$SCRATCH/top.json"
+"$PULSE" top --once --socket "$agent" >"$SCRATCH/top.txt" 2>&1 || fail "pulse top" "$SCRATCH/top.txt"
+grep -q 'CPU, front' "$SCRATCH/top.txt" || fail "no CPU time of the front by component" "$SCRATCH/top.txt"
 "${own[@]}" info kv >"$SCRATCH/info.txt"
 grep -qE '^agent_loops:1.$' "$SCRATCH/info.txt" && grep -qE '^agent_clients:[0-9]+.$' "$SCRATCH/info.txt" &&
   grep -qE '^agent_requests:[0-9]{5}' "$SCRATCH/info.txt" || fail "INFO's numbers of agents" "$SCRATCH/info.txt"

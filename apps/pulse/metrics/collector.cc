@@ -129,6 +129,11 @@ void AddFront(const std::optional<FrontStatus>& front, Families* out) {
   count("pulse_front_pauses_total", "Times that a side was not read for want of room.", f.pauses);
   count("pulse_front_cpu_seconds_total", "CPU time of the threads that serve connections.",
         Seconds(f.cpu_nanos));
+  for (size_t i = 0; i < kCpuComponentNames.size(); ++i) {
+    out->Counter("pulse_front_profile_cpu_seconds_total",
+                 "That CPU time by component, estimated from a sample of the threads' turns.",
+                 With(labels, "component", kCpuComponentNames[i]), Seconds(f.component_nanos[i]));
+  }
   count("pulse_offload_answered_total", "Requests that the agent has answered.", f.answered);
   for (const auto& [reason, n] : f.to_host) {
     out->Counter("pulse_offload_to_host_total", "Requests that the host got, by reason.",

@@ -9,12 +9,13 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "apps/pulse/top/cpu_lines.h"
 #include "base/cpu_profile.h"
 
 namespace pulse::top {
 
 // By side (host, agent) and component (CpuComponent).
-using CpuTable = std::array<std::array<double, kCpuComponentNames.size()>, kCpuSideNames.size()>;
+using CpuTable = std::array<CpuShares, kCpuSideNames.size()>;
 
 struct KvSample {
   std::string version;

@@ -4,15 +4,12 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "apps/pulse/top/cpu_lines.h"
 #include "apps/pulse/top/units.h"
 
 namespace pulse::top {
 namespace {
 
-// In the order of a request's way.
-constexpr std::array<CpuComponent, 5> kShown = {CpuComponent::kReceive, CpuComponent::kParse,
-                                                CpuComponent::kStore, CpuComponent::kRespond,
-                                                CpuComponent::kOther};
 constexpr std::array<Style, 2> kSideStyles = {Style::kMerge, Style::kFetch};
 
 class KvPainter {
@@ -106,21 +103,9 @@ class KvPainter {
   void Cpu(const KvRates& r, size_t side) {
     const auto& ever = r.now.profile[side];
     if (*std::max_element(ever.begin(), ever.end()) == 0) return;
-    const double all = r.SideShare(side);
-    const Style style = kSideStyles[side];
-    ScreenLine total(look_);
-    total.Add(fmt::format("   CPU, {} ", kCpuSideNames[side])).To(18).Bar(all, kBarCells, style);
-    Put(total.Add(fmt::format("{:>6}", Percent(all)), style).Add("  of one CPU"));
-    for (const CpuComponent component : kShown) {
-      const auto i = static_cast<size_t>(component);
-      const double part = all > 0 ? r.shares[side][i] / all : 0;
-      ScreenLine line(look_);
-      line.Add("     ").Add(kCpuComponentNames[i]).To(18).Bar(part, kBarCells, style);
-      line.Add(fmt::format("{:>6}", Percent(part)), style);
-      if (r.requests > 0) {
-        line.Add(fmt::format("  {:.3f} us a request", r.PerRequest(side, i) * 1e6));
-      }
-      Put(line);
+    for (std::string& line : CpuLines(look_, fmt::format("CPU, {}", kCpuSideNames[side]),
+                                      r.shares[side], r.requests, kSideStyles[side])) {
+      lines_.push_back(std::move(line));
     }
   }
 

@@ -47,7 +47,14 @@ FrontSample ParseFront(const json& j) {
   f.connections = j.at("connections");
   f.held_bytes = j.at("held_bytes");
   f.answered = j.at("answered");
+  f.requests = j.at("requests");
   f.cpu = j.at("cpu_nanos");
+  // An agent of an earlier release has none.
+  if (const auto parts = j.find("cpu_components"); parts != j.end()) {
+    for (size_t i = 0; i < f.components.size(); ++i) {
+      f.components[i] = parts->at(kCpuComponentNames[i]);
+    }
+  }
   for (const auto& [reason, count] : j.at("to_host").items()) f.to_host += count.get<uint64_t>();
   return f;
 }
@@ -154,7 +161,11 @@ FrontRates CompareFronts(const FrontSample& before, const FrontSample& now, doub
   FrontRates r;
   const double answered = Grown(before.answered, now.answered);
   const double all = answered + Grown(before.to_host, now.to_host);
-  r.requests = all / nanos * 1e9;
+  r.hands_all_over = now.requests > 0 && now.answered + now.to_host == 0;
+  r.requests = (r.hands_all_over ? Grown(before.requests, now.requests) : all) / nanos * 1e9;
+  for (size_t i = 0; i < r.components.size(); ++i) {
+    r.components[i] = Grown(before.components[i], now.components[i]) / nanos;
+  }
   r.offloaded = all == 0 ? 0 : answered / all;
   r.cpu_share = Grown(before.cpu, now.cpu) / nanos;
   return r;

@@ -3,6 +3,8 @@
 // or of another kind is an error, and not a crash.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -10,6 +12,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "apps/pulse/top/cpu_lines.h"
+#include "base/cpu_profile.h"
 
 namespace pulse::top {
 
@@ -43,7 +47,13 @@ struct FrontSample {
   uint64_t held_bytes = 0;
   uint64_t answered = 0;  // by the agent
   uint64_t to_host = 0;
-  uint64_t cpu = 0;  // nanoseconds
+  uint64_t requests = 0;  // messages of clients
+  uint64_t cpu = 0;       // nanoseconds
+  // By CpuComponent, nanoseconds; estimated.
+  std::array<uint64_t, kCpuComponentNames.size()> components{};
+  bool KnowsComponents() const {
+    return std::any_of(components.begin(), components.end(), [](uint64_t n) { return n > 0; });
+  }
 };
 
 // The whole compactions that the agent runs, in one answer.
@@ -114,9 +124,12 @@ struct SessionRates {
 };
 
 struct FrontRates {
-  double requests = 0;   // a second
-  double offloaded = 0;  // the share of them that the agent answered; 0 when there were none
-  double cpu_share = 0;  // of one CPU
+  double requests = 0;     // a second
+  double offloaded = 0;    // the share of them that the agent answered; 0 when there were none
+  double cpu_share = 0;    // of one CPU
+  CpuShares components{};  // of one CPU, by CpuComponent
+  // The front hands all to the host, and has no reasons to count.
+  bool hands_all_over = false;
 };
 
 struct OpsRates {

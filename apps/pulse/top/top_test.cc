@@ -149,6 +149,48 @@ TEST(TopTest, Render_AgentWithFront_AddsALine) {
               Each(Not(HasSubstr("merge-encode"))));
 }
 
+// An agent that hands all over to a store, and whose CPU time is known by component.
+TEST(TopTest, Render_FrontOfAStore_ShowsItsCpuByComponent) {
+  const auto with_front = [](uint64_t at) {
+    AgentStatusCopy a = StatusAt(at);
+    a.front.emplace();
+    a.front->service = "kv";
+    a.front->requests = at * 20'000;
+    a.front->component_nanos[static_cast<size_t>(CpuComponent::kReceive)] = at * kSecond / 10;
+    a.front->component_nanos[static_cast<size_t>(CpuComponent::kParse)] = at * kSecond / 40;
+    return SampleOf(a);
+  };
+  const AgentSample before = with_front(10);
+  const AgentRates r = Compare(&before, with_front(12), nullptr);
+  ASSERT_TRUE(r.front.has_value());
+  EXPECT_DOUBLE_EQ(r.front->requests, 20'000);
+  const auto lines = Render({WatchedOf(r)}, 1, "12:00:00", Look{}, 0, false);
+  EXPECT_THAT(lines, Contains(AllOf(HasSubstr("front kv"), HasSubstr("20.0 K/s handed over"))));
+  EXPECT_THAT(lines, Contains(AllOf(HasSubstr("CPU, front"), HasSubstr("12 %"))));
+  EXPECT_THAT(lines, Contains(AllOf(HasSubstr("receive"), HasSubstr("80 %"),
+                                    HasSubstr("5.000 us a request"))));
+  EXPECT_THAT(lines, Contains(AllOf(HasSubstr("parse"), HasSubstr("20 %"))));
+  EXPECT_NEAR(ToJson({WatchedOf(r)})["agents"][0]["front"]["cpu"]["parse"]["share"].get<double>(),
+              0.025, 1e-9);
+  // All its lines count when there is just room for the blocks: a line is kept free.
+  const size_t room = lines.size() + 1;
+  EXPECT_THAT(Render({WatchedOf(r)}, 1, "", Look{}, room, false),
+              Contains(HasSubstr("merge-encode")));
+  EXPECT_THAT(Render({WatchedOf(r)}, 1, "", Look{}, room - 1, false),
+              Each(Not(HasSubstr("merge-encode"))));
+}
+
+// A status of an earlier release has no components.
+TEST(TopTest, ParseStatus_FrontWithoutComponents_IsRead) {
+  AgentStatusCopy a = StatusAt(1);
+  a.front.emplace();
+  auto json = nlohmann::json::parse(ToJson(a));
+  json["front"].erase("cpu_components");
+  const auto sample = ParseStatus(json.dump());
+  ASSERT_TRUE(sample.ok()) << sample.status();
+  EXPECT_FALSE(sample->front->KnowsComponents());
+}
+
 TEST(TopTest, Render_AgentWithOperators_AddsALine) {
   const auto with_ops = [](uint64_t at, uint64_t chunks) {
     AgentStatusCopy a = StatusAt(at);

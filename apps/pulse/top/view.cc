@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "apps/pulse/top/cpu_lines.h"
 #include "apps/pulse/top/units.h"
 
 namespace pulse::top {
@@ -210,10 +211,20 @@ class Painter {
   }
   void Front(const FrontSample& now, const FrontRates& rates) {
     ScreenLine line(look_);
-    line.Add("   front ").Add(now.service).To(18).Bar(rates.offloaded, kBarCells, Style::kFetch);
-    line.Add(fmt::format("{:>6}", Percent(rates.offloaded)), Style::kFetch);
-    line.Add(fmt::format("  of {:.0f}/s", rates.requests)).To(64);
-    Put(line.Add(Count(now.connections, "connection", "connections")));
+    line.Add("   front ").Add(now.service).To(18);
+    if (rates.hands_all_over) {
+      line.Add(fmt::format("{} handed over", CountRate(rates.requests)));
+    } else {
+      line.Bar(rates.offloaded, kBarCells, Style::kFetch);
+      line.Add(fmt::format("{:>6}", Percent(rates.offloaded)), Style::kFetch);
+      line.Add(fmt::format("  of {:.0f}/s", rates.requests));
+    }
+    Put(line.To(64).Add(Count(now.connections, "connection", "connections")));
+    if (!now.KnowsComponents()) return;
+    for (std::string& cpu :
+         CpuLines(look_, "CPU, front", rates.components, rates.requests, Style::kFetch)) {
+      lines_.push_back(std::move(cpu));
+    }
   }
   void Stage(const char* name, double share, Style style, const std::string& rate,
              const std::string& more) {
@@ -240,7 +251,7 @@ std::vector<std::string> Render(const std::vector<Watched>& agents, double inter
   for (const Watched& w : agents) {
     blocks += 4;
     if (!w.error.empty()) continue;
-    if (w.rates.now.front) ++blocks;
+    if (w.rates.now.front) blocks += w.rates.now.front->KnowsComponents() ? 7 : 1;
     if (w.rates.now.ops) ++blocks;
     if (w.rates.now.tasks && w.rates.now.tasks->Any()) ++blocks;
     for (const SessionRates& s : w.rates.sessions) blocks += Painter::BlockHeight(s);
@@ -299,6 +310,9 @@ nlohmann::json ToJson(const std::vector<Watched>& agents) {
           {"held_bytes", r.now.front->held_bytes}, {"measured", r.front.has_value()},
           {"requests_per_second", front.requests}, {"offloaded_share", front.offloaded},
           {"cpu_share", front.cpu_share}};
+      for (size_t i = 0; i < kCpuComponentNames.size(); ++i) {
+        agent["front"]["cpu"][kCpuComponentNames[i]] = {{"share", front.components[i]}};
+      }
     }
     if (r.now.tasks) {
       agent["tasks"] = {{"most", r.now.tasks->most},

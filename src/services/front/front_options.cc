@@ -79,6 +79,7 @@ absl::StatusOr<net::DirectorOptions> ListenOptionsOf(const OptionValues& options
     }
   }
   made.spin_nanos = options.Integer(kServeSpin).value_or(0) * 1000;
+  made.side = CpuSide::kAgent;
   return made;
 }
 
@@ -153,6 +154,7 @@ FrontStatus DirectorStatus(const net::Director& director, std::string service) {
   FrontStatus f;
   f.service = std::move(service);
   f.cpu_nanos = static_cast<uint64_t>(director.cpu_nanos());
+  f.component_nanos = ReadCpuProfile().nanos[static_cast<size_t>(CpuSide::kAgent)];
   const net::DirectorStats s = director.stats();
   f.connections = s.connections;
   f.spliced_connections = s.spliced_connections;
