@@ -298,6 +298,31 @@ TEST_F(AgentTest, MoreClientsThanTheStoreTakes_AreToldSo) {
   EXPECT_EQ(Client(agent_port()).Ask("PING"), "+PONG\r\n");
 }
 
+// Whatever CONFIG SET design says: that is of the store's own port.
+TEST_F(AgentTest, Design_OfAgents_FollowsFromTheirLoops) {
+  OpenHost();
+  EXPECT_STREQ(host_->numbers().design, "none");
+  OpenAgent();
+  const auto design_is = [&](std::string_view design) {
+    return Eventually([&] { return host_->numbers().design == design; });
+  };
+  EXPECT_TRUE(design_is("lat"));
+  front_.reset();
+  EXPECT_TRUE(design_is("none"));
+  front_options_.director.threads = 2;
+  OpenAgent();
+  EXPECT_TRUE(design_is("sav"));
+  std::string info;
+  host_->AddInfo(&info);
+  EXPECT_NE(info.find("agent_design:sav\r\n"), std::string::npos) << info;
+  front_.reset();
+  host_.reset();
+  host_options_.threads = 2;
+  StartAgentServer();
+  OpenAgent();
+  EXPECT_TRUE(design_is("lat"));
+}
+
 TEST_F(AgentTest, Password_IsAskedForByTheHost) {
   options_.password = "secret";
   OpenHost();

@@ -124,15 +124,18 @@ AgentServerNumbers AgentServer::numbers() const {
   n.clients = shared_.sessions.load(std::memory_order_relaxed);
   n.requests = shared_.requests.load(std::memory_order_relaxed);
   n.transfers = shared_.transfers.load(std::memory_order_relaxed);
+  const size_t most = most_of_a_thread_.load(std::memory_order_relaxed);
+  n.design = most == 0 ? "none" : most == 1 ? "lat" : "sav";
   for (const auto& thread : threads_) n.cpu_nanos += thread->poller()->cpu_nanos();
   return n;
 }
 
 void AgentServer::AddInfo(std::string* out) const {
   const AgentServerNumbers n = numbers();
-  absl::StrAppend(out, "agent_loops:", n.loops, "\r\nagent_clients:", n.clients,
-                  "\r\nagent_requests:", n.requests, "\r\nagent_transfers:", n.transfers,
-                  "\r\nagent_cpu_us:", n.cpu_nanos / 1000, "\r\n");
+  absl::StrAppend(out, "agent_loops:", n.loops, "\r\nagent_design:", n.design,
+                  "\r\nagent_clients:", n.clients, "\r\nagent_requests:", n.requests,
+                  "\r\nagent_transfers:", n.transfers, "\r\nagent_cpu_us:", n.cpu_nanos / 1000,
+                  "\r\n");
 }
 
 // By turns: to the thread that has the fewest.
@@ -160,12 +163,15 @@ absl::StatusOr<std::shared_ptr<ShmPeer>> AgentServer::Welcome(UniqueFd* socket,
 }
 
 void AgentServer::SetPeers(const ShmPeers& peers) {
+  size_t most = 0;
   for (const auto& thread : threads_) {
     std::erase_if(thread->lanes, [&](const std::shared_ptr<ShmPeer>& lane) {
       return std::find(peers.begin(), peers.end(), lane) == peers.end();
     });
     thread->poller()->SetPeers(thread->lanes);
+    most = std::max(most, thread->lanes.size());
   }
+  most_of_a_thread_.store(most, std::memory_order_relaxed);
   lane_count_.store(peers.size(), std::memory_order_relaxed);
 }
 

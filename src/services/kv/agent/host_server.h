@@ -38,6 +38,9 @@ struct AgentServerNumbers {
   uint64_t requests = 0;   // that agents have given
   uint64_t transfers = 0;  // that these came in
   int64_t cpu_nanos = 0;   // of the threads that serve agents
+  // What their clients are served by, whatever the server's design is: "lat" where each loop has a
+  // thread of this server, "sav" where loops share one, "none" without loops.
+  const char* design = "none";
 };
 
 class AgentServer final : private PeerHost {
@@ -66,7 +69,8 @@ class AgentServer final : private PeerHost {
   LaneShared shared_;
   std::vector<std::unique_ptr<Thread>> threads_;
   std::atomic<size_t> lane_count_{0};
-  std::unique_ptr<PeerListener> listener_;  // ends first
+  std::atomic<size_t> most_of_a_thread_{0};  // lanes
+  std::unique_ptr<PeerListener> listener_;   // ends first
 };
 
 }  // namespace pulse::kv
