@@ -42,6 +42,8 @@ struct KvArgs : ServerArgs, ClusterArgs {
   std::string design = "cpu";
   std::string agent_cpus;
   std::string memory_file;
+  uint16_t announce_port = 0;  // 0: the server's own
+  bool announce_tls = false;
   std::string etcd;
   std::string etcd_prefix = "/pulse/kv";
   std::string etcd_ttl = "5s";
@@ -75,6 +77,19 @@ absl::StatusOr<std::string> AnnouncedHost(const KvArgs& args) {
   const auto address = net::ParseAddress(absl::StrCat(bind, ":0"));
   // Whoever listens there says what is wrong with it.
   return address.ok() && address->is_any() ? "" : bind;
+}
+
+absl::Status CheckAnnounced(const KvArgs& args) {
+  if (args.announce_port != 0 && args.cluster) {
+    return absl::InvalidArgumentError(
+        "--announce-port and --cluster do not go together: each node has a port of its own, to "
+        "which its clients have to come; leave one of them out");
+  }
+  if (args.announce_tls && args.announce_port == 0) {
+    return absl::InvalidArgumentError(
+        "--announce-tls: it says how --announce-port is spoken to; give that, too");
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckCluster(const KvArgs& args, const std::string& host) {
@@ -131,7 +146,7 @@ absl::StatusOr<std::unique_ptr<kv::EtcdRegistration>> Register(
   if (args.password_file.empty() && args.options.users_file.empty()) {
     options.protocols.push_back("memcached");
   }
-  options.tls = !args.options.tls_cert.empty();
+  options.tls = args.announce_port == 0 ? !args.options.tls_cert.empty() : args.announce_tls;
   options.udp_ports = udp_ports;
   if (!udp_ports.empty()) options.protocols.push_back("udp");
   auto registration = kv::EtcdRegistration::Open(options, endpoints);
@@ -218,12 +233,14 @@ absl::Status RunKv(KvArgs args) {
   }
   args.options.designs = &designs;
   PULSE_ASSIGN_OR_RETURN(const std::string host, AnnouncedHost(args));
+  PULSE_RETURN_IF_ERROR(CheckAnnounced(args));
   PULSE_RETURN_IF_ERROR(CheckCluster(args, host));
   PULSE_ASSIGN_OR_RETURN(
       const ClusterShare share,
       ReadClusterShare(args, host, args.options.port, args.options.threads, !args.etcd.empty()));
   redis::Cluster cluster(args.cluster, args.options.threads, host, share.slots);
   if (!args.part.empty()) cluster.WaitForMembers();  // WatchMembers
+  if (args.announce_port != 0) cluster.Announce(args.announce_port);
   args.options.cluster = &cluster;
   kv::KvStoreOptions store;
   store.designs = &designs;
@@ -246,6 +263,7 @@ absl::Status RunKv(KvArgs args) {
   }
   PULSE_ASSIGN_OR_RETURN(store.policy, kv::ParsePolicy(args.policy));
   store.memory_bytes = memory - set_aside;
+  store.told_memory_bytes = memory;
   args.options.buffer_bytes = ProcessBytes(memory) - kProgramBytes;
   args.agents.buffer_bytes = args.options.buffer_bytes / 4;
   store.memory_file = args.memory_file;
@@ -263,7 +281,6 @@ absl::Status RunKv(KvArgs args) {
   kv::KvStore* keys = nullptr;  // the server's
   args.options.keyspace =
       [&store, &counters, &memcached, &cluster, &keys](
-  store.told_memory_bytes = memory;
           const redis::KeyspaceLimits& limits) -> absl::StatusOr<std::unique_ptr<redis::Keyspace>> {
     store.limits = limits;
     auto opened = kv::KvStore::Open(store);
@@ -434,6 +451,12 @@ void AddKvCommand(CLI::App& app) {
   cmd->add_option("--agent-threads", args->agents.threads,
                   "threads that carry out what agents hand over; each has a part of their loops")
       ->capture_default_str();
+  cmd->add_option("--announce-port", args->announce_port,
+                  "the port that etcd and memcached's clients are told, where that is not --port:\n"
+                  "of an agent in front of this store (pulse agent --serve-kv)")
+      ->check(CLI::Range(1, 65535));
+  cmd->add_flag("--announce-tls", args->announce_tls,
+                "etcd is told that --announce-port speaks TLS (the agent's --serve-kv-tls-cert)");
   AddAccessOptions(cmd, &args->options, &args->password_file);
   AddConnectionOptions(cmd, args.get());
   cmd->callback([args] { Finish(RunKv(*args)); });

@@ -17,6 +17,10 @@ expect_error etcd-no-ttl '--etcd-ttl;;whole seconds' "$PULSE" kv --port 0 --etcd
 expect_error etcd-host '--etcd;;--announce-host' \
   "$PULSE" kv --port 0 --etcd "$url" --bind 0.0.0.0 --insecure
 
+expect_error etcd-tls '--announce-tls;;--announce-port' "$PULSE" kv --port 0 --announce-tls
+expect_error etcd-cluster '--announce-port and --cluster' \
+  "$PULSE" kv --port 0 --cluster --announce-port 6380
+
 prepare_etcd
 url=$ETCD_URL
 
@@ -38,6 +42,7 @@ with urllib.request.urlopen(urllib.request.Request(url + "/v3/kv/range", body), 
 EOF
 }
 has() { (($(keys "$2" 2>/dev/null | wc -l) == $1)); }
+serves_here() { [[ $(timeout 60 redis-cli -p "$PORT" set k v) == OK ]]; }
 serves() {
   [[ $(timeout 60 redis-cli -p "$PORT" set k v) == OK ]] || fail "the server does not serve" "$SERVER_LOG"
 }
@@ -80,3 +85,24 @@ serves
 kill "$SERVER"
 ends_well "$SERVER" || fail "the server does not end well" "$SERVER_LOG"
 has 0 /pulse/kv || fail "the key stays" "$SERVER_LOG"
+
+# 5. A store behind an agent of its own: clients are told of the agent.
+lanes="$SOCKET_DIR/kv.sock"
+start_agent "$SOCKET_DIR/agent.sock" --serve 0 --serve-kv "$lanes"
+await 30 grep -q '(port [0-9]' "$AGENT_LOG" || fail "the agent does not say its port" "$AGENT_LOG"
+front=$(grep -oE '\(port [0-9]+' "$AGENT_LOG" | grep -oE '[0-9]+')
+start_kv behind --agent-socket "$lanes" --announce-port "$front"
+await 60 has 1 /pulse/kv || fail "no key" "$SERVER_LOG"
+told=$(keys /pulse/kv)
+[[ "$told" == "127.0.0.1 $front "* ]] || fail "etcd tells $told, and the agent's port is $front" "$SERVER_LOG"
+own=$PORT PORT=$front
+((own != front)) || fail "the ports are the same"
+await 60 serves_here || fail "nobody serves at the port that etcd tells" "$AGENT_LOG"
+exec 3<>"/dev/tcp/127.0.0.1/$PORT" || fail "no connection" "$AGENT_LOG"
+printf 'config get cluster\r\nquit\r\n' >&3
+said=$(timeout 60 cat <&3)
+exec 3>&-
+[[ "$said" == *"127.0.0.1|127.0.0.1|$front"* ]] || fail "memcached's clients are told $said" "$SERVER_LOG"
+kill "$SERVER"
+ends_well "$SERVER" || fail "the server does not end well" "$SERVER_LOG"
+stop_agent "$AGENT" "$AGENT_LOG"

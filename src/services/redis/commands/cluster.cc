@@ -109,10 +109,11 @@ Cluster::Cluster(bool enabled, int nodes, std::string host, SlotRange slots)
 
 void Cluster::Listen(const std::vector<uint16_t>& ports) {
   PULSE_CHECK(ports.size() == nodes_.size());
+  PULSE_CHECK(announced_port_ == 0 || !enabled_);
   Members members;
   const State state = waits_ && spread() ? State::kSuperseded : State::kServes;
   for (size_t i = 0; i < ports.size(); ++i) {
-    nodes_[i].port = ports[i];
+    nodes_[i].port = announced_port_ == 0 ? ports[i] : announced_port_;
     if (spread()) nodes_[i].id = NodeIdOf(host_, ports[i]);
     members.push_back({nodes_[i], host_, state});
   }

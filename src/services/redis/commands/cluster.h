@@ -89,6 +89,9 @@ class Cluster {
   // Before Listen, in a spread cluster whose members are yet to be heard of: until SetMembers this
   // process's nodes have no slots, as another process may have them.
   void WaitForMembers() { waits_ = true; }
+  // Before Listen, of a server without cluster mode: where clients are told to go instead, which is
+  // an agent's port in front of it.
+  void Announce(uint16_t port) { announced_port_ = port; }
   // The port of each node. Then the members are this process's nodes.
   void Listen(const std::vector<uint16_t>& ports);
   // "host:port", as MOVED has it.
@@ -107,6 +110,7 @@ class Cluster {
   const std::string host_;
   const SlotRange slots_;
   bool waits_ = false;
+  uint16_t announced_port_ = 0;  // 0: the one that Listen is given
   std::vector<Node> nodes_;
   // Of a spread cluster: by slot, which of nodes_ serves it, or kElsewhere.
   std::unique_ptr<std::atomic<int16_t>[]> owners_;

@@ -137,5 +137,14 @@ TEST(ClusterTest, Endpoints_NotInClusterMode_AreOneWithAllSlots) {
   EXPECT_EQ(cluster.AddressOf(0), "host:6379");
 }
 
+TEST(ClusterTest, Announce_APortInFrontOfTheServer_IsWhatClientsAreTold) {
+  Cluster cluster(/*enabled=*/false, /*nodes=*/2, "10.0.0.1");
+  cluster.Announce(6380);
+  cluster.Listen({6379});
+  EXPECT_EQ(cluster.AddressOf(0), "10.0.0.1:6380");
+  ASSERT_EQ(cluster.members()->size(), 1u);
+  EXPECT_EQ(cluster.members()->front().port, 6380);
+}
+
 }  // namespace
 }  // namespace pulse::redis
