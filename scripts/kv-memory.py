@@ -1,0 +1,222 @@
+#!/usr/bin/env python3
+"""kv-memory.py PULSE [options]: whether `pulse kv` obeys its --memory under churn.
+
+Starts `pulse kv` and, unless --alone, an agent in a process of its own in front of it; SETs values of
+random sizes (log-uniform, 1 B to --largest) with random times to live (log-uniform, a 1/250 of
+--longest-ttl to --longest-ttl) to random keys; and adds up the proportional set sizes (PSS) of both
+processes each --interval. Prints what it found as JSON. Ends with 1 when the sum was ever above the
+limit and --tolerance, or when nothing was written; with 2 when a process did not start.
+
+  scripts/kv-memory.py build/release/bin/pulse                     ten minutes, 1 GiB
+  scripts/kv-memory.py build/release/bin/pulse --seconds 20 --memory 256M --tolerance 0.1
+
+The limit is the store's. The agent's own memory, some 15 MiB, is not in it, so limits below 1 GiB need
+a --tolerance of more than the 2 % that larger ones are held to.
+"""
+import argparse
+import json
+import os
+import random
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+PATTERN = os.urandom(1 << 20)
+
+
+def size_of(text):
+    match = re.fullmatch(r"(\d+)([KMG]?)", text)
+    if not match:
+        raise argparse.ArgumentTypeError(f"{text}: expected a size, such as 1G")
+    return int(match[1]) * UNITS[match[2]]
+
+
+def log_uniform(draw, low, high):
+    return low * (high / low) ** draw.random()
+
+
+class Process:
+    """A program whose output goes to a file, and that ends with this script."""
+
+    def __init__(self, words, log):
+        self.log = log
+        self.popen = subprocess.Popen(words, stdout=open(log, "wb"), stderr=subprocess.STDOUT)
+
+    def said(self):
+        with open(self.log, encoding="utf-8", errors="replace") as f:
+            return f.read()
+
+    def wait_for(self, pattern):
+        """The match of what it says once it is ready."""
+        limit = time.monotonic() + 60
+        while time.monotonic() < limit:
+            found = re.search(pattern, self.said())
+            if found:
+                return found
+            if self.popen.poll() is not None:
+                break
+            time.sleep(0.05)
+        raise RuntimeError(f"{' '.join(self.popen.args)}: it does not start:\n{self.said()}")
+
+    def pss(self):
+        with open(f"/proc/{self.popen.pid}/smaps_rollup", encoding="ascii") as f:
+            return next(int(line.split()[1]) << 10 for line in f if line.startswith("Pss:"))
+
+    def end(self):
+        if self.popen.poll() is None:
+            self.popen.send_signal(signal.SIGTERM)
+            try:
+                self.popen.wait(60)
+            except subprocess.TimeoutExpired:
+                self.popen.kill()
+                self.popen.wait()
+
+
+class Samples:
+    """Sums of the processes' PSS, taken by a thread until it is stopped."""
+
+    def __init__(self, processes, interval):
+        self.processes, self.interval = processes, interval
+        self.sums = []
+        self.each = [0] * len(processes)
+        self.stopping = threading.Event()
+        self.error = None
+        self.thread = threading.Thread(target=self.run)
+        self.thread.start()
+
+    def run(self):
+        try:
+            while not self.stopping.is_set():
+                now = [p.pss() for p in self.processes]
+                self.sums.append(sum(now))
+                self.each = [max(a, b) for a, b in zip(self.each, now)]
+                self.stopping.wait(self.interval)
+        except (OSError, StopIteration) as e:
+            self.error = e
+
+    def stop(self):
+        self.stopping.set()
+        self.thread.join()
+
+
+class Load:
+    """SETs of a connection, a pipeline of them at a time."""
+
+    def __init__(self, port, args):
+        self.args, self.draw = args, random.Random(args.seed)
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=60)
+        self.replies = self.socket.makefile("rb")
+        self.sets = self.refused = self.bytes = 0
+
+    def one(self):
+        size = int(log_uniform(self.draw, 1, self.args.largest))
+        ttl = int(log_uniform(self.draw, self.args.longest_ttl / 250, self.args.longest_ttl) * 1000)
+        key = b"key%d" % self.draw.randrange(self.args.keys)
+        at = self.draw.randrange(len(PATTERN))
+        value = (PATTERN[at:] + PATTERN)[:size] if at + size > len(PATTERN) else PATTERN[at:at + size]
+        self.bytes += size
+        words = (b"SET", key, value, b"PX", b"%d" % max(1, ttl))
+        return b"*5\r\n" + b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in words)
+
+    def round(self):
+        count = self.args.pipeline
+        self.socket.sendall(b"".join(self.one() for _ in range(count)))
+        for _ in range(count):
+            reply = self.replies.readline()
+            if not reply:
+                raise RuntimeError("the connection was lost")
+            if reply.startswith(b"+OK"):
+                self.sets += 1
+            elif reply.startswith(b"-OOM"):
+                self.refused += 1
+            else:
+                raise RuntimeError(f"unexpected reply: {reply!r}")
+
+
+def measure(args, directory):
+    lanes = os.path.join(directory, "kv.sock")
+    words = [args.pulse, "kv", "--port", "0", "--memory", args.memory, "--policy", args.policy]
+    processes = []
+    try:
+        kv = Process(words if args.alone else words + ["--agent-socket", lanes],
+                     os.path.join(directory, "kv.log"))
+        processes.append(kv)
+        port = int(kv.wait_for(r":(\d+) \(process")[1])
+        if not args.alone:
+            kv.wait_for("agents on")
+            agent = Process([args.pulse, "agent", "--socket", os.path.join(directory, "agent.sock"),
+                             "--serve", "0", "--serve-kv", lanes], os.path.join(directory, "agent.log"))
+            processes.append(agent)
+            port = int(agent.wait_for(r"\(port (\d+)\)")[1])
+        load = Load(port, args)
+        samples = Samples(processes, args.interval)
+        end = time.monotonic() + args.seconds
+        try:
+            while time.monotonic() < end and samples.error is None:
+                load.round()
+        finally:
+            samples.stop()
+        if samples.error is not None:
+            raise RuntimeError(f"cannot read a process's memory: {samples.error}")
+    finally:
+        for process in reversed(processes):
+            process.end()
+    limit = size_of(args.memory)
+    names = ["kv"] if args.alone else ["kv", "agent"]
+    return {
+        "format": "pulse-kv-memory",
+        "version": 1,
+        "memory_bytes": limit,
+        "policy": args.policy,
+        "seconds": args.seconds,
+        "sets": load.sets,
+        "refused": load.refused,
+        "bytes": load.bytes,
+        "samples": len(samples.sums),
+        "largest_pss": dict(zip(names, samples.each)),
+        "largest_sum": max(samples.sums),
+        "largest_share": round(max(samples.sums) / limit, 4),
+        "tolerance": args.tolerance,
+        "ok": max(samples.sums) <= limit * (1 + args.tolerance) and load.sets > 0,
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("pulse", help="the program")
+    parser.add_argument("--memory", default="1G", help="the limit [1G]")
+    parser.add_argument("--policy", default="allkeys-lfu")
+    parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--interval", type=float, default=0.1, help="seconds between two looks [0.1]")
+    parser.add_argument("--largest", type=size_of, default=1 << 20, help="value, in bytes [1M]")
+    parser.add_argument("--longest-ttl", type=float, default=65, help="seconds [65]")
+    parser.add_argument("--keys", type=int, default=1_000_000)
+    parser.add_argument("--pipeline", type=int, default=16)
+    parser.add_argument("--tolerance", type=float, default=0.02, help="above the limit [0.02]")
+    parser.add_argument("--alone", action="store_true", help="without an agent")
+    parser.add_argument("--seed", type=int, default=None, help="of the load; default: another each time")
+    parser.add_argument("--json", help="write the result to this file, too")
+    args = parser.parse_args()
+    try:
+        size_of(args.memory)
+        with tempfile.TemporaryDirectory(prefix="pulse-kv-memory.") as directory:
+            result = measure(args, directory)
+    except (argparse.ArgumentTypeError, OSError, RuntimeError) as e:
+        print(f"kv-memory: {e}", file=sys.stderr)
+        return 2
+    text = json.dumps(result, indent=2)
+    print(text)
+    if args.json:
+        with open(args.json, "w", encoding="utf-8") as f:
+            f.write(text + "\n")
+    return 0 if result["ok"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
