@@ -47,6 +47,8 @@ absl::StatusOr<int64_t> ProcessNanos(pid_t pid) {
   return nanos;
 }
 
+int64_t CpuMeter::OwnProcessNanos() { return ClockNanos(CLOCK_PROCESS_CPUTIME_ID); }
+
 std::optional<CpuMeter::Who> CpuMeter::WhoIs(const char* tid) const {
   std::ifstream in(absl::StrCat("/proc/self/task/", tid, "/comm"));
   std::string name;
@@ -104,14 +106,14 @@ absl::Status CpuMeter::Start() {
     PULSE_ASSIGN_OR_RETURN(agent_start_, ProcessNanos(agent_pid_));
   }
   getrusage(RUSAGE_SELF, &usage_start_);
-  process_start_ = ClockNanos(CLOCK_PROCESS_CPUTIME_ID);
+  process_start_ = process_();
   Sample(true);
   sampler_.emplace(kInterval, [this] { Sample(false); });
   return absl::OkStatus();
 }
 
 absl::StatusOr<CpuUse> CpuMeter::Stop() {
-  const int64_t process = ClockNanos(CLOCK_PROCESS_CPUTIME_ID) - process_start_;
+  const int64_t process = process_() - process_start_;
   sampler_.reset();
   Sample(false);
   int64_t agent = UseOf(Who::kAgent);

@@ -39,8 +39,12 @@ class CpuMeter {
   // Which threads or process count as the agent.
   enum class Agent { kNone, kThreads, kProcess };
 
+  // CPU time of this process, in nanoseconds.
+  using ProcessClock = int64_t (*)();
+
   // `agent_pid` matters for kProcess only.
-  explicit CpuMeter(Agent agent, pid_t agent_pid = 0) : agent_(agent), agent_pid_(agent_pid) {}
+  explicit CpuMeter(Agent agent, pid_t agent_pid = 0, ProcessClock process = &OwnProcessNanos)
+      : agent_(agent), agent_pid_(agent_pid), process_(process) {}
   CpuMeter(const CpuMeter&) = delete;
   CpuMeter& operator=(const CpuMeter&) = delete;
 
@@ -60,12 +64,14 @@ class CpuMeter {
     int64_t last = 0;
   };
 
+  static int64_t OwnProcessNanos();
   std::optional<Who> WhoIs(const char* tid) const;
   void Sample(bool first);
   int64_t UseOf(Who who) const;
 
   const Agent agent_;
   const pid_t agent_pid_;
+  const ProcessClock process_;
   int64_t process_start_ = 0;
   int64_t agent_start_ = 0;
   rusage usage_start_ = {};

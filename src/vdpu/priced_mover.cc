@@ -38,8 +38,11 @@ void WaitUntil(int64_t when) {
 
 class PricedMover : public Mover {
  public:
-  PricedMover(std::unique_ptr<Mover> mover, DmaLink* link, int64_t setup_nanos)
-      : mover_(std::move(mover)), link_(*link), open_at_(NowNanos() + setup_nanos) {}
+  PricedMover(std::unique_ptr<Mover> mover, DmaLink* link, int64_t setup_nanos, MoverClock clock)
+      : mover_(std::move(mover)),
+        link_(*link),
+        clock_(std::move(clock)),
+        open_at_(Now() + setup_nanos) {}
 
   char* local() const override { return mover_->local(); }
   size_t size() const override { return mover_->size(); }
@@ -57,21 +60,21 @@ class PricedMover : public Mover {
   absl::Status Pull(uint64_t offset, uint64_t length) override {
     const int64_t there_at = Book(length);
     PULSE_RETURN_IF_ERROR(Copy([&] { return mover_->Pull(offset, length); }));
-    WaitUntil(there_at);
+    Wait(there_at);
     return absl::OkStatus();
   }
   absl::Status Push(uint64_t offset, uint64_t length) override {
-    WaitUntil(Book(length));
+    Wait(Book(length));
     return Copy([&] { return mover_->Push(offset, length); });
   }
   absl::Status PullSpans(const MoverSpan* spans, size_t n) override {
     const int64_t there_at = Book(Total(spans, n));
     PULSE_RETURN_IF_ERROR(Copy([&] { return mover_->PullSpans(spans, n); }));
-    WaitUntil(there_at);
+    Wait(there_at);
     return absl::OkStatus();
   }
   absl::Status PushSpans(const MoverSpan* spans, size_t n) override {
-    WaitUntil(Book(Total(spans, n)));
+    Wait(Book(Total(spans, n)));
     return Copy([&] { return mover_->PushSpans(spans, n); });
   }
 
@@ -82,10 +85,16 @@ class PricedMover : public Mover {
     return bytes;
   }
 
+  int64_t Now() const { return clock_.now == nullptr ? NowNanos() : clock_.now(); }
+  void Wait(int64_t when) const {
+    if (clock_.wait_until == nullptr) return WaitUntil(when);
+    if (when != 0) clock_.wait_until(when);
+  }
+
   // When a transfer of `bytes` that begins now is there; 0 for none.
   int64_t Book(uint64_t bytes) {
     if (bytes == 0) return 0;
-    const int64_t there_at = link_.Book(NowNanos(), bytes);
+    const int64_t there_at = link_.Book(Now(), bytes);
     return std::max(there_at, open_at_ + link_.Alone(bytes));
   }
 
@@ -97,14 +106,15 @@ class PricedMover : public Mover {
 
   std::unique_ptr<Mover> mover_;
   DmaLink& link_;
+  const MoverClock clock_;
   const int64_t open_at_;
 };
 
 }  // namespace
 
 std::unique_ptr<Mover> CreatePricedMover(std::unique_ptr<Mover> mover, DmaLink* link,
-                                         int64_t setup_nanos) {
-  return std::make_unique<PricedMover>(std::move(mover), link, setup_nanos);
+                                         int64_t setup_nanos, MoverClock clock) {
+  return std::make_unique<PricedMover>(std::move(mover), link, setup_nanos, std::move(clock));
 }
 
 }  // namespace pulse::vdpu

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "mover/mover.h"
@@ -21,7 +22,13 @@
 
 namespace pulse::vdpu {
 
+// What transfers are timed by, and how their ends are waited for; tests have their own.
+struct MoverClock {
+  std::function<int64_t()> now;                  // null: CLOCK_MONOTONIC
+  std::function<void(int64_t when)> wait_until;  // null: the calling thread waits
+};
+
 std::unique_ptr<Mover> CreatePricedMover(std::unique_ptr<Mover> mover, DmaLink* link,
-                                         int64_t setup_nanos);
+                                         int64_t setup_nanos, MoverClock clock = {});
 
 }  // namespace pulse::vdpu

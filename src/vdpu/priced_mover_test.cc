@@ -83,7 +83,14 @@ class PricedMoverTest : public ::testing::TestWithParam<MoverKind> {
     return made.ok() ? *std::move(made) : nullptr;
   }
 
+  // A clock that stands, and counts who would wait.
+  MoverClock Clock() {
+    return {[this] { return now_; }, [this](int64_t) { ++waits_; }};
+  }
+
   Region host_;
+  int64_t now_ = 1'000'000'000;
+  int waits_ = 0;
 };
 
 TEST_P(PricedMoverTest, Move_EitherWay_WaitsForThePrice) {
@@ -111,24 +118,25 @@ TEST_P(PricedMoverTest, Move_EitherWay_WaitsForThePrice) {
 }
 
 TEST_P(PricedMoverTest, Start_SlowLink_DoesNotWaitAndSaysWhen) {
-  // So slow that who waited would hang.
-  DmaLink link(TestProfile(0, 0.0000001, 0));
+  DmaLink link(TestProfile(0, 1, 0));
   auto inner = Inner();
   if (inner == nullptr) GTEST_SKIP() << "no vmread here";
-  auto m = CreatePricedMover(std::move(inner), &link, 0);
-  auto other = CreatePricedMover(Inner(), &link, 0);
+  auto m = CreatePricedMover(std::move(inner), &link, 0, Clock());
+  auto other = CreatePricedMover(Inner(), &link, 0, Clock());
   std::memset(host_.data(), 3, kBytes);
-  const int64_t begin = NowNanos();
   int64_t first = 0;
   int64_t second = 0;
   int64_t third = 0;
   ASSERT_TRUE(m->StartPull(0, kBytes, &first).ok());
   ASSERT_TRUE(other->StartPull(0, kBytes, &second).ok());
   ASSERT_TRUE(m->StartPush(0, kBytes, &third).ok());
-  EXPECT_GE(first, begin + link.Alone(kBytes));
-  EXPECT_LT(NowNanos(), first) << "it waited";
-  EXPECT_GE(second, first + link.Alone(kBytes)) << "another queue has a link of its own";
-  EXPECT_GE(third, second + link.Alone(kBytes)) << "the other direction has a link of its own";
+  EXPECT_EQ(first, now_ + link.Alone(kBytes));
+  EXPECT_EQ(second, first + link.Alone(kBytes)) << "another queue has a link of its own";
+  EXPECT_EQ(third, second + link.Alone(kBytes)) << "the other direction has a link of its own";
+  EXPECT_EQ(waits_, 0) << "it waited";
+  ASSERT_TRUE(m->Pull(0, kBytes).ok());
+  ASSERT_TRUE(m->Push(0, kBytes).ok());
+  EXPECT_EQ(waits_, 2) << "these do";
   int64_t none = 1;
   ASSERT_TRUE(m->StartPull(0, 0, &none).ok());
   EXPECT_EQ(none, 0);
@@ -139,14 +147,13 @@ TEST_P(PricedMoverTest, SetUp_OfOneMover_DelaysItsOwnTransfersOnly) {
   auto inner = Inner();
   if (inner == nullptr) GTEST_SKIP() << "no vmread here";
   constexpr int64_t kHour = int64_t{3600} * 1'000'000'000;
-  const int64_t begin = NowNanos();
-  auto slow = CreatePricedMover(std::move(inner), &link, kHour);
-  auto ready = CreatePricedMover(Inner(), &link, 0);
+  auto slow = CreatePricedMover(std::move(inner), &link, kHour, Clock());
+  auto ready = CreatePricedMover(Inner(), &link, 0, Clock());
   int64_t at = 0;
   ASSERT_TRUE(slow->StartPull(0, 1000, &at).ok());
-  EXPECT_GE(at, begin + kHour + link.Alone(1000));
+  EXPECT_EQ(at, now_ + kHour + link.Alone(1000));
   ASSERT_TRUE(ready->StartPull(0, 1000, &at).ok());
-  EXPECT_LT(at, begin + kHour);
+  EXPECT_LT(at, now_ + kHour);
 }
 
 INSTANTIATE_TEST_SUITE_P(Movers, PricedMoverTest,
