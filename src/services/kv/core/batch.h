@@ -33,7 +33,7 @@ struct Candidate {
 };
 
 // So many keys are under way together.
-inline constexpr size_t kLargestGroup = 64;
+inline constexpr size_t kLargestGroup = 128;
 
 // For each of `count` hashes whose buckets were fetched: the first slot with its tag, whose item it
 // begins to fetch. One for each set of instructions; the best that this machine has is chosen once.
