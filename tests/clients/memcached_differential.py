@@ -5,8 +5,8 @@ Sends the same random commands, text and meta, to a server of ours and to Debian
 (1.6.18), both on this machine (they are emptied), and compares the replies byte for byte. Stops at the first
 difference, with the commands that led to it on the key. Prints its seed.
 
-Left out, as the servers differ on purpose (src/services/kv/memcached/commands.h): mg h, l, N and R,
-ms and md I, E, blanks behind numbers that got shorter, wrong lines with a data block, delays of
+Left out, as the servers differ on purpose (src/services/kv/memcached/commands.h): mg h and l, what
+marks numbers as stale, E, blanks behind numbers that got shorter, wrong lines with a data block, delays of
 flush_all, statistics; and ma T, which memcached 1.6.18 gives to the old item when the number gets
 longer. Versions are compared by what they do. Times may be a second apart.
 """
@@ -96,14 +96,19 @@ def command(draw):
         return key, f"flush_all{draw.choice(['', ' 0', ' -1', ' x'])}{noreply}\r\n"
     if kind < 17:
         some = common + ["T" + time] + (["s"] if key not in NUMBERS else [])
+        if key not in NUMBERS:
+            some += [draw.choice(["N30", "N0", "Nx"]), draw.choice(["R30", "R1000", "R0"])]
         return key, f"mg {key}{flags(draw, some)}\r\n"
     if kind < 20:
         modes = ["MS", "ME", "MR", "MX", "M"] + (["MA", "MP"] if key not in NUMBERS else [])
         some = common + ["T" + time, draw.choice(modes), "F" + client_flags, "N5", "R9", "s", "h",
-                         "l", "C" + draw.choice([CAS, CAS, "1", "0", "x"])]
+                         "l", "C" + draw.choice([CAS, CAS, "1", "0", "x"])] + ([] if key in NUMBERS else ["I"])
         return key, f"ms {key} {len(value)}{flags(draw, some)}\r\n{value}\r\n"
     if kind == 20:
-        return key, f"md {key}{flags(draw, common + ['C' + draw.choice([CAS, '1', '0']), 'R5'])}\r\n"
+        some = common + ["C" + draw.choice([CAS, "1", "0"]), "R5"]
+        if key not in NUMBERS:
+            some += ["I", "T" + good_time]
+        return key, f"md {key}{flags(draw, some)}\r\n"
     if kind < 23:
         some = common + ["N" + time, "J" + count, "D" + count,
                          draw.choice(["MI", "MD", "M+", "M-", "MX"]), "C" + draw.choice([CAS, "0", "1"])]

@@ -225,6 +225,10 @@ bool KvStore::Clear(bool may_block) {
 }
 
 bool KvStore::Tick() {
+  if (int64_t at = clear_at_ms_.load(std::memory_order_relaxed);
+      at <= now_ms() && clear_at_ms_.compare_exchange_strong(at, kNoExpiry)) {
+    Clear(/*may_block=*/true);
+  }
   const bool is_told = watch_.active();
   bool is_more = false;
   for (Shard& shard : shards_) {
@@ -468,11 +472,11 @@ void KvStore::AddInfo(const Place& place, std::string_view section, std::string*
     add("dead_bytes", n.dead_bytes);
     add("index_bytes", n.index_bytes);
     add("partition_bytes", n.used_bytes);
+    add("partition_limit", options_.memory_bytes);
   } else if (section == "persistence") {
     add("aof_enabled", 0);
   } else if (section == "stats") {
     add("expired_keys", n.expired);
-    add("partition_limit", options_.memory_bytes);
     add("evicted_keys", n.evicted);
     add("refused_keys", n.refused);
   } else if (section == "keyspace") {

@@ -124,6 +124,9 @@ class KvStore final : public redis::Keyspace {
 
   // Gives back what has expired. True: there is more, which should not wait for long.
   bool Tick();
+  // All keys go at that time, by the first Tick from then on; kNoExpiry: never. The last call
+  // counts.
+  void ClearAt(int64_t at_ms) { clear_at_ms_.store(at_ms, std::memory_order_relaxed); }
   // Keys were there when it opened; and in so many partitions a change was taken back, or a new
   // index made.
   bool resumed() const { return file_ != nullptr && file_->existed(); }
@@ -197,12 +200,12 @@ class KvStore final : public redis::Keyspace {
 
   Partition& partition(uint32_t shard) { return *shards_[shard].partition; }
   std::string DesignName() const;
-  static constexpr size_t kMostTogether = kLargestGroup;
-  // Calls `execute(i, partition, hash, candidate)` for each key in turn, while it returns true.
-  template <class Execute>
   uint64_t told_memory() const {
     return options_.told_memory_bytes == 0 ? options_.memory_bytes : options_.told_memory_bytes;
   }
+  static constexpr size_t kMostTogether = kLargestGroup;
+  // Calls `execute(i, partition, hash, candidate)` for each key in turn, while it returns true.
+  template <class Execute>
   void RunTogether(const Place& place, const std::string_view* keys, size_t count,
                    const Execute& execute);
   uint64_t NextRandom();
@@ -215,6 +218,7 @@ class KvStore final : public redis::Keyspace {
   std::vector<std::unique_ptr<KvNode>> nodes_;  // in cluster mode, by partition
   std::atomic<Policy> policy_{Policy::kNoEviction};
   std::atomic<uint64_t> random_{0};
+  std::atomic<int64_t> clear_at_ms_{kNoExpiry};
   std::unique_ptr<StoreFile> file_;  // null: the keys go with the process
   std::atomic<uint64_t> own_last_cas_{0};
   std::atomic<uint64_t>* last_cas_ = &own_last_cas_;

@@ -30,18 +30,24 @@ enum ItemFields : uint8_t {
   kHasCas = 2,
   kHasClientFlags = 4,
   kDead = 8,  // overwritten, deleted or moved: no slot points here
+  // Marks, of memcached's meta commands; they take no bytes.
+  kStale = 16,
+  kTaken = 32,  // a client was told to make it anew
 };
+inline constexpr uint8_t kMarks = kStale | kTaken;
 
 // What a value carries beside its bytes.
 struct ItemFacts {
   int64_t expires_ms = kNoExpiry;
   uint64_t cas = 0;  // 0: none
   uint32_t client_flags = 0;
+  bool stale = false;
+  bool taken = false;
 
   uint8_t fields() const {
-    return static_cast<uint8_t>((expires_ms != kNoExpiry ? kHasExpiry : 0) |
-                                (cas != 0 ? kHasCas : 0) |
-                                (client_flags != 0 ? kHasClientFlags : 0));
+    return static_cast<uint8_t>(
+        (expires_ms != kNoExpiry ? kHasExpiry : 0) | (cas != 0 ? kHasCas : 0) |
+        (client_flags != 0 ? kHasClientFlags : 0) | (stale ? kStale : 0) | (taken ? kTaken : 0));
   }
 };
 
@@ -103,10 +109,15 @@ class Item {
       at += 8;
     }
     if ((fields_ & kHasClientFlags) != 0) std::memcpy(&facts.client_flags, at, 4);
+    facts.stale = (fields_ & kStale) != 0;
+    facts.taken = (fields_ & kTaken) != 0;
     return facts;
   }
 
-  uint8_t fields() const { return fields_ & (kHasExpiry | kHasCas | kHasClientFlags); }
+  uint8_t fields() const { return fields_ & (kHasExpiry | kHasCas | kHasClientFlags | kMarks); }
+  void set_marks(uint8_t fields) {
+    fields_ = static_cast<uint8_t>((fields_ & ~kMarks) | (fields & kMarks));
+  }
   bool dead() const { return (fields_ & kDead) != 0; }
   void MarkDead() { fields_ |= kDead; }
   void Revive() { fields_ &= static_cast<uint8_t>(~kDead); }

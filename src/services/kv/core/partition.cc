@@ -254,14 +254,16 @@ Partition::Result Partition::SetFacts(std::string_view key, uint64_t hash, const
   // The value has to be out of the way: Put may move what it lies in.
   const uint64_t* at = FindSlot(key, hash);
   const uint64_t offset = slot::Offset(*at);
-  if (item->fields() == facts.fields() &&
+  // Marks take no bytes.
+  if (((item->fields() ^ facts.fields()) & ~kMarks) == 0 &&
       segments_.of(offset).ttl_class == TtlClassOf(facts.expires_ms, now_ms_)) {
     Change();
     undo_.NoteLines(item, sizeof(Item) + Item::FieldBytes(item->fields()));
-    item->WriteFacts(facts);
     CountExpiry(*item, false);
-    NoteExpiry(offset, facts.expires_ms);
+    item->WriteFacts(facts);
+    item->set_marks(facts.fields());
     CountExpiry(*item, true);
+    NoteExpiry(offset, facts.expires_ms);
     return Result::kStored;
   }
   const std::string value(item->value());
@@ -276,8 +278,8 @@ void Partition::Clear() {
   state_->busy = kClearing;
   InOrder();
   victim_ = {};
-  segments_.Clear();
   state_->numbers.expiring = state_->numbers.expiry_seconds = 0;
+  segments_.Clear();
   index_->Clear();
 }
 

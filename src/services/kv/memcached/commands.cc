@@ -266,8 +266,13 @@ bool Executor::FlushAll(const Request& request, bool may_block, std::string* out
       !ParseSigned(request.words[1], &delay)) {
     return Answer(request, "CLIENT_ERROR invalid exptime argument", out);
   }
-  if (delay > 0) return Answer(request, "CLIENT_ERROR flush_all with a delay is not served", out);
-  if (!store_->Clear(may_block)) return false;
+  // The last one counts.
+  if (delay > 0) {
+    store_->ClearAt(ExpiryOf(delay, store_->now_ms()));
+  } else {
+    if (!store_->Clear(may_block)) return false;
+    store_->ClearAt(kNoExpiry);
+  }
   return Answer(request, "OK", out);
 }
 

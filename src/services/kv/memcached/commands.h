@@ -1,18 +1,21 @@
 // memcached's commands, text and meta, on a KvStore: what memcached 1.6.18 answers, byte for byte,
 // but for:
 //
-// - mg h, l, N and R, ms I and md I are answered as unknown flags are: an item of this store does
-//   not know when it was used, and cannot be marked as stale, or as given to one client to make
-//   anew. So no reply has W, X or Z. me tells exp, cas and size alone.
-// - ms and ma also know E (the version to give the item), from later releases; not 0.
+// - mg h and l are answered as unknown flags are: an item of this store does not know when it was
+//   used. me tells exp, cas and size alone.
+// - ms, ma and md I also know E (the version to give the item), from later releases; not 0.
 // - Without `b`, k returns the key as it is: the store does not remember that it was set with `b`.
 // - incr and decr leave no blanks behind a number that gets shorter, and a number is all digits:
 //   "5 apples" is none.
 // - Numbers that do not fit are refused, and not cut off. Times may have 64 bits.
 // - append and prepend say why they failed: SERVER_ERROR, not NOT_STORED.
-// - A delay of flush_all is refused. shutdown, slabs, lru, lru_crawler, watch and cache_memlimit
-// are
-//   not served, and statistics are those that the store has.
+// - A delay of flush_all ends within a tenth of a second, and is forgotten when the server ends.
+//   shutdown, slabs, lru, lru_crawler, watch and cache_memlimit are not served, and statistics are
+//   those that the store has.
+// - An item that is stale, or that a client was told to make anew, stays so while it is counted up
+// or
+//   down, also where the number gets longer.
+// - An item that mg N has made of a key in base64 is told by that, too.
 //
 // config get cluster, which memcached does not know, lists the endpoints as Amazon's ElastiCache
 // does, for the clients that ask for it.

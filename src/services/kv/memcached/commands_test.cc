@@ -276,9 +276,35 @@ TEST_P(MemcachedTest, FlushAll_EachForm_EmptiesTheStore) {
   }
   Put("a", "x");
   EXPECT_EQ(Line("flush_all x"), "CLIENT_ERROR invalid exptime argument");
-  EXPECT_EQ(Line("flush_all 10"), "CLIENT_ERROR flush_all with a delay is not served");
   EXPECT_EQ(Line("flush_all 1 2 3"), "ERROR");
   EXPECT_EQ(Get("a"), "x");
+}
+
+TEST_P(MemcachedTest, FlushAll_WithADelay_EmptiesTheStoreThen) {
+  Put("a", "x");
+  EXPECT_EQ(Line("flush_all 10"), "OK");
+  Put("b", "x");
+  now_ms_ += 9'999;
+  store_->Tick();
+  EXPECT_EQ(Get("a") + Get("b"), "xx");
+  now_ms_ += 1;
+  store_->Tick();
+  EXPECT_EQ(Line("get a b"), "END") << "also what was stored meanwhile";
+  Put("a", "x");
+  now_ms_ += 60'000;
+  store_->Tick();
+  EXPECT_EQ(Get("a"), "x") << "once";
+  // The last one counts.
+  EXPECT_EQ(Line("flush_all 10 noreply"), "");
+  EXPECT_EQ(Line("flush_all 100"), "OK");
+  now_ms_ += 99'000;
+  store_->Tick();
+  EXPECT_EQ(Get("a"), "x");
+  EXPECT_EQ(Line("flush_all"), "OK");
+  Put("a", "y");
+  now_ms_ += 10'000;
+  store_->Tick();
+  EXPECT_EQ(Get("a"), "y");
 }
 
 TEST_P(MemcachedTest, OtherCommands_EachForm_Answer) {

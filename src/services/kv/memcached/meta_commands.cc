@@ -35,6 +35,8 @@ struct Meta {
   std::optional<int64_t> ttl;
   int64_t created_ttl = 0;
   bool creates = false;
+  int64_t recache_ttl = 0;   // of R
+  bool invalidates = false;  // I
   std::optional<uint64_t> compare;
   uint64_t new_cas = 0;
   uint64_t client_flags = 0;
@@ -65,7 +67,10 @@ std::string_view ParseFlag(std::string_view flag, Meta* meta) {
       meta->ttl = number;
       break;
     case 'R':
-      if (!ParseSigned(token, &number)) return kBadToken;
+      if (!ParseSigned(token, &meta->recache_ttl)) return kBadToken;
+      break;
+    case 'I':
+      meta->invalidates = true;
       break;
     case 'F':
       if (!ParseUnsigned(token, &meta->client_flags) || meta->client_flags > UINT32_MAX) {
@@ -112,7 +117,6 @@ std::string_view ParseFlag(std::string_view flag, Meta* meta) {
     case 'f':
     case 'h':
     case 'l':
-    case 'I':
       break;
     default:
       return kInvalidFlag;
@@ -157,6 +161,12 @@ void AppendRepeated(const Meta& meta, std::string_view flag, std::string* out) {
   if (flag[0] == 'k') AppendKey(meta, out);
 }
 
+// Whether an expiry comes before one that a client would give now, in whole seconds.
+bool EndsSooner(int64_t expires_ms, int64_t ttl, int64_t now_ms) {
+  if (expires_ms == kNoExpiry) return false;
+  return SecondsLeft(expires_ms, now_ms) < SecondsLeft(ExpiryOf(ttl, now_ms), now_ms);
+}
+
 // A code and what every reply repeats.
 bool Code(const Meta& meta, std::string_view code, std::string* out) {
   out->append(code);
@@ -174,35 +184,48 @@ bool Executor::MetaGet(const Request& request, bool may_block, std::string* out)
     return Refuse("CLIENT_ERROR options flags are too long", out);
   }
   Meta meta;
-  if (const auto error = ParseMeta(request, 2, "hlNR", &meta); !error.empty()) {
+  if (const auto error = ParseMeta(request, 2, "hl", &meta); !error.empty()) {
     return Refuse(error, out);
   }
   if (meta.opaque_too_long) return Refuse(kOpaqueTooLong, out);
   const auto use = [&](Partition& partition, uint64_t hash) {
-    const Item* item = meta.uses ? partition.Find(meta.key, hash) : partition.Peek(meta.key, hash);
-    if (item == nullptr) {
-      counters_->misses.Add(1);
+    Item* item = meta.uses ? partition.Find(meta.key, hash) : partition.Peek(meta.key, hash);
+    const bool created = item == nullptr;
+    (created ? counters_->misses : counters_->hits).Add(1);
+    if (created && !meta.creates) {
       if (!meta.quiet) Code(meta, "EN", out);
       return;
     }
-    counters_->hits.Add(1);
     const size_t begin = out->size();
-    ItemFacts facts = item->facts();
+    const std::string_view value = created ? std::string_view() : item->value();
+    ItemFacts facts;  // of a new item, N says when it ends
+    if (created) {
+      facts.cas = store_->NextCas();
+    } else {
+      facts = item->facts();
+    }
     bool changed = false;
+    bool won = created;
     if (meta.value) {
-      absl::StrAppend(out, "VA ", item->value_size());
+      absl::StrAppend(out, "VA ", value.size());
     } else {
       out->append("HD");
     }
     // In their order: t before T is the time that there was.
     for (const std::string_view flag : meta.flags) {
       switch (flag[0]) {
+        case 'N':
+          if (created) facts.expires_ms = ExpiryOf(meta.created_ttl, partition.now_ms());
+          break;
+        case 'R':
+          won |= !facts.taken && EndsSooner(facts.expires_ms, meta.recache_ttl, partition.now_ms());
+          break;
         case 'T':
           facts.expires_ms = ExpiryOf(*meta.ttl, partition.now_ms());
           changed = true;
           break;
         case 's':
-          absl::StrAppend(out, " s", item->value_size());
+          absl::StrAppend(out, " s", value.size());
           break;
         case 't':
           absl::StrAppend(out, " t", SecondsLeft(facts.expires_ms, partition.now_ms()));
@@ -219,14 +242,28 @@ bool Executor::MetaGet(const Request& request, bool may_block, std::string* out)
           AppendRepeated(meta, flag, out);
       }
     }
+    // One client is told to make it anew, and those after it that another one does.
+    if (facts.taken) out->append(" Z");
+    if (facts.stale) out->append(" X");
+    won |= facts.stale && !facts.taken;
+    if (won) {
+      out->append(" W");
+      facts.taken = changed = true;
+    }
     out->append("\r\n");
-    if (meta.value) out->append(item->value()).append("\r\n");
-    if (changed && ChangeFacts(&partition, meta.key, hash, facts) != Outcome::kDone) {
+    if (meta.value) out->append(value).append("\r\n");
+    Outcome outcome = Outcome::kDone;
+    if (created) {
+      outcome = AddEmpty(&partition, meta.key, hash, facts);
+    } else if (changed) {
+      outcome = ChangeFacts(&partition, meta.key, hash, facts);
+    }
+    if (outcome != Outcome::kDone) {
       out->resize(begin);
       AppendLine(kOutOfMemory, out);
       return;
     }
-    if (meta.ttl.has_value() && store_->watch_table()->active()) {
+    if ((created || meta.ttl.has_value()) && store_->watch_table()->active()) {
       store_->watch_table()->Touch(meta.key);
     }
   };
@@ -241,7 +278,7 @@ bool Executor::MetaSet(const Request& request, bool may_block, std::string* out)
   if (words.size() > kMostWords) return Refuse(kTooManyFlags, out);
   if (!ParseUnsigned(words[2], &size) || size > kMaxBlock) return Refuse(kBadLine, out);
   Meta meta;
-  if (const auto error = ParseMeta(request, 3, "I", &meta); !error.empty()) {
+  if (const auto error = ParseMeta(request, 3, "", &meta); !error.empty()) {
     return Refuse(error, out);
   }
   StoreOperation op;
@@ -275,6 +312,7 @@ bool Executor::MetaSet(const Request& request, bool may_block, std::string* out)
   op.facts.expires_ms = ExpiryOf(meta.ttl.value_or(0), store_->now_ms());
   op.compare = meta.compare;
   op.new_cas = meta.new_cas;
+  op.may_be_stale = meta.invalidates;
   uint64_t cas = 0;
   const Outcome outcome = Store(store_, op, may_block, &cas);
   if (outcome == Outcome::kWouldBlock) return false;
@@ -310,11 +348,19 @@ bool Executor::MetaDelete(const Request& request, bool may_block, std::string* o
   if (request.words[1].size() > kMaxKey) return Refuse(kBadLine, out);
   if (request.words.size() > kMostWords) return Refuse(kTooManyFlags, out);
   Meta meta;
-  if (!ParseMeta(request, 2, "I", &meta).empty()) return Refuse(kBadFlags, out);
+  if (!ParseMeta(request, 2, "", &meta).empty()) return Refuse(kBadFlags, out);
   if (meta.opaque_too_long) return Refuse(kOpaqueTooLong, out);
-  switch (Delete(store_, meta.key, meta.compare, may_block)) {
+  InvalidateOperation op;
+  op.key = meta.key;
+  op.compare = meta.compare;
+  op.new_cas = meta.new_cas;
+  if (meta.ttl.has_value()) op.expires_ms = ExpiryOf(*meta.ttl, store_->now_ms());
+  switch (meta.invalidates ? Invalidate(store_, op, may_block)
+                           : Delete(store_, meta.key, meta.compare, may_block)) {
     case Outcome::kWouldBlock:
       return false;
+    case Outcome::kNoMemory:
+      return Refuse(kOutOfMemory, out);
     case Outcome::kDone:
       return meta.quiet || Code(meta, "HD", out);
     case Outcome::kExists:

@@ -76,12 +76,18 @@ Outcome StoreIn(KvStore* store, Partition& partition, uint64_t hash, const Store
     } else {
       // To append, 0 is as no version at all.
       const bool any = extends && op.compare == 0;
-      if (compares && !any && (op.compare == 0 || item->facts().cas != *op.compare)) {
-        return Outcome::kExists;
+      const ItemFacts old = item->facts();
+      if (compares && !any && (op.compare == 0 || old.cas != *op.compare)) {
+        const bool older = op.compare != 0 && *op.compare < old.cas;
+        if (!op.may_be_stale || extends || !older) return Outcome::kExists;
+        facts.expires_ms = old.expires_ms;
+        facts.stale = true;
+        facts.taken = old.taken;
       }
       if (extends) {
         if (item->value_size() + op.data.size() > op.max_value) return Outcome::kTooLarge;
-        facts = item->facts();
+        facts = old;
+        facts.stale = facts.taken = false;
         extended.reserve(item->value_size() + op.data.size());
         if (op.mode == StoreMode::kPrepend) extended.append(op.data);
         extended.append(item->value());
@@ -175,6 +181,29 @@ Outcome Delete(KvStore* store, std::string_view key, std::optional<uint64_t> com
   return outcome;
 }
 
+Outcome Invalidate(KvStore* store, const InvalidateOperation& op, bool may_block) {
+  Outcome outcome = Outcome::kWouldBlock;
+  store->WithPartition(op.key, may_block, [&](Partition& partition, uint64_t hash) {
+    const Item* item = partition.Peek(op.key, hash);
+    if (item == nullptr) {
+      outcome = Outcome::kNotFound;
+      return;
+    }
+    ItemFacts facts = item->facts();
+    if (op.compare.has_value() && (op.compare == 0 || facts.cas != *op.compare)) {
+      outcome = Outcome::kExists;
+      return;
+    }
+    facts.cas = op.new_cas != 0 ? op.new_cas : store->NextCas();
+    facts.stale = true;
+    facts.taken = false;
+    facts.expires_ms = op.expires_ms.value_or(facts.expires_ms);
+    outcome = ChangeFacts(&partition, op.key, hash, facts);
+    if (outcome == Outcome::kDone) Write(store, &partition, op.key, hash).Note();
+  });
+  return outcome;
+}
+
 Outcome Touch(KvStore* store, std::string_view key, int64_t expires_ms, bool may_block) {
   Outcome outcome = Outcome::kWouldBlock;
   store->WithPartition(key, may_block, [&](Partition& partition, uint64_t hash) {
@@ -201,6 +230,13 @@ Outcome ChangeFacts(Partition* partition, std::string_view key, uint64_t hash,
   return OutcomeOf(partition->SetFacts(key, hash, facts, &found)) == Outcome::kDone
              ? Outcome::kDone
              : Outcome::kNoMemory;
+}
+
+Outcome AddEmpty(Partition* partition, std::string_view key, uint64_t hash,
+                 const ItemFacts& facts) {
+  if (facts.expires_ms <= partition->now_ms()) return Outcome::kDone;
+  Item* item = nullptr;
+  return OutcomeOf(partition->Put(key, hash, 0, facts, &item));
 }
 
 int64_t ExpiryOf(int64_t exptime, int64_t now_ms) {

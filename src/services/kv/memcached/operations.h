@@ -35,6 +35,8 @@ struct StoreOperation {
   ItemFacts facts;                  // without cas; append and prepend keep the item's
   std::optional<uint64_t> compare;  // the version to replace; 0 is none
   uint64_t new_cas = 0;             // 0: the store's next one
+  // One that is to replace an older version than there is becomes a stale item.
+  bool may_be_stale = false;
 };
 // `cas`: the item's new one. A set that fails drops what was there, so that nobody takes it for
 // current.
@@ -63,11 +65,23 @@ Outcome Delta(KvStore* store, const DeltaOperation& op, bool may_block, DeltaRes
 
 Outcome Delete(KvStore* store, std::string_view key, std::optional<uint64_t> compare,
                bool may_block);
+// Marks the item as stale, and gives it a new version; whoever reads it next is told to make it
+// anew.
+struct InvalidateOperation {
+  std::string_view key;
+  std::optional<uint64_t> compare;
+  std::optional<int64_t> expires_ms;
+  uint64_t new_cas = 0;  // 0: the store's next one
+};
+Outcome Invalidate(KvStore* store, const InvalidateOperation& op, bool may_block);
 Outcome Touch(KvStore* store, std::string_view key, int64_t expires_ms, bool may_block);
 
 // Gives the item that there is other facts. To be called within WithPartition. kDone or kNoMemory.
 Outcome ChangeFacts(Partition* partition, std::string_view key, uint64_t hash,
                     const ItemFacts& facts);
+
+// An item without a value, where there is none. To be called within WithPartition.
+Outcome AddEmpty(Partition* partition, std::string_view key, uint64_t hash, const ItemFacts& facts);
 
 // An expiry as clients give it: 0 is never, up to 30 days are relative, more is a time, and less is
 // over.
