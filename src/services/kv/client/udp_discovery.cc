@@ -11,8 +11,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Of a registered value; empty where no datagrams are served, or it makes no sense.
-std::string EndpointOf(const std::string& text) {
+}  // namespace
+
+std::string UdpEndpointIn(const std::string& text) {
   const Json value = Json::parse(text, nullptr, false);
   if (!value.is_object()) return "";
   const auto host = value.find("host");
@@ -26,8 +27,6 @@ std::string EndpointOf(const std::string& text) {
   return absl::StrCat(is_v6 ? "[" : "", name, is_v6 ? "]:" : ":", ports->front().get<unsigned>());
 }
 
-}  // namespace
-
 absl::StatusOr<std::vector<std::string>> FindUdpServers(const std::string& etcd,
                                                         std::string_view prefix,
                                                         int64_t timeout_ms) {
@@ -39,7 +38,8 @@ absl::StatusOr<std::vector<std::string>> FindUdpServers(const std::string& etcd,
   }
   std::vector<std::string> found;
   for (const EtcdValue& value : *values) {
-    if (std::string endpoint = EndpointOf(value.text); !endpoint.empty()) found.push_back(endpoint);
+    if (std::string endpoint = UdpEndpointIn(value.text); !endpoint.empty())
+      found.push_back(endpoint);
   }
   if (!found.empty()) return found;
   return absl::UnavailableError(

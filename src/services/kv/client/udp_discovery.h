@@ -18,4 +18,7 @@ absl::StatusOr<std::vector<std::string>> FindUdpServers(const std::string& etcd,
                                                         std::string_view prefix,
                                                         int64_t timeout_ms);
 
+// That of a registered value; empty where no datagrams are served, or it makes no sense.
+std::string UdpEndpointIn(const std::string& text);
+
 }  // namespace pulse::kv

@@ -25,15 +25,7 @@ int64_t RevisionOf(const Json& kv) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<EtcdValue>> ReadEtcd(HttpClient* http, std::string_view prefix,
-                                                int64_t timeout_ms,
-                                                const std::atomic<bool>* cancel) {
-  while (prefix.ends_with('/')) prefix.remove_suffix(1);
-  const std::string first = std::string(prefix) + '/';
-  const std::string end = std::string(prefix) + static_cast<char>('/' + 1);
-  const Json request = {{"key", absl::Base64Escape(first)}, {"range_end", absl::Base64Escape(end)}};
-  PULSE_ASSIGN_OR_RETURN(const std::string reply,
-                         http->Post("/v3/kv/range", request.dump(), timeout_ms, cancel));
+absl::StatusOr<std::vector<EtcdValue>> EtcdValuesIn(const std::string& reply) {
   const Json answer = Json::parse(reply, nullptr, false);
   if (!answer.is_object()) return absl::UnavailableError("it answers no JSON object");
   std::vector<EtcdValue> values;
@@ -56,6 +48,18 @@ absl::StatusOr<std::vector<EtcdValue>> ReadEtcd(HttpClient* http, std::string_vi
     values.push_back(std::move(found));
   }
   return values;
+}
+
+absl::StatusOr<std::vector<EtcdValue>> ReadEtcd(HttpClient* http, std::string_view prefix,
+                                                int64_t timeout_ms,
+                                                const std::atomic<bool>* cancel) {
+  while (prefix.ends_with('/')) prefix.remove_suffix(1);
+  const std::string first = std::string(prefix) + '/';
+  const std::string end = std::string(prefix) + static_cast<char>('/' + 1);
+  const Json request = {{"key", absl::Base64Escape(first)}, {"range_end", absl::Base64Escape(end)}};
+  PULSE_ASSIGN_OR_RETURN(const std::string reply,
+                         http->Post("/v3/kv/range", request.dump(), timeout_ms, cancel));
+  return EtcdValuesIn(reply);
 }
 
 }  // namespace pulse::kv

@@ -25,4 +25,7 @@ absl::StatusOr<std::vector<EtcdValue>> ReadEtcd(HttpClient* http, std::string_vi
                                                 int64_t timeout_ms,
                                                 const std::atomic<bool>* cancel);
 
+// Those in the gateway's reply.
+absl::StatusOr<std::vector<EtcdValue>> EtcdValuesIn(const std::string& reply);
+
 }  // namespace pulse::kv

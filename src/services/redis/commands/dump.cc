@@ -3,6 +3,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "services/redis/commands/codec.h"
 
@@ -187,9 +188,11 @@ DumpError DecodeDump(std::string_view dump, uint64_t most_bytes, std::string* da
     const size_t bytes = size_t{1} << (first - kInteger8);
     if (!reader.Take(1, &taken) || !reader.Take(bytes, &taken)) return DumpError::kFormat;
     const uint64_t value = LoadLittle(taken);
-    *data = std::to_string(bytes == 1   ? int64_t{static_cast<int8_t>(value)}
-                           : bytes == 2 ? int64_t{static_cast<int16_t>(value)}
-                                        : int64_t{static_cast<int32_t>(value)});
+    std::string text = std::to_string(bytes == 1   ? int64_t{static_cast<int8_t>(value)}
+                                      : bytes == 2 ? int64_t{static_cast<int16_t>(value)}
+                                                   : int64_t{static_cast<int32_t>(value)});
+    if (text.size() > most_bytes) return DumpError::kTooLong;
+    *data = std::move(text);
   } else if (first == kPacked) {
     uint64_t packed = 0;
     uint64_t length = 0;

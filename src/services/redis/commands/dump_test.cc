@@ -122,5 +122,14 @@ TEST(DumpTest, HostilePayload_IsRefused) {
   }
 }
 
+TEST(DumpTest, NumberLongerThanAllowed_IsTooLong) {
+  const std::string dump = EncodeDump("12345");
+  std::string data = "old";
+  EXPECT_EQ(DecodeDump(dump, 4, &data), DumpError::kTooLong);
+  EXPECT_EQ(data, "old");
+  EXPECT_EQ(DecodeDump(dump, 5, &data), DumpError::kNone);
+  EXPECT_EQ(data, "12345");
+}
+
 }  // namespace
 }  // namespace pulse::redis
