@@ -16,7 +16,7 @@ packages=(
   libgtest-dev libgmock-dev libbenchmark-dev
   libdeflate-tools tabix
   nbdkit nbdkit-plugin-dev libnbd-bin qemu-utils fio
-  redis-tools python3-redis openssl
+  redis-tools python3-redis openssl etcd-server
   python3 python3-dev python3-venv python3-matplotlib python3-jinja2
   help2man dpkg-dev file
 )
@@ -99,8 +99,29 @@ for i in "${!missing[@]}"; do # a fresh machine knows its packages only now
   fi
 done
 log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+policy=""
+cleanup() {
+  rm -f "$log"
+  [[ -z "$policy" ]] || ${as_root[@]+"${as_root[@]}"} rm -f "$policy"
+}
+trap cleanup EXIT
+
+# The packages of etcd and memcached start a service, now and at each boot. The tests start servers of their own
+# and need the programs alone; a service would hold the standard ports, and keep state from test to test. The
+# policy keeps dpkg from starting what it installs now; a machine that has a policy already keeps its own.
+services=()
+for package in etcd-server memcached; do
+  if [[ " ${missing[*]} " == *" $package "* ]]; then services+=("${package%-server}"); fi
+done
+if [[ ${#services[@]} -gt 0 && ! -e /usr/sbin/policy-rc.d ]]; then
+  policy=/usr/sbin/policy-rc.d
+  printf '#!/bin/sh\nexit 101\n' | ${as_root[@]+"${as_root[@]}"} install -m 755 /dev/stdin "$policy"
+fi
 if ! apt install -y --no-install-recommends "${missing[@]}" >"$log" 2>&1; then
   tail -n 30 "$log" >&2
   die "apt-get could not install: ${missing[*]}. The lines above say why; PulseDB wants Debian 12 or newer"
 fi
+for service in ${services[@]+"${services[@]}"}; do
+  ${as_root[@]+"${as_root[@]}"} update-rc.d "$service" disable >>"$log" 2>&1 ||
+    printf 'setup: %s starts at the next boot; to prevent that: update-rc.d %s disable\n' "$service" "$service" >&2
+done
