@@ -7,7 +7,7 @@ PLUGIN=$1 PULSE=$2 SCRATCH=$3 DB_CHECK=$4 DB_BENCH=$5 FAKE_VERSION=$6 STATIC_DB_
 here=$(dirname "${BASH_SOURCE[0]}")
 # shellcheck source=tests/integration/common.sh
 source "$here/common.sh"
-unset PULSE_URI PULSE_MATCH
+unset PULSE_URI PULSE_MATCH PULSE_FALLBACK
 setup_scratch
 SCRATCH=$(cd "$SCRATCH" && pwd -P)
 LDB=$(command -v ldb) SST_DUMP=$(command -v sst_dump) || fail "ldb or sst_dump is not installed (rocksdb-tools)"
@@ -136,10 +136,20 @@ run_ok empty 60 "${preloaded[@]}" PULSE_URI="" "$DB_CHECK" fill "$SCRATCH/empty"
 # Another version of RocksDB.
 expect_error version "PULSE_URI;;6\.66" env LD_PRELOAD="$FAKE_VERSION:$PLUGIN" PULSE_URI=pulse:// "$DB_CHECK" fill \
   "$SCRATCH/version" 100 100 1
-# RocksDB inside of the program.
+run_ok version_fallback 60 env LD_PRELOAD="$FAKE_VERSION:$PLUGIN" PULSE_URI=pulse:// PULSE_FALLBACK=stock "$DB_CHECK" \
+  fill "$SCRATCH/version" 100 100 1
+require_match version_fallback "6\.66;;PULSE_FALLBACK=stock" "$SCRATCH/version_fallback.log"
+# RocksDB inside of the program: it ends before it opens anything.
 if [[ -n "$STATIC_DB_CHECK" ]]; then
-  run_ok static 60 "${preloaded[@]}" PULSE_URI=pulse:// "$STATIC_DB_CHECK" fill "$SCRATCH/static" 100 100 1
-  require_match static "$(basename "$STATIC_DB_CHECK");;RocksDB of its own" "$SCRATCH/static.log"
+  for fallback in "" embedded; do
+    expect_error "static$fallback" "$(basename "$STATIC_DB_CHECK");;RocksDB of its own;;PULSE_FALLBACK=stock" \
+      "${preloaded[@]}" PULSE_URI=pulse:// PULSE_FALLBACK="$fallback" "$STATIC_DB_CHECK" fill "$SCRATCH/static" 100 100 1
+    [[ ! -e "$SCRATCH/static" ]] || fail "a program with a RocksDB of its own opened a database" "$SCRATCH/static.log"
+  done
+  run_ok static_fallback 60 "${preloaded[@]}" PULSE_URI=pulse:// PULSE_FALLBACK=stock "$STATIC_DB_CHECK" fill \
+    "$SCRATCH/static" 100 100 1
+  require_match static_fallback "$(basename "$STATIC_DB_CHECK");;RocksDB of its own" "$SCRATCH/static_fallback.log"
+  run_ok static_reads 60 "$DB_CHECK" verify "$SCRATCH/static" 100 100 1
   run_ok static_without 60 env LD_PRELOAD="$PLUGIN" "$STATIC_DB_CHECK" fill "$SCRATCH/static2" 100 100 1
   [[ ! -s "$SCRATCH/static_without.log" ]] || ! grep -qi pulsedb "$SCRATCH/static_without.log" ||
     fail "the plug-in speaks without PULSE_URI" "$SCRATCH/static_without.log"

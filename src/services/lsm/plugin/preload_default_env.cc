@@ -66,9 +66,7 @@ bool Covers(const dl_phdr_info& object, const void* address) {
   return false;
 }
 
-// Every RocksDB has the names of its counters in its constants.
-bool HasRocksDbInside(const dl_phdr_info& object) {
-  constexpr absl::string_view kCounter = "rocksdb.block.cache.index.miss";
+bool HasConstant(const dl_phdr_info& object, absl::string_view text) {
   for (int i = 0; i < object.dlpi_phnum; ++i) {
     const auto& segment = object.dlpi_phdr[i];
     if (segment.p_type != PT_LOAD || (segment.p_flags & PF_R) == 0 ||
@@ -76,11 +74,41 @@ bool HasRocksDbInside(const dl_phdr_info& object) {
       continue;
     }
     if (memmem(reinterpret_cast<const void*>(object.dlpi_addr + segment.p_vaddr), segment.p_filesz,
-               kCounter.data(), kCounter.size()) != nullptr) {
+               text.data(), text.size()) != nullptr) {
       return true;
     }
   }
   return false;
+}
+
+// Every RocksDB has the names of its counters and of its comparator in its constants. A program
+// that only reads counters has no comparator.
+bool HasRocksDbInside(const dl_phdr_info& object) {
+  return HasConstant(object, "rocksdb.block.cache.index.miss") &&
+         HasConstant(object, "leveldb.BytewiseComparator");
+}
+
+// What to do with a RocksDB that the plug-in cannot serve.
+bool FallsBackToStock() {
+  const char* fallback = std::getenv("PULSE_FALLBACK");
+  return fallback != nullptr && absl::string_view(fallback) == "stock";
+}
+
+// Nothing of this program goes through the plug-in, so no open can be refused; the program ends
+// before it opens anything, unless it may run without PulseDB.
+void RefuseOwnCopy(const std::string& object) {
+  const std::string what =
+      absl::StrCat("PULSE_URI does not reach ", object,
+                   ": it has a RocksDB of its own inside, so its databases are not on PulseDB");
+  if (FallsBackToStock()) {
+    Log(LogLevel::kWarn, absl::StrCat(what, ". It runs on, as PULSE_FALLBACK=stock says"));
+    return;
+  }
+  Log(LogLevel::kError,
+      absl::StrCat(what,
+                   ". Link it with a shared librocksdb, or link the plug-in into it; with "
+                   "PULSE_FALLBACK=stock it runs without PulseDB. It ends here"));
+  std::_Exit(1);
 }
 
 int Look(dl_phdr_info* object, size_t, void* data) {
@@ -101,16 +129,22 @@ int Look(dl_phdr_info* object, size_t, void* data) {
 void InstallDefaultEnv() {
   const char* uri = std::getenv("PULSE_URI");
   if (uri == nullptr || *uri == '\0' || IsOwnProgram()) return;
-  Wish& made = *new Wish;
-  made.uri = uri;
-  wish = &made;
   if (const rocksdb::Status version = RegisterRocksDb(); !version.ok()) {
     // Nothing of an Env of another layout is touched.
-    made.refusal = absl::FailedPreconditionError(
-        absl::StrCat("PULSE_URI=", made.uri, ": ", version.getState()));
+    const std::string why = absl::StrCat("PULSE_URI=", uri, ": ", version.getState());
+    if (FallsBackToStock()) {
+      Log(LogLevel::kWarn, absl::StrCat(why, ". It runs on, as PULSE_FALLBACK=stock says"));
+      return;
+    }
+    Wish& made = *new Wish;
+    made.refusal = absl::FailedPreconditionError(why);
+    wish = &made;
     Log(LogLevel::kError, made.refusal.message());
     return;
   }
+  Wish& made = *new Wish;
+  made.uri = uri;
+  wish = &made;
   rocksdb::Env* const env = rocksdb::Env::Default();
   const char* list = std::getenv("PULSE_MATCH");
   const std::shared_ptr<RoutedFileSystem> routed = RoutedFileSystem::Create(
@@ -121,12 +155,7 @@ void InstallDefaultEnv() {
 
   Search search{&wish, reinterpret_cast<const void*>(&rocksdb::Env::Default), {}};
   dl_iterate_phdr(&Look, &search);
-  if (!search.with_copy.empty()) {
-    Log(LogLevel::kError,
-        absl::StrCat("PULSE_URI does not reach ", search.with_copy,
-                     ": it has a RocksDB of its own inside, so its databases are not on PulseDB. "
-                     "Link it with a shared librocksdb, or link the plug-in into it"));
-  }
+  if (!search.with_copy.empty()) RefuseOwnCopy(search.with_copy);
 }
 
 rocksdb::Status PrepareDefaultEnv(const std::string& name, rocksdb::DBOptions* options) {
