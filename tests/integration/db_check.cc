@@ -40,6 +40,8 @@ flags
   --write-buffer B    memtable size in bytes (default 1048576)
   --table-size B      size of compaction outputs in bytes (default: as --write-buffer)
   --read-only         verify, scan, mixed-verify: open read-only
+  --secondary DIR     verify, scan, mixed-verify: open as secondary, whose own files are in DIR
+  --transactions      open as TransactionDB
 )";
 
 // A permutation of 0..n-1 and its inverse: the scattered order of a fill.
@@ -220,10 +222,14 @@ std::string ParseFlags(int argc, char** argv, Flags* flags, std::vector<std::str
       flags->direct = true;
     } else if (arg == "--read-only") {
       flags->read_only = true;
+    } else if (arg == "--transactions") {
+      flags->transactions = true;
     } else if (i + 1 >= argc) {
       return "unknown flag or missing value: " + arg;
     } else if (const char* value = argv[++i]; arg == "--fs-uri") {
       flags->fs_uri = value;
+    } else if (arg == "--secondary") {
+      flags->secondary = value;
     } else if (arg == "--acked") {
       flags->acked = value;
     } else {

@@ -6,6 +6,7 @@
 #include <rocksdb/env.h>
 #include <rocksdb/merge_operator.h>
 #include <rocksdb/options.h>
+#include <rocksdb/utilities/transaction_db.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -14,6 +15,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace db_check {
 
@@ -27,6 +29,8 @@ struct Flags {
   bool blob = false;
   bool direct = false;
   bool read_only = false;
+  bool transactions = false;
+  std::string secondary;  // its own directory
   uint64_t rounds = 1;
   uint64_t first = UINT64_MAX;
   uint64_t write_buffer = 1 << 20;
@@ -117,10 +121,18 @@ class Session {
   }
 
   rocksdb::Status Open(const std::string& path, bool writing, std::unique_ptr<rocksdb::DB>* db) {
+    if (flags_.transactions) return OpenTransactions(path, writing, db);
     rocksdb::DB* raw = nullptr;
-    rocksdb::Status s = flags_.read_only && !writing
-                            ? rocksdb::DB::OpenForReadOnly(MakeOptions(writing), path, &raw)
-                            : rocksdb::DB::Open(MakeOptions(writing), path, &raw);
+    rocksdb::Status s;
+    if (!flags_.secondary.empty() && !writing) {
+      rocksdb::Options o = MakeOptions(writing);
+      o.max_open_files = -1;  // of a secondary, RocksDB asks for that
+      s = rocksdb::DB::OpenAsSecondary(o, path, flags_.secondary, &raw);
+    } else if (flags_.read_only && !writing) {
+      s = rocksdb::DB::OpenForReadOnly(MakeOptions(writing), path, &raw);
+    } else {
+      s = rocksdb::DB::Open(MakeOptions(writing), path, &raw);
+    }
     db->reset(raw);
     return s;
   }
@@ -128,6 +140,27 @@ class Session {
   rocksdb::Env* env() const { return env_; }
 
  private:
+  // Both of TransactionDB's forms of Open: with Options to write, with families to read.
+  rocksdb::Status OpenTransactions(const std::string& path, bool writing,
+                                   std::unique_ptr<rocksdb::DB>* db) {
+    const rocksdb::Options options = MakeOptions(writing);
+    const rocksdb::TransactionDBOptions locking;
+    rocksdb::TransactionDB* raw = nullptr;
+    if (writing) {
+      rocksdb::Status s = rocksdb::TransactionDB::Open(options, locking, path, &raw);
+      db->reset(raw);
+      return s;
+    }
+    std::vector<rocksdb::ColumnFamilyHandle*> handles;
+    rocksdb::Status s = rocksdb::TransactionDB::Open(
+        options, locking, path, {{rocksdb::kDefaultColumnFamilyName, options}}, &handles, &raw);
+    db->reset(raw);
+    for (rocksdb::ColumnFamilyHandle* handle : handles) {
+      if (s.ok()) s = raw->DestroyColumnFamilyHandle(handle);
+    }
+    return s;
+  }
+
   const Flags& flags_;
   std::shared_ptr<rocksdb::Env> env_guard_;
   rocksdb::Env* env_ = rocksdb::Env::Default();

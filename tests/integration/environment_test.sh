@@ -54,6 +54,9 @@ run_ok pool_ldb 60 "${preloaded[@]}" PULSE_URI="$uri" "$LDB" --db="$db" checkcon
 run_ok pool_sst_dump 60 "${preloaded[@]}" PULSE_URI="$uri" "$SST_DUMP" --file="$db" --command=verify
 grep -q 'options.env\|from \[\|Process ' "$SCRATCH/pool_sst_dump.log" || fail "sst_dump saw no table" "$SCRATCH/pool_sst_dump.log"
 "$PULSE" pool ls "$SCRATCH/pool" "$db" | grep -q '\.sst' || fail "pulse pool ls shows no table"
+# As secondary, and as TransactionDB: of a table that is in the pool no other way reads a key.
+run_ok pool_secondary 60 "${preloaded[@]}" PULSE_URI="$uri" "$DB_CHECK" verify "$db" 20000 200 5 --secondary "$SCRATCH/secondary"
+run_ok pool_transactions 60 "${preloaded[@]}" PULSE_URI="$uri" "$DB_CHECK" verify "$db" 20000 200 5 --transactions
 # It begins with DestroyDB.
 run_ok pool_destroy 60 "${preloaded[@]}" PULSE_URI="$uri" "$DB_BENCH" --db="$db" --benchmarks=fillseq --num=10
 if "$PULSE" pool ls "$SCRATCH/pool" "$db" 2>/dev/null | grep '\.sst'; then fail "DestroyDB left tables in the pool"; fi
@@ -98,6 +101,26 @@ rm -rf "$SCRATCH/in/db"
 run_ok relative 60 env -C "$SCRATCH/in" PULSE_MATCH="$SCRATCH/in" LD_PRELOAD="$PLUGIN" \
   PULSE_URI="pulse://?trace=$SCRATCH/relative.json" "$DB_CHECK" fill db 20000 200 5
 expect_on_pulse relative "$SCRATCH/relative.json"
+# As TransactionDB, and as secondary.
+rm -rf "$SCRATCH/in/db" "$SCRATCH/out/db" "$SCRATCH/match.json"
+by_match() { run_ok "$1" 60 "${matching[@]}" PULSE_MATCH="$SCRATCH/in" "$DB_CHECK" "${@:2}"; }
+by_match transactions fill "$SCRATCH/in/db" 20000 200 5 --transactions
+expect_on_pulse transactions "$SCRATCH/match.json"
+rm -f "$SCRATCH/match.json"
+by_match transactions_not fill "$SCRATCH/out/db" 20000 200 5 --transactions
+[[ ! -e "$SCRATCH/match.json" ]] || fail "PULSE_MATCH leaves out a TransactionDB that is on PulseDB"
+for place in in out; do
+  by_match "transactions_$place" scan "$SCRATCH/$place/db" --transactions
+  by_match "secondary_$place" scan "$SCRATCH/$place/db" --secondary "$SCRATCH/secondary-$place"
+  for opened in transactions secondary; do
+    said="is on PulseDB"
+    [[ $place == in ]] || said="is not on PulseDB: PULSE_MATCH leaves it out"
+    grep -q "$place/db $said" "$SCRATCH/${opened}_$place.log" ||
+      fail "$opened in $place: not told that it $said" "$SCRATCH/${opened}_$place.log"
+  done
+done
+run_ok transactions_stock 60 "$DB_CHECK" verify "$SCRATCH/in/db" 20000 200 5
+note "PULSE_MATCH: TransactionDB and secondaries"
 # What is left out needs no agent, and has RocksDB's own settings.
 rm -rf "$SCRATCH/out/db"
 run_ok left_out 60 env PULSE_MATCH="$SCRATCH/in" LD_PRELOAD="$PLUGIN" PULSE_URI=pulse:///nobody/listens.sock \
@@ -114,6 +137,10 @@ refused() {
   expect_error "$name-ldb" "$patterns" env LD_PRELOAD="$PLUGIN" "$@" "$LDB" --db="$SCRATCH/refused" --create_if_missing put a b
   expect_error "$name-db_check" "$patterns" env LD_PRELOAD="$PLUGIN" "$@" "$DB_CHECK" fill "$SCRATCH/refused" 100 100 1
   expect_error "$name-reads" "$patterns" env LD_PRELOAD="$PLUGIN" "$@" "$DB_CHECK" scan "$SCRATCH/ldb" --read-only
+  expect_error "$name-secondary" "$patterns" env LD_PRELOAD="$PLUGIN" "$@" "$DB_CHECK" scan "$SCRATCH/ldb" \
+    --secondary "$SCRATCH/secondary"
+  expect_error "$name-transactions" "$patterns" env LD_PRELOAD="$PLUGIN" "$@" "$DB_CHECK" fill "$SCRATCH/refused" 100 100 1 \
+    --transactions
   # It ends with status 0 whatever becomes of its files.
   timeout 60 env LD_PRELOAD="$PLUGIN" "$@" "$SST_DUMP" --file="$SCRATCH/ldb" >"$SCRATCH/$name-sst_dump.log" 2>&1
   require_match "$name-sst_dump" "$patterns" "$SCRATCH/$name-sst_dump.log"
