@@ -7,6 +7,7 @@ import kv
 import ops
 import paper_pages
 import remote
+import service_targets
 import soak
 import other_pages
 import targets
@@ -89,8 +90,7 @@ def _add_targets(report, results):
     report.targets = [targets.judge(aim, results.of(aim.experiment)) for aim in aims]
     report.needs = targets.needs_of(aims, report.targets) + _stall_note(results)
     for entry in results.done:
-        if entry.name.startswith("remote-"):
-            report.targets += remote.target_rows(entry)
+        report.targets += service_targets.rows(entry)
     counts = [sum(row.verdict == verdict for row in report.targets)
               for verdict in (targets.HELD, targets.MISSED, targets.NOT_CLEAR)]
     report.targets_summary = (

@@ -4,9 +4,11 @@ is one whose spread over pairs lies wholly on one side of the earlier one."""
 from figures import FigureRow, Quantity, flag_in, format_spread, object_in
 from model import Page, Table
 from other_pages import lists_of_runs
+from service_ratios import ratios as service_ratios
 
 WORSE, BETTER = "worse", "better"
-LESS_IS_BETTER = ("wall_s", "host_us", "host_ns", "host_cpu_s", "cpu_s", "stall_share")
+LESS_IS_BETTER = ("wall_s", "host_us", "host_ns", "host_cpu_s", "cpu_s", "stall_share", "median_s",
+                  "caller_cpu_s_per_gib", "all_cpu_s_per_gib", "output_share", "error")
 
 
 def direction(metric):
@@ -45,6 +47,15 @@ def verdict(before, now, way):
     return ""
 
 
+def _ratios(result):
+    """(label, quantity) and the spread of each ratio in a result."""
+    found = {(label, quantity): row.get(quantity) for label, row in _rows(result).items()
+             for quantity in _quantities(row)}
+    found.update({(label, quantity): spread for label, quantity, spread in service_ratios(result)
+                  if direction(quantity.metric)})
+    return {key: spread for key, spread in found.items() if spread}
+
+
 def compare(earlier, results):
     """(page name, row, quantity, before, now, verdict) of all that both have."""
     found = []
@@ -52,16 +63,12 @@ def compare(earlier, results):
         old = earlier.of(entry.name)
         if old is None:
             continue
-        before_rows = _rows(old)
-        for label, row in _rows(entry.result).items():
-            before_row = before_rows.get(label)
-            if before_row is None:
-                continue
-            for quantity in _quantities(row):
-                before, now = before_row.get(quantity), row.get(quantity)
-                if before and now:
-                    found.append((entry.name, label, quantity, before, now,
-                                  verdict(before, now, direction(quantity.metric))))
+        were = _ratios(old)
+        for (label, quantity), now in _ratios(entry.result).items():
+            before = were.get((label, quantity))
+            if before:
+                found.append((entry.name, label, quantity, before, now,
+                              verdict(before, now, direction(quantity.metric))))
     return found
 
 

@@ -2,10 +2,11 @@
 adds its paper to PAPERS."""
 from charts import colour_of
 from figures import (ADAPTIVE, BOTH, PULSE, STOCK, FigureRow, Quantity, flag_in, format_figure, list_in,
-                     number_in, object_in, rows_of, text_in)
+                     number_in, object_in, rows_of, summarize, text_in)
 from model import Chart, Highlight, Point, Series
 from remote import part_rows
 from sections import LESS, MORE
+from service_ratios import (AGENT, THREAD_OTHER, THREADS_SAME, auto_by_best, beside_row, rows_in)
 
 
 def _bars(title, unit, row, metric, factor=1.0):
@@ -82,8 +83,79 @@ def _dds(results):
     return None
 
 
+def _kv(results):
+    """Requests to the designs cpu and lat; else the engine alone."""
+    parts = object_in(results.of("kv"), "parts")
+    for part, what in (("network-C-uniform", "reads, uniform keys"),
+                       ("network-B-uniform", "YCSB B, uniform keys"),
+                       ("network-A-uniform", "YCSB A, uniform keys")):
+        row = FigureRow({"label": part, "runs": list_in(object_in(parts, part), "runs")})
+        ratio = row.get(Quantity("ops_per_s", "lat", "cpu"))
+        if not ratio:
+            continue
+        sentence = (f"With its communication on the agent (lat), the in-memory store serves "
+                    f"{format_figure(ratio.median)} times the requests of one CPU ({_between(ratio)})")
+        both = row.get(Quantity("ops_per_s", "lat", "cpu-2"))
+        if both:
+            sentence += f", and {format_figure(both.median)} times those of both CPUs (cpu-2)"
+        return (_bars(f"In-memory store: {what}", f"million requests/s, {MORE}", row, "ops_per_s", 1e-6),
+                sentence)
+    row = FigureRow({"label": "", "runs": list_in(object_in(parts, "engine-get"), "runs")})
+    ratio = row.get(Quantity("ops_per_s", "batch", "hash-map"))
+    if not ratio:
+        return None
+    return (_bars("In-memory store: GET in the process", f"million calls/s, {MORE}", row, "ops_per_s", 1e-6),
+            f"In batches, the in-memory store's engine answers {format_figure(ratio.median)} times the "
+            f"GETs of a hash map ({_between(ratio)})")
+
+
+def _ops(results):
+    """auto against the best fixed split, over the rows of each operation."""
+    result = results.of("ops")
+    groups = {}
+    for row in rows_in(result, "offload"):
+        got = auto_by_best(result, row)
+        if got:
+            groups.setdefault(f"{text_in(row, 'operation')}, card {text_in(row, 'card')}", []).append(
+                got.median)
+    if not groups:
+        return None
+    every = summarize([median for medians in groups.values() for median in medians])
+    chart = Chart("dots", "Operators: auto ÷ the best fixed split",
+                  "over hosts and settings; 1 = the best split", groups=list(groups), reference=1.0,
+                  series=[Series("", 1, [Point(summarize(medians)) for medians in groups.values()])])
+    return chart, (f"Operators that choose their split themselves reach {format_figure(every.median)} times "
+                   f"the throughput of the best fixed one ({format_figure(every.low)} to "
+                   f"{format_figure(every.high)} over {every.count} rows)")
+
+
+def _graph(results):
+    """p99 of transactions beside compactions."""
+    result = results.of("graph")
+    row = beside_row(result)
+    ratio = row.get(Quantity("p99_us", AGENT, THREADS_SAME))
+    if not ratio:
+        return None
+    names = {text_in(each, "key"): text_in(each, "compactions_by")
+             for each in rows_in(object_in(result, "beside"), "rows")}
+    sentence = (f"Beside compactions on the agent, the p99 of a graph's transactions is "
+                f"{format_figure(ratio.median)} times that beside threads on the same CPU "
+                f"({_between(ratio)})")
+    other = row.get(Quantity("p99_us", AGENT, THREAD_OTHER))
+    if other:
+        sentence += (f", and {format_figure(other.median)} times that beside a thread on the agent's "
+                     "CPU")
+    chart = Chart("bars", "Graph: p99 of transactions, by who compacts", f"µs, {LESS}",
+                  groups=[names.get(key, key) for key in row.variants],
+                  colours=[colour_of(key) for key in row.variants],
+                  series=[Series("", 1, [Point(row.figure("p99_us", key)) for key in row.variants])])
+    return chart, sentence
+
+
 # Name and what finds its chart and sentence; None where there is no result.
-PAPERS = [("The PulseDB paper: compactions", _pulsedb), ("The DDS paper: remote storage", _dds)]
+PAPERS = [("The PulseDB paper: compactions", _pulsedb), ("The DDS paper: remote storage", _dds),
+          ("The DPU-KV paper: the in-memory store", _kv),
+          ("The co-processing paper: operators", _ops), ("The DSA paper: graphs", _graph)]
 
 
 def highlights(results):

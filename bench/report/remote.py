@@ -7,6 +7,7 @@ from figures import (FigureRow, format_figure, format_spread, is_number, list_in
 from model import Chart, Point, Series, Spread, Table, TargetRow
 from results import Entry
 from sections import LESS, MORE, Section
+from targets import NOT_MEASURED
 
 # Who comes so close to the best is held by the same, most likely.
 NEAR_THE_BEST = 0.85
@@ -237,11 +238,14 @@ def ratio_table(ratios):
 def target_rows(entry):
     """The ratios that have a target, as the benchmark has judged them."""
     rows = []
+    tiny = flag_in(object_in(entry.result, "settings"), "tiny")
     for ratio in ratios_in(entry.result):
         if text_in(ratio, "target"):
             got = ratio_spread(ratio)
-            rows.append(TargetRow(text_in(ratio, "ratio"), text_in(ratio, "target"), got,
-                                  text_in(ratio, "verdict", "–"), "", entry.name, got.count))
+            rows.append(TargetRow(
+                text_in(ratio, "ratio"), text_in(ratio, "target"), got,
+                NOT_MEASURED if tiny else text_in(ratio, "verdict", "–"),
+                "a tiny run shows nothing" if tiny else "", entry.name, got.count))
     return rows
 
 

@@ -1,0 +1,103 @@
+"""What was asked of the in-memory store, the operators and the graph store, and what their results say
+about it. What a benchmark has judged itself, as `pulse bench blocks` does, is in its ratios."""
+from figures import FigureRow, Quantity, flag_in, list_in, number_in, object_in, text_in
+from model import TargetRow
+from remote import target_rows
+from service_ratios import (AGENT, THREAD_OTHER, THREADS_SAME, auto_by_best, beside_row, pairs_of, rows_in,
+                            spread_in, widest)
+from targets import HELD, MISSED, NOT_CLEAR, NOT_MEASURED, Target
+
+AUTO = Target("at least", 0.97)
+
+
+def _least(value):
+    return Target("at least", value)
+
+
+def _most(value):
+    return Target("at most", value)
+
+
+# What, the part, the quantity, the factor to its unit, and the target.
+KV = [
+    ("engine, 8 B + 8 B, GET, uniform: million calls/s", "engine-get", Quantity("ops_per_s", "batch"), 1e-6,
+     _least(20)),
+    ("engine, 8 B + 8 B, GET, zipf 0.99: million calls/s", "engine-get-zipf",
+     Quantity("ops_per_s", "batch"), 1e-6, _least(28)),
+    ("engine, 8 B + 8 B, half SET: million calls/s", "engine-mixed", Quantity("ops_per_s", "batch"), 1e-6,
+     _least(15)),
+    ("engine, 16 B + 100 B, GET: million calls/s", "engine-get-100", Quantity("ops_per_s", "batch"), 1e-6,
+     _least(10)),
+    ("engine, 16 B + 100 B, SET: million calls/s", "engine-set-100", Quantity("ops_per_s", "batch"), 1e-6,
+     _least(6)),
+    ("shared-memory client, pipelined: million calls/s", "shm-get", Quantity("ops_per_s", "shm"), 1e-6,
+     _least(10)),
+    ("shared-memory client, one at a time: p50, µs", "shm-get", Quantity("p50_us", "shm-one"), 1, _most(3)),
+] + [
+    (f"YCSB {mix}, {keys}: requests/s, lat / {other}", f"network-{mix}-{keys}",
+     Quantity("ops_per_s", "lat", other), 1, _least(asked))
+    for mix in "ABC" for keys, other, asked in (("uniform", "cpu", 1.75), ("zipf", "cpu", 1.3),
+                                                ("uniform", "cpu-2", 0.85), ("zipf", "cpu-2", 0.65))]
+
+
+def _row(entry, what, target, got):
+    if flag_in(object_in(entry.result, "settings"), "tiny"):
+        return TargetRow(what, str(target), got, NOT_MEASURED, "a tiny run shows nothing", entry.name,
+                         got.count)
+    verdict = target.judge(got)
+    why = ""
+    if verdict == NOT_CLEAR:
+        why = "one pair has no spread" if got.count < 2 else "the pairs differ"
+    return TargetRow(what, str(target), got, verdict, why, entry.name, got.count)
+
+
+def _kv(entry):
+    parts = object_in(entry.result, "parts")
+    for what, part, quantity, factor, target in KV:
+        got = FigureRow({"runs": list_in(object_in(parts, part), "runs")}).get(quantity)
+        if got:
+            yield _row(entry, what, target, got.times(factor))
+
+
+def _ops(entry):
+    """A line for each card and operation: the row that is furthest from what is asked of every one."""
+    groups = {}
+    for row in rows_in(entry.result, "offload"):
+        got = auto_by_best(entry.result, row)
+        if got:
+            groups.setdefault((text_in(row, "card"), text_in(row, "operation")), []).append(
+                (text_in(row, "title"), got))
+    order = {MISSED: 0, NOT_CLEAR: 1, HELD: 2}
+    for own in groups.values():
+        title, got = min(own, key=lambda each: (order[AUTO.judge(each[1])], each[1].median))
+        yield _row(entry, f"auto ÷ best fixed split, the worst of {len(own)}: {title}", AUTO, got)
+
+
+def _graph(entry):
+    row = beside_row(entry.result)
+    for what, over, asked in (("threads on the same CPU", THREADS_SAME, 0.6),
+                              ("a thread on the agent's CPU", THREAD_OTHER, 1.05)):
+        got = row.get(Quantity("p99_us", AGENT, over))
+        if got:
+            yield _row(entry, f"p99 of transactions beside compactions, the agent's ÷ {what}",
+                       _most(asked), got)
+    merge = object_in(entry.result, "merge")
+    blocks = [r for r in rows_in(merge, "rows") if text_in(r, "input").startswith("blocks")]
+    largest = max((number_in(r, "bytes") for r in blocks), default=0)
+    by_engine = {text_in(r, "engine"): r for r in blocks if number_in(r, "bytes") == largest}
+    agent, inline = by_engine.get("agent", {}), by_engine.get("inline", {})
+    size = text_in(agent, "input")
+    cpu = widest(spread_in(agent, "caller_cpu_s_per_gib", 1), spread_in(inline, "caller_cpu_s_per_gib", 1))
+    if cpu:
+        yield _row(entry, f"host CPU of a compaction, agent ÷ inline, {size}", _most(0.3), cpu)
+    rate = spread_in(agent, "gib_per_s", pairs_of(entry.result))
+    copies = number_in(merge, "memcpy_gib_per_s")
+    if rate and copies > 0:
+        yield _row(entry, f"throughput of a compaction by the agent ÷ memcpy, {size}", _least(0.8),
+                   rate.times(1 / copies))
+
+
+def rows(entry):
+    """All of a result that has run."""
+    own = {"kv": _kv, "ops": _ops, "graph": _graph}.get(text_in(entry.result, "benchmark"))
+    return target_rows(entry) + (list(own(entry)) if own else [])
