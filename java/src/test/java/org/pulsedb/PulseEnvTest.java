@@ -17,6 +17,8 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Random;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.rocksdb.ColumnFamilyDescriptor;
@@ -221,11 +223,17 @@ final class PulseEnvTest {
   // --- In a JVM of its own.
 
   private String runJava(final String uri, final int exitCode, final String... options) throws Exception {
+    return run(uri, exitCode, List.of(options), List.of(PlainProgram.class.getName(), dir.resolve("plain").toString()));
+  }
+
+  // `uri`: in the environment; null: not there.
+  private String run(final String uri, final int exitCode, final List<String> options, final List<String> program)
+      throws Exception {
     final List<String> command = new ArrayList<>();
     command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
-    command.addAll(Arrays.asList(options));
-    command.addAll(Arrays.asList("-cp", System.getProperty("java.class.path"), "org.pulsedb.PlainProgram",
-        dir.resolve("plain").toString()));
+    command.addAll(options);
+    command.addAll(Arrays.asList("-cp", System.getProperty("java.class.path")));
+    command.addAll(program);
     final ProcessBuilder builder = new ProcessBuilder(command).redirectErrorStream(true);
     final File output = dir.resolve("output").toFile();
     builder.redirectOutput(output);
@@ -282,5 +290,57 @@ final class PulseEnvTest {
     final String said = runJava("pulse://", 1, agentPath(other));
     assertTrue(said.contains("6.0-old") && said.contains("no plug-in for RocksDB"), said);
     assertTrue(!said.contains("all there"), said);
+  }
+
+  // "8.10-old", as a plug-in's name has it; `other`: of the other std::string.
+  private static String plugin(final boolean other) {
+    final RocksDB.Version version = RocksDB.rocksdbVersion();
+    final boolean old = version.getMajor() < 11;
+    return version.getMajor() + "." + version.getMinor() + "-" + (old != other ? "old" : "cxx11");
+  }
+
+  // What libpulse_java.so finds beside it: a plug-in of that name, which is the right one but for its name.
+  private Path directoryWith(final String name) throws Exception {
+    final Path other = Files.createDirectory(dir.resolve("native-" + name));
+    Files.copy(nativeDir().resolve("libpulse_java.so"), other.resolve("libpulse_java.so"));
+    Files.copy(nativeDir().resolve("libpulse_rocksdb_java-" + plugin(false) + ".so"),
+        other.resolve("libpulse_rocksdb_java-" + name + ".so"));
+    return other;
+  }
+
+  // Names and sizes of a database's files.
+  private static List<String> filesOf(final Path database) throws Exception {
+    try (Stream<Path> files = Files.list(database)) {
+      return files.map(file -> file.getFileName() + " " + file.toFile().length()).sorted().collect(Collectors.toList());
+    }
+  }
+
+  @Test
+  void Open_PluginOfAnotherVersionOrString_IsRefusedAndTheStateIntact() throws Exception {
+    final Path database = dir.resolve("db");
+    try (Options options = new Options().setCreateIfMissing(true);
+        RocksDB db = RocksDB.open(options, database.toString())) {
+      write(db, 0, 10);
+    }
+    final List<String> before = filesOf(database);
+    final List<String> program = List.of(PulseProgram.class.getName(), database.toString(), "pulse://");
+    for (final String name : List.of("6.0-old", plugin(true))) {
+      final String said = run(null, 1, List.of("-Dpulsedb.library.path=" + directoryWith(name)), program);
+      assertTrue(said.contains("refused: ") && said.contains("no plug-in for RocksDB " + plugin(false)), said);
+      assertTrue(said.contains("kind of std::string") && said.contains("there are " + name), said);
+      assertEquals(before, filesOf(database));
+    }
+    // The same files under the right name are taken.
+    assertTrue(run(null, 0, List.of("-Dpulsedb.library.path=" + directoryWith(plugin(false))), program)
+        .contains("all there"));
+  }
+
+  @Test
+  void JvmAgent_PluginOfTheOtherString_EndsTheProgram() throws Exception {
+    final String said = runJava("pulse://", 1, agentPath(directoryWith(plugin(true))));
+    assertTrue(said.contains("no plug-in for RocksDB " + plugin(false)), said);
+    assertTrue(said.contains("there are " + plugin(true)), said);
+    assertTrue(!said.contains("all there"), said);
+    assertTrue(!Files.exists(dir.resolve("plain").resolve("CURRENT")), "a database was created all the same");
   }
 }
