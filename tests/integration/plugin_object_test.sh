@@ -36,7 +36,19 @@ name=${soname%.so.*}
 exported=$(nm -D --defined-only "$plugin" | awk '{print $NF}' | c++filt |
   sed -E 's/^(rocksdb::(DB|TransactionDB)::Open[A-Za-z]*)\(.*/\1/' | LC_ALL=C sort -u)
 list=$root/packaging/exports/$name.txt
+# ABI of the commit that this change is made to.
+abi_before() {
+  git -C "$root" show HEAD:include/pulse/version.h 2>/dev/null | awk '
+    /define PULSE_VERSION_MAJOR/ {major = $3} /define PULSE_VERSION_MINOR/ {minor = $3}
+    END {print major == 0 ? "0." minor : major}'
+}
 if [[ "${2:-}" == --update ]]; then
+  gone=$([[ ! -s "$list" ]] || LC_ALL=C comm -23 "$list" <(printf '%s\n' "$exported"))
+  if [[ -n "$gone" && "$(abi_before)" == "$abi" ]]; then
+    printf 'FAIL: %s is not written. Raise the version in pulse/version.h, or keep these names, which programs use:\n%s\n' \
+      "${list#"$root/"}" "$gone" >&2
+    exit 1
+  fi
   printf '%s\n' "$exported" >"$list"
 fi
 [[ -s "$list" ]] || { echo "FAIL: there is no $list; make it with --update" >&2; exit 1; }
