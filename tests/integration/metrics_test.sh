@@ -44,8 +44,9 @@ url_of() { grep -o 'http://127.0.0.1:[0-9]*/metrics' "$1"; }
 # An agent with a front, and a server with an agent in front: together they have all numbers.
 host_socket="$SOCKET_DIR/host.sock"
 run_ok create 120 "$PULSE" pool create "$SCRATCH/store" --size 64M --segment 1M
+echo error >"$SCRATCH/rules"
 start_agent "$socket" --metrics 0 --ops --graph --store "$SCRATCH/store" --offload "$blocks_offload" --serve 0 \
-  --serve-host "unix:$host_socket"
+  --serve-host "unix:$host_socket" --ingest 0 --filter "$SCRATCH/rules" --to "unix:$SOCKET_DIR/records.sock"
 serve_log="$SCRATCH/serve.log"
 start "$serve_log" "$PULSE" serve --port 0 --offload on --db "$SCRATCH/served" --metrics 0
 server=$STARTED
@@ -111,7 +112,7 @@ note "$(tail -n 1 "$SCRATCH/scrape.log")"
 # 3. pulse top beside it.
 run_ok top-once 60 "$PULSE" top --once --interval 0.5 --socket "$socket"
 for text in '1 agent, 2 sessions, 2 databases' 'db one' 'db two' 'merge-encode' 'persist' \
-  'front blocks' '0 connections'; do
+  'front blocks' '0 connections' 'graph merges' 'of 0.0 MB/s, 0 open, 0 failed'; do
   grep -qF "$text" "$SCRATCH/top-once.log" || fail "top does not say $text" "$SCRATCH/top-once.log"
 done
 grep -q $'\x1b' "$SCRATCH/top-once.log" && fail "top writes colours into a file"

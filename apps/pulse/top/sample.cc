@@ -87,6 +87,30 @@ OpsSample ParseOps(const json& j) {
   return o;
 }
 
+MergeSample ParseMerges(const json& j) {
+  MergeSample m;
+  m.merges = j.at("merges");
+  m.failed = j.at("failed");
+  m.refused = j.at("refused");
+  m.running = j.at("running");
+  m.waiting = j.at("waiting");
+  m.bytes_in = j.at("bytes_in");
+  m.bytes_out = j.at("bytes_out");
+  m.cpu = j.at("cpu");  // nanoseconds
+  return m;
+}
+
+IngestSample ParseIngest(const json& j) {
+  IngestSample i;
+  i.open = j.at("open");
+  i.streams = j.at("streams");
+  i.failed = j.at("failed");
+  i.bytes_received = j.at("bytes_received");
+  i.bytes_filtered = j.at("bytes_filtered");
+  i.bytes_sent = j.at("bytes_sent");
+  return i;
+}
+
 // A host writes its numbers each quarter of a second.
 constexpr double kSilent = 3;
 
@@ -197,6 +221,12 @@ absl::StatusOr<AgentSample> ParseStatus(const std::string& text) {
       s.tasks = ParseTasks(*tasks);
     }
     if (const auto ops = j.find("ops"); ops != j.end() && !ops->is_null()) s.ops = ParseOps(*ops);
+    if (const auto graph = j.find("graph"); graph != j.end() && !graph->is_null()) {
+      s.merges = ParseMerges(*graph);
+    }
+    if (const auto ingest = j.find("ingest"); ingest != j.end() && !ingest->is_null()) {
+      s.ingest = ParseIngest(*ingest);
+    }
     return s;
   } catch (const json::exception& e) {
     return absl::InvalidArgumentError(absl::StrCat("its status cannot be read: ", e.what()));
@@ -218,6 +248,20 @@ AgentRates Compare(const AgentSample* before, AgentSample now, const AgentRates*
     r.ops = {Grown(b.chunks, now.ops->chunks) / nanos * 1e9,
              Grown(b.bytes_in, now.ops->bytes_in) / nanos * 1e9,
              Grown(b.busy, now.ops->busy) / nanos / static_cast<double>(now.ops->threads)};
+  }
+  if (same && before->merges && now.merges) {
+    const MergeSample& b = *before->merges;
+    r.merges = {Grown(b.merges, now.merges->merges) / nanos * 1e9,
+                Grown(b.bytes_in, now.merges->bytes_in) / nanos * 1e9,
+                Grown(b.bytes_out, now.merges->bytes_out) / nanos * 1e9,
+                Grown(b.cpu, now.merges->cpu) / nanos};
+  }
+  if (same && before->ingest && now.ingest) {
+    const IngestSample& b = *before->ingest;
+    r.ingest = {Grown(b.streams, now.ingest->streams) / nanos * 1e9,
+                Grown(b.bytes_received, now.ingest->bytes_received) / nanos * 1e9,
+                Grown(b.bytes_filtered, now.ingest->bytes_filtered) / nanos * 1e9,
+                Grown(b.bytes_sent, now.ingest->bytes_sent) / nanos * 1e9};
   }
   const auto find = [](const auto& list, uint64_t id, auto id_of) {
     const auto it =

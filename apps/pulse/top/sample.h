@@ -78,6 +78,28 @@ struct OpsSample {
   uint64_t busy = 0;  // nanoseconds, of all threads
 };
 
+// The compactions of graphs that the agent offers, in one answer.
+struct MergeSample {
+  uint64_t merges = 0;
+  uint64_t failed = 0;
+  uint64_t refused = 0;
+  uint64_t running = 0;
+  uint64_t waiting = 0;
+  uint64_t bytes_in = 0;
+  uint64_t bytes_out = 0;
+  uint64_t cpu = 0;  // nanoseconds
+};
+
+// The streams that the agent filters, in one answer; bytes count when a stream has ended.
+struct IngestSample {
+  uint64_t open = 0;
+  uint64_t streams = 0;
+  uint64_t failed = 0;
+  uint64_t bytes_received = 0;
+  uint64_t bytes_filtered = 0;
+  uint64_t bytes_sent = 0;
+};
+
 struct AgentSample {
   std::string kind;
   std::string engine;
@@ -90,6 +112,8 @@ struct AgentSample {
   std::optional<FrontSample> front;
   std::optional<TaskSample> tasks;
   std::optional<OpsSample> ops;
+  std::optional<MergeSample> merges;
+  std::optional<IngestSample> ingest;
 };
 
 absl::StatusOr<AgentSample> ParseStatus(const std::string& json);
@@ -138,6 +162,20 @@ struct OpsRates {
   double share = 0;   // of the interval that its threads worked
 };
 
+struct MergeRates {
+  double merges = 0;     // a second
+  double bytes_in = 0;   // a second
+  double bytes_out = 0;  // a second
+  double cpu_share = 0;  // of one CPU
+};
+
+struct IngestRates {
+  double streams = 0;   // that ended, a second
+  double received = 0;  // bytes a second, as clients sent them
+  double filtered = 0;  // bytes a second, after decompression
+  double sent = 0;      // bytes a second, to the host
+};
+
 struct AgentRates {
   AgentSample now;
   double seconds = 0;    // between the two answers; 0: there is one only
@@ -145,6 +183,8 @@ struct AgentRates {
   std::vector<SessionRates> sessions;
   std::optional<FrontRates> front;  // none before it is measured; see now.front
   OpsRates ops;                     // see now.ops
+  MergeRates merges;                // see now.merges
+  IngestRates ingest;               // see now.ingest
 };
 
 // `before` may be null, and another agent's (by its process): then nothing is measured. `previous`

@@ -10,10 +10,12 @@
 #include "apps/pulse/top/view.h"
 #include "base/json.h"
 #include "base/testing.h"
+#include "services/graph/engines/agent_service.h"
 #include "services/lsm/core/agent_service.h"
 #include "services/lsm/core/host_numbers.h"
 #include "services/lsm/core/spec.h"
 #include "services/lsm/placement/task_numbers.h"
+#include "services/ops/ingest/ingest.h"
 #include "services/ops/remote/counters.h"
 
 namespace pulse::top {
@@ -215,6 +217,67 @@ TEST(TopTest, Render_AgentWithOperators_AddsALine) {
   const auto plain = Render({WatchedOf(RatesOf())}, 1, "12:00:00", Look{}, 0, false);
   EXPECT_THAT(plain, Each(Not(HasSubstr("operators"))));
   EXPECT_EQ(lines.size(), plain.size() + 1);
+  EXPECT_THAT(Render({WatchedOf(r)}, 1, "", Look{}, plain.size() + 1, false),
+              Each(Not(HasSubstr("merge-encode"))));
+}
+
+TEST(TopTest, Render_AgentWithGraphMerges_AddsALine) {
+  const auto with_merges = [](uint64_t at, uint64_t merges) {
+    AgentStatusCopy a = StatusAt(at);
+    graph::engines::MergeCounters counters;
+    counters.merges = merges;
+    counters.failed = 1;
+    counters.refused = 5;
+    counters.running = 2;
+    counters.waiting = 3;
+    counters.bytes_in = merges * 20'000'000;
+    counters.bytes_out = merges * 10'000'000;
+    counters.cpu_nanos = merges * 100'000'000;
+    a.groups = {graph::engines::MergeNumbers(counters)};
+    return SampleOf(a);
+  };
+  const AgentSample before = with_merges(10, 0);
+  const AgentRates r = Compare(&before, with_merges(12, 10), nullptr);
+  const auto lines = Render({WatchedOf(r)}, 1, "12:00:00", Look{}, 0, false);
+  EXPECT_THAT(lines, Contains(AllOf(HasSubstr("graph merges"), HasSubstr("50 %"),
+                                    HasSubstr("100.0 MB/s, 3 wait, 1 failed"))));
+  const auto json = ToJson({WatchedOf(r)})["agents"][0]["graph"];
+  EXPECT_EQ(json["merges"], 10);
+  EXPECT_EQ(json["refused"], 5);
+  EXPECT_EQ(json["running"], 2);
+  EXPECT_EQ(json["output_bytes_per_second"], 50e6);
+  const auto plain = Render({WatchedOf(RatesOf())}, 1, "12:00:00", Look{}, 0, false);
+  EXPECT_THAT(plain, Each(Not(HasSubstr("graph"))));
+  EXPECT_FALSE(ToJson({WatchedOf(RatesOf())})["agents"][0].contains("graph"));
+  // It counts when there is just room for the blocks.
+  EXPECT_THAT(Render({WatchedOf(r)}, 1, "", Look{}, plain.size() + 1, false),
+              Each(Not(HasSubstr("merge-encode"))));
+}
+
+TEST(TopTest, Render_AgentWithIngest_AddsALine) {
+  const auto with_ingest = [](uint64_t at, uint64_t streams) {
+    AgentStatusCopy a = StatusAt(at);
+    ingest::IngestStats stats;
+    stats.streams = streams;
+    stats.failed = 2;
+    stats.open = 4;
+    stats.bytes_received = streams * 5'000'000;
+    stats.bytes_filtered = streams * 20'000'000;
+    stats.bytes_sent = streams * 5'000'000;
+    a.groups = {ingest::IngestNumbers(stats)};
+    return SampleOf(a);
+  };
+  const AgentSample before = with_ingest(10, 0);
+  const AgentRates r = Compare(&before, with_ingest(12, 10), nullptr);
+  const auto lines = Render({WatchedOf(r)}, 1, "12:00:00", Look{}, 0, false);
+  EXPECT_THAT(lines, Contains(AllOf(HasSubstr("ingest"), HasSubstr("25 %"),
+                                    HasSubstr("of 100.0 MB/s, 4 open, 2 failed"))));
+  const auto json = ToJson({WatchedOf(r)})["agents"][0]["ingest"];
+  EXPECT_EQ(json["streams_per_second"], 5);
+  EXPECT_EQ(json["received_bytes_per_second"], 25e6);
+  const auto plain = Render({WatchedOf(RatesOf())}, 1, "12:00:00", Look{}, 0, false);
+  EXPECT_THAT(plain, Each(Not(HasSubstr("ingest"))));
+  EXPECT_FALSE(ToJson({WatchedOf(RatesOf())})["agents"][0].contains("ingest"));
   EXPECT_THAT(Render({WatchedOf(r)}, 1, "", Look{}, plain.size() + 1, false),
               Each(Not(HasSubstr("merge-encode"))));
 }

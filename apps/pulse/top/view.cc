@@ -99,6 +99,8 @@ class Painter {
     Put(cpu);
     if (a.tasks && a.tasks->Any()) Tasks(*a.tasks);
     if (a.ops) Operators(*a.ops, w.rates.ops);
+    if (a.merges) GraphMerges(*a.merges, w.rates.merges);
+    if (a.ingest) Ingest(*a.ingest, w.rates.ingest);
     if (a.front) Front(*a.front, w.rates.front.value_or(FrontRates()));
     if (w.rates.sessions.empty()) {
       Put(ScreenLine(look_).Add("   no session: nobody has opened a database on it", Style::kDim));
@@ -209,6 +211,25 @@ class Painter {
     Put(line.Add(fmt::format(", {} failed", now.failed),
                  now.failed > 0 ? Style::kAlarm : Style::kPlain));
   }
+  void GraphMerges(const MergeSample& now, const MergeRates& rates) {
+    ScreenLine line(look_);
+    line.Add("   graph merges").To(18).Bar(rates.cpu_share, kBarCells, Style::kMerge);
+    line.Add(fmt::format("{:>6}", Percent(rates.cpu_share)), Style::kMerge);
+    line.Add("  ").Add(Rate(rates.bytes_in));
+    line.Add(fmt::format(", {} wait", now.waiting));
+    Put(line.Add(fmt::format(", {} failed", now.failed),
+                 now.failed > 0 ? Style::kAlarm : Style::kPlain));
+  }
+  void Ingest(const IngestSample& now, const IngestRates& rates) {
+    const double passed = rates.filtered == 0 ? 0 : rates.sent / rates.filtered;
+    ScreenLine line(look_);
+    line.Add("   ingest").To(18).Bar(passed, kBarCells, Style::kFetch);
+    line.Add(fmt::format("{:>6}", Percent(passed)), Style::kFetch);
+    line.Add("  of ").Add(Rate(rates.filtered));
+    line.Add(fmt::format(", {} open", now.open));
+    Put(line.Add(fmt::format(", {} failed", now.failed),
+                 now.failed > 0 ? Style::kAlarm : Style::kPlain));
+  }
   void Front(const FrontSample& now, const FrontRates& rates) {
     ScreenLine line(look_);
     line.Add("   front ").Add(now.service).To(18);
@@ -253,6 +274,8 @@ std::vector<std::string> Render(const std::vector<Watched>& agents, double inter
     if (!w.error.empty()) continue;
     if (w.rates.now.front) blocks += w.rates.now.front->KnowsComponents() ? 7 : 1;
     if (w.rates.now.ops) ++blocks;
+    if (w.rates.now.merges) ++blocks;
+    if (w.rates.now.ingest) ++blocks;
     if (w.rates.now.tasks && w.rates.now.tasks->Any()) ++blocks;
     for (const SessionRates& s : w.rates.sessions) blocks += Painter::BlockHeight(s);
   }
@@ -326,6 +349,26 @@ nlohmann::json ToJson(const std::vector<Watched>& agents) {
                       {"waiting", r.now.ops->waiting},   {"chunks", r.now.ops->chunks},
                       {"failed", r.now.ops->failed},     {"chunks_per_second", r.ops.chunks},
                       {"bytes_per_second", r.ops.bytes}, {"busy_share", r.ops.share}};
+    }
+    if (r.now.merges) {
+      agent["graph"] = {{"merges", r.now.merges->merges},
+                        {"failed", r.now.merges->failed},
+                        {"refused", r.now.merges->refused},
+                        {"running", r.now.merges->running},
+                        {"waiting", r.now.merges->waiting},
+                        {"merges_per_second", r.merges.merges},
+                        {"input_bytes_per_second", r.merges.bytes_in},
+                        {"output_bytes_per_second", r.merges.bytes_out},
+                        {"cpu_share", r.merges.cpu_share}};
+    }
+    if (r.now.ingest) {
+      agent["ingest"] = {{"streams", r.now.ingest->streams},
+                         {"failed", r.now.ingest->failed},
+                         {"open", r.now.ingest->open},
+                         {"streams_per_second", r.ingest.streams},
+                         {"received_bytes_per_second", r.ingest.received},
+                         {"filtered_bytes_per_second", r.ingest.filtered},
+                         {"sent_bytes_per_second", r.ingest.sent}};
     }
     agent["sessions"] = json::array();
     for (const SessionRates& s : r.sessions) {
