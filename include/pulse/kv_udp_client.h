@@ -56,6 +56,10 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
+#ifndef PULSE_EXPORT
+#define PULSE_EXPORT __attribute__((visibility("default")))
+#endif
+
 namespace pulse {
 
 struct KvUdpOptions {
@@ -105,7 +109,7 @@ struct KvUdpStats {
   uint64_t timeouts = 0;   // requests
 };
 
-class KvUdpClient {
+class PULSE_EXPORT KvUdpClient {
  public:
   // Unavailable: no endpoint answers, or etcd does not, or knows none. InvalidArgument: options.
   // FailedPrecondition: a server of another release, or several servers below the prefix.

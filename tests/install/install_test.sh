@@ -98,11 +98,13 @@ run_all() {
   if "$dir/kv_client_example" "$scratch/nobody.sock" 2>"$scratch/client.log"; then fail "a client without a server"; fi
   examples/run_files_example.sh "$prefix/bin/pulse" "$dir/files_example" "$scratch/files" >"$scratch/files.log" 2>&1 ||
     fail "$dir/files_example" "$scratch/files.log"
-  "$prefix/bin/pulse" kv --port 0 --shm "$scratch/kv.sock" --memory 64M 2>"$scratch/kv.log" &
+  "$prefix/bin/pulse" kv --port 0 --shm "$scratch/kv.sock" --memory 192M --udp-port 0 2>"$scratch/kv.log" &
   agent=$!
   await_listener "$scratch/kv.sock" || fail "pulse kv does not listen" "$scratch/kv.log"
   "$dir/kv_client_example" "$scratch/kv.sock" >"$scratch/client.log" 2>&1 ||
     fail "$dir/kv_client_example" "$scratch/client.log"
+  port=$(grep -oE 'datagrams on [^ ]*' "$scratch/kv.log" | grep -oE ':[0-9]+' | head -n 1)
+  "$dir/kv_udp_example" "127.0.0.1$port" >"$scratch/client.log" 2>&1 || fail "$dir/kv_udp_example" "$scratch/client.log"
   kill "$agent"
   wait "$agent" || fail "pulse kv did not end well" "$scratch/kv.log"
   agent=
@@ -148,6 +150,7 @@ compile pulsedb "${CXX:-c++}" rocksdb_example "$examples/rocksdb_example.cc" -st
 compile pulsedb-files "${CXX:-c++}" files_example "$examples/files_example.cc" -std=c++20
 compile pulsedb-kv "${CXX:-c++}" kv_example "$examples/kv_example.cc" -std=c++20
 compile pulsedb-kv-client "${CC:-cc}" kv_client_example "$examples/kv_client_example.c" -std=c99
+compile pulsedb-kv-udp-client "${CXX:-c++}" kv_udp_example "$examples/kv_udp_example.cc" -std=c++20
 compile pulsedb-ops "${CC:-cc}" ops_example "$examples/ops_example.c" -std=c99
 compile pulsedb-ops "${CXX:-c++}" ops_filter_example "$examples/ops_filter_example.cc" -std=c++20
 compile pulsedb-graph "${CC:-cc}" graph_example "$examples/graph_example.c" -std=c99
