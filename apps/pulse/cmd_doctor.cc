@@ -9,6 +9,7 @@
 #include "apps/pulse/util/text_table.h"
 #include "base/cpu_list.h"
 #include "fmt/format.h"
+#include "mover/dsa_copy_engine.h"
 #include "nlohmann/json.hpp"
 #include "services/redis/offload_choice.h"
 
@@ -23,6 +24,7 @@ struct DoctorArgs {
   std::string db;
   std::string socket;
   std::string pool;
+  std::string graph;
   bool json = false;
 };
 
@@ -71,11 +73,14 @@ void RunDoctor(const DoctorArgs& args) {
   add(doctor::CheckRocksDb());
   checks.push_back(doctor::Ok("serve: agent in front", redis::DescribeDefaultOffload(MyCpus())));
   add(doctor::CheckServices());
+  checks.push_back(doctor::CheckDsa(DsaPaths()));
+  add(doctor::CheckPrograms());
   if (!args.db.empty()) {
     add(doctor::CheckDirectory(args.db));
     add(doctor::CheckGuard(args.db));
   }
   if (!args.pool.empty()) add(doctor::CheckPool(args.pool));
+  if (!args.graph.empty()) add(doctor::CheckGraph(args.graph));
   if (!args.socket.empty()) add(doctor::CheckAgentSocket(args.socket));
   const bool healthy = std::none_of(checks.begin(), checks.end(),
                                     [](const Check& c) { return c.verdict == Verdict::kFail; });
@@ -99,6 +104,10 @@ void AddDoctorCommand(CLI::App& app) {
   cmd->add_option("--pool", args->pool,
                   "Also check this pool (layout=pool): that it opens, its room, direct I/O")
       ->type_name("PATH");
+  cmd->add_option("--graph", args->graph,
+                  "Also check this directory of a graph database: as --db, and that its manifest "
+                  "can be read")
+      ->type_name("DIR");
   cmd->add_option("--socket", args->socket,
                   "Also check the agent on this Unix socket: it answers, and would take this host")
       ->type_name("PATH");

@@ -2,8 +2,14 @@
 // nothing on the machine, apart from a nameless probe file in the database directory.
 #pragma once
 
+#include <sys/statvfs.h>
+
 #include <string>
 #include <vector>
+
+namespace pulse {
+struct DsaPaths;
+}
 
 namespace pulse::doctor {
 
@@ -36,6 +42,20 @@ Checks CheckSystem();
 // its engine, of `pulse compress` the module for DPDK's devices.
 Checks CheckServices();
 Check CheckMemoryFiles(const std::string& dir);
+
+// What other programs and libraries give: libcurl for `pulse kv --etcd`, nbdkit with the plug-in, a
+// JVM for the Java package. `path` as in PATH; `java_home` as in JAVA_HOME, empty where it is not
+// set; `temp`: java.io.tmpdir; `stat_vfs`: another one in tests. Runs none of them.
+Checks CheckPrograms();
+Check CheckEtcdClient();
+Check CheckNbd(const std::string& path, const std::vector<std::string>& plugin_dirs);
+using StatVfs = int (*)(const char* path, struct statvfs* result);
+Checks CheckJava(const std::string& path, const std::string& java_home, const std::string& temp,
+                 StatVfs stat_vfs = &statvfs);
+
+// Of `pulse graph`: Intel's DSA; and the directory of a database, which need not be there yet.
+Check CheckDsa(const DsaPaths& paths);
+Checks CheckGraph(const std::string& dir);
 
 // Whether io_uring is allowed here and which of the operations we use it has.
 Checks CheckIoUring();
