@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # tests.sh [kafka|flink]...: Kafka Streams and Flink with their state on pulse:// (default: both): right sums, restarts, a
-# killed instance or task manager, a killed agent, a wrong URI. Some minutes, and 300 MB of Maven's artifacts the first
+# killed instance or task manager, a killed agent, a checkpoint restored in another cluster, a wrong URI; of values of some
+# KiB, which are checked. Some minutes, and 300 MB of Maven's artifacts the first
 # time. Needs what java/build.sh needs, and build/release/bin/pulse. Brokers and clusters are started by the tests, in
 # this machine's memory and below TMPDIR.
 set -euo pipefail

@@ -4,6 +4,10 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.File;
+import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -13,6 +17,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.Random;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.NewTopic;
@@ -93,6 +99,10 @@ final class KafkaStreamsTest {
     }
   }
 
+  private long stateBytes() {
+    return (long) expected.size() * Counter.BYTES;
+  }
+
   // Until the committed sums are those expected.
   private void awaitSums() {
     final Properties config = client();
@@ -117,10 +127,11 @@ final class KafkaStreamsTest {
   private static boolean holds(final KafkaStreams streams, final Map<String, Long> totals) throws Exception {
     while (true) {
       try {
-        final ReadOnlyKeyValueStore<String, Long> store = streams.store(
+        final ReadOnlyKeyValueStore<String, byte[]> store = streams.store(
             StoreQueryParameters.fromNameAndType("totals", QueryableStoreTypes.keyValueStore()));
         for (final Map.Entry<String, Long> total : totals.entrySet()) {
-          if (!total.getValue().equals(store.get(total.getKey()))) return false;
+          final byte[] value = store.get(total.getKey());
+          if (value == null || Counter.sumIn(value) != total.getValue()) return false;
         }
         return true;
       } catch (InvalidStateStoreException e) {
@@ -139,7 +150,9 @@ final class KafkaStreamsTest {
       assertTrue(holds(streams, expected));
     }
     long persisted = PulseEnv.shared(uri).counters().get("pulse.persisted.bytes");
-    assertTrue(persisted > 0, "nothing went through PulseDB");
+    // Four stores with a memtable each would hold less.
+    assertTrue(persisted > stateBytes() && stateBytes() > 2L * PARTITIONS * SmallMemtables.BYTES,
+        persisted + " bytes went through PulseDB, of a state of " + stateBytes());
     produce(5000, 2);
     try (KafkaStreams streams = Counter.streams(cluster.bootstrapServers(), dir.resolve("a"), uri)) {
       streams.start();
@@ -176,18 +189,31 @@ final class KafkaStreamsTest {
     return process;
   }
 
+  // What an agent has written for all that are attached to it, by its metrics.
+  private static long writtenBy(final Path agentLog) throws Exception {
+    final Matcher url = Pattern.compile("http://[0-9.:]+/metrics").matcher(Files.readString(agentLog));
+    assertTrue(url.find(), "the agent names no metrics");
+    final String metrics = HttpClient.newHttpClient().send(HttpRequest.newBuilder(URI.create(url.group())).build(),
+        HttpResponse.BodyHandlers.ofString()).body();
+    return metrics.lines().filter(line -> line.startsWith("pulse_written_bytes_total{"))
+        .mapToLong(line -> (long) Double.parseDouble(line.substring(line.lastIndexOf(' ') + 1))).sum();
+  }
+
   @Test
   void Instance_Killed_TheOtherGoesOn() throws Exception {
     final Path socket = dir.resolve("agent.sock");
+    final Path log = dir.resolve("agent.log");
     final Process agent = new ProcessBuilder(System.getProperty("pulse.program"), "agent", "--socket",
-        socket.toString()).redirectErrorStream(true).redirectOutput(dir.resolve("agent.log").toFile()).start();
+        socket.toString(), "--metrics", "0").redirectErrorStream(true).redirectOutput(log.toFile()).start();
     processes.add(agent);
-    while (!Files.exists(socket)) Thread.sleep(20);
+    while (!Files.exists(socket) || !Files.readString(log).contains("/metrics")) Thread.sleep(20);
     final String uri = "pulse://" + socket;
     final Process first = instance("first", uri);
     instance("second", uri);
     produce(10000, 4);
     awaitSums();
+    final long written = writtenBy(log);
+    assertTrue(written > stateBytes(), "the agent has written " + written + " bytes, of a state of " + stateBytes());
     produce(10000, 5);
     first.destroyForcibly().waitFor();
     awaitSums();
@@ -198,7 +224,7 @@ final class KafkaStreamsTest {
     produce(5000, 6);
     awaitSums();
     try (Stream<Path> files = Files.walk(dir.resolve("second"))) {
-      assertTrue(files.anyMatch(file -> file.getFileName().toString().equals("CURRENT")), "no state was kept");
+      assertTrue(files.anyMatch(file -> file.getFileName().toString().endsWith(".sst")), "no state was kept");
     }
     assertEquals(137, first.exitValue());
   }
