@@ -148,6 +148,23 @@ TEST_F(SerializableTest, PhantomOfALabel_IsRefused) {
   EXPECT_EQ(two->Commit().code(), kAborted);
 }
 
+// What one has counted by both keys, the other one makes by a change of one of them.
+TEST_F(SerializableTest, WriteSkewByAnIndexOfTwoKeys_IsRefused) {
+  ASSERT_TRUE(store_->CreateIndex({.name = "i", .label = "A", .keys = {"v", "w"}}).ok());
+  const NodeId nodes[] = {MakeNode("A", 1), MakeNode("A", 2)};
+  Tx both[] = {Begin(), Begin()};
+  for (const int i : {0, 1}) {
+    const Token keys[] = {*both[i]->AddKeyName("v"), *both[i]->AddKeyName("w")};
+    const Value values[] = {Value::Int(i + 1), Value::Int(3)};
+    std::vector<NodeId> found;
+    ASSERT_TRUE(both[i]->Seek(*both[i]->FindLabel("A"), keys, values, &found).ok());
+    EXPECT_TRUE(found.empty());
+    ASSERT_TRUE(both[i]->SetNodeProperty(nodes[1 - i], keys[1], Value::Int(3)).ok());
+  }
+  EXPECT_TRUE(both[0]->Commit().ok());
+  EXPECT_EQ(both[1]->Commit().code(), kAborted);
+}
+
 TEST_F(SerializableTest, PhantomOfAnIndexRead_IsRefusedForThatValueOnly) {
   ASSERT_TRUE(store_->CreateIndex({.name = "i", .label = "A", .keys = {"v"}}).ok());
   MakeNode("A", 1);

@@ -95,11 +95,12 @@ class SerializableTransaction : public Transaction {
     reads_.AddEdge(edge.id);
     return Transaction::EdgeExists(edge);
   }
-  // Read is what has the first key's value.
+  // A change by which a node is found, or no longer, gives one of the keys its value, or is the
+  // node's.
   absl::Status Seek(Token label, std::span<const Token> keys, std::span<const Value> values,
                     std::vector<NodeId>* out) const override {
     const size_t before = out->size();
-    reads_.AddSeek(label, keys[0], values[0]);
+    for (size_t i = 0; i < keys.size(); ++i) reads_.AddSeek(label, keys[i], values[i]);
     const absl::Status status = Transaction::Seek(label, keys, values, out);
     for (size_t i = before; i < out->size(); ++i) reads_.AddNode((*out)[i]);
     return status;

@@ -1,6 +1,5 @@
 // Operators that find nodes, relationships and paths.
 #include <algorithm>
-#include <optional>
 #include <unordered_set>
 
 #include "services/graph/cypher/batch_filter.h"
@@ -14,7 +13,7 @@ namespace {
 class ScanOperator : public Operator {
  public:
   ScanOperator(const Step* step, Runtime* runtime, Operator* next)
-      : Operator(step, runtime, next) {}
+      : Operator(step, runtime, next), filter_(step->predicates) {}
 
   bool Push(Rows& in) override {
     for (size_t i = 0; i < in.size(); ++i) {
@@ -24,6 +23,11 @@ class ScanOperator : public Operator {
   }
 
  private:
+  struct Hashed {
+    uint64_t hash;
+    const Value* value;
+  };
+
   bool Scan(const Value* row) {
     before_.clear();
     for (const int name : step().any_of) {
@@ -59,15 +63,14 @@ class ScanOperator : public Operator {
 
   bool ScanLabel(Token label, const Value* row) {
     uint64_t position = 0;
-    if (!filter_) filter_.emplace(step().predicates);
     while (true) {
       nodes_.resize(kGraphBatch);
       auto count = ctx_.graph->ScanNodes(label, &position, nodes_);
       if (!ctx_.Check(count.status())) return false;
       if (*count == 0) return true;
       if (!before_.empty() && !DropSeen(&*count)) return false;
-      if (!filter_->empty()) {
-        if (!filter_->Select({nodes_.data(), *count}, ctx_, &selected_) || !ctx_.Tick(*count))
+      if (!filter_.empty()) {
+        if (!filter_.Select({nodes_.data(), *count}, ctx_, &selected_) || !ctx_.Tick(*count))
           return false;
         for (const uint32_t i : selected_) {
           if (!Emit(row, nodes_[i])) return false;
@@ -95,29 +98,23 @@ class ScanOperator : public Operator {
     };
     if (step().label >= 0) add(step().label);
     for (const int name : step().any_of) add(name);
-    for (const Token label : labels_) {
-      // The index may have gone since the query was planned; the scan, or the filter behind it,
-      // has the predicate.
-      if (!ctx_.graph->HasIndex(label, keys_)) return Scan(row);
-    }
     found_.clear();
-    size_t looked = labels_.size();
+    bool listed = true;
+    gone_ = false;
     switch (step().sought_as) {
       case Step::Sought::kAll:
         if (!SeekIn(values_)) return false;
         break;
       case Step::Sought::kAny:
         if (!SeekEach(values_)) return false;
-        looked *= values_.size();
         break;
       case Step::Sought::kInList:
-        if (values_[0].is_null()) return true;
-        // The filter behind says what is wrong with it.
-        if (!values_[0].is_list()) return Scan(row);
-        if (!SeekEach(values_[0].as_list())) return false;
-        looked *= values_[0].as_list().size();
+        listed = values_[0].is_null() || values_[0].is_list();
+        if (values_[0].is_list() && !SeekEach(values_[0].as_list())) return false;
     }
-    if (looked > 1) {
+    // Also where the list is none: the predicate says what is wrong with it.
+    if (gone_ || !listed) return ScanInstead(row);
+    if (labels_.size() > 1 || step().sought_as != Step::Sought::kAll) {
       std::sort(found_.begin(), found_.end());
       found_.erase(std::unique(found_.begin(), found_.end()), found_.end());
     }
@@ -127,12 +124,36 @@ class ScanOperator : public Operator {
     return true;
   }
 
-  // Nodes with one of the values.
+  // Without the index, which may have gone since the query was planned.
+  bool ScanInstead(const Value* row) {
+    instead_ = true;
+    const bool more = Scan(row);
+    instead_ = false;
+    return more;
+  }
+
+  // Nodes with one of the values, each of which is sought once.
   bool SeekEach(std::span<const Value> values) {
-    for (const Value& value : values) {
-      if (!ctx_.Tick() || !SeekIn({&value, 1})) return false;
+    if (values.size() == 1) return SeekIn(values);
+    const auto bytes = static_cast<int64_t>(values.size() * sizeof(Hashed));
+    if (!ctx_.Charge(bytes)) return false;
+    std::vector<Hashed> order;
+    order.reserve(values.size());
+    for (const Value& value : values) order.push_back({Hash(value), &value});
+    std::stable_sort(order.begin(), order.end(),
+                     [](const Hashed& a, const Hashed& b) { return a.hash < b.hash; });
+    bool more = ctx_.Tick(values.size());
+    for (size_t i = 0; more && i < order.size() && !gone_; ++i) {
+      // Equal ones have the same hash; a few are looked at, and what is found twice is dropped
+      // later.
+      bool seen = false;
+      for (size_t k = i; k > 0 && i - k < 4 && order[k - 1].hash == order[i].hash && !seen; --k) {
+        seen = Equals(*order[k - 1].value, *order[i].value) == 1;
+      }
+      more = seen || SeekIn({order[i].value, 1});
     }
-    return true;
+    ctx_.Charge(-bytes);
+    return more;
   }
 
   // Nodes with all of the values, each of its key. Null is equal to nothing.
@@ -141,23 +162,43 @@ class ScanOperator : public Operator {
       return true;
     }
     for (const Token label : labels_) {
-      if (!ctx_.Check(ctx_.graph->Seek(label, keys_, values, &found_))) return false;
+      const size_t before = found_.size();
+      const absl::Status status = ctx_.graph->Seek(label, keys_, values, &found_);
+      gone_ = absl::IsFailedPrecondition(status);
+      if (gone_) return true;
+      if (!ctx_.Check(status) || !ctx_.Tick(found_.size() - before + 1)) return false;
+      // It keeps its memory.
+      const size_t held = found_.capacity() * sizeof(NodeId);
+      const size_t more = held - std::exchange(found_held_, held);
+      if (more > 0 && !ctx_.Charge(static_cast<int64_t>(more))) return false;
     }
     return true;
   }
 
+  // Whether the node is one that was sought.
+  bool IsSought(const Value* row, NodeId node) {
+    whole_.assign(row, row + runtime_->width);
+    whole_[static_cast<size_t>(step().slot)] = Value::Node(node);
+    return std::all_of(step().sought_by.begin(), step().sought_by.end(),
+                       [this](const Expr* e) { return Holds(*e, whole_.data(), ctx_); });
+  }
+
   bool Emit(const Value* row, NodeId node) {
+    if (instead_ && !IsSought(row, node)) return !ctx_.failed();
     Value* out = NewRow(row);
     if (out != nullptr) out[step().slot] = Value::Node(node);
     return out != nullptr;
   }
 
-  std::optional<BatchFilter> filter_;  // made by the first scan: a seek's is for want of the index
+  BatchFilter filter_;
   std::vector<NodeId> nodes_;  // not on the stack, where the scans of a plan lie in each other
   std::vector<uint32_t> selected_;
   std::vector<NodeId> found_;
   std::vector<Token> labels_, keys_;  // that are sought
-  std::vector<Value> values_;
+  std::vector<Value> values_, whole_;
+  size_t found_held_ = 0;      // by found_, as it was charged
+  bool gone_ = false;          // the index, while it was asked
+  bool instead_ = false;       // a scan, of a seek
   std::vector<Token> before_;  // labels of `any_of` that were scanned
   std::vector<uint8_t> seen_;
 };

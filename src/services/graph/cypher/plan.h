@@ -138,12 +138,13 @@ struct Step {
   std::vector<const Expr*> sought;  // values
   enum class Sought : uint8_t { kAll, kAny, kInList };
   Sought sought_as = Sought::kAll;
+  // That hold for all that is sought, and for nothing else: looked at where the index is gone.
+  std::vector<const Expr*> sought_by;
   int64_t min = 1, max = -1;
-  std::vector<Slot> unique;  // slots of relationships that this one must differ from
-  bool relisted = false;     // some of these are of an earlier clause
-  Slot element = -1;         // kExpandVar: slot of one relationship, for its predicates
-  // kScan, kExpand: IsPurePredicate(), on `slot`. With `keys`, what holds for all that is sought.
-  std::vector<const Expr*> predicates;
+  std::vector<Slot> unique;             // slots of relationships that this one must differ from
+  bool relisted = false;                // some of these are of an earlier clause
+  Slot element = -1;                    // kExpandVar: slot of one relationship, for its predicates
+  std::vector<const Expr*> predicates;  // kScan, kExpand: IsPurePredicate(), on `slot`
   // kQuantified; `element` is the slot of a repetition's first node, which `predicates` are for.
   std::vector<QuantifiedHop> hops;
   std::vector<QuantifiedGroup> groups;

@@ -55,7 +55,7 @@ void Append(const Steps& steps, const Plan& names, const Profile* profile, int i
     if (step.kind == Step::Kind::kExpandVar || step.kind == Step::Kind::kQuantified) {
       text += Concat(" *", step.min, "..", step.max < 0 ? std::string() : std::to_string(step.max));
     }
-    if (!step.predicates.empty() && step.keys.empty() &&
+    if (!step.predicates.empty() &&
         (step.kind == Step::Kind::kFilter || step.kind == Step::Kind::kScan ||
          step.kind == Step::Kind::kExpand))
       text += Concat(" (", step.predicates.size(), " predicates)");

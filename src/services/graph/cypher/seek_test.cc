@@ -133,6 +133,61 @@ TEST_F(SeekTest, RandomPredicates_FindTheSameWithoutAnIndex) {
   EXPECT_GT(sought, 50u);
 }
 
+// A plan outlives an index: it scans, whatever the predicate needs.
+TEST_F(SeekTest, IndexDroppedAfterPlanning_RowsAreThoseOfAScan) {
+  for (const char* query :
+       {"MATCH (n:A {u: 1, v: 2}) RETURN n.n", "MATCH (n:A) WHERE n.u IN [1, 2, 's1'] RETURN n.n",
+        "MATCH (n:A) WHERE n.u = 1 OR n.u = 3 RETURN n.n",
+        "UNWIND [1, 's2', 3] AS x MATCH (n:A {u: x}) RETURN n.n",
+        "MATCH (m:B) WITH m MATCH (n:A) WHERE n.u IN [m.u, m.v] RETURN n.n",
+        "MATCH (m:B) WITH m MATCH (n:A) WHERE n.v > 2 AND n.u = m.w RETURN n.n"}) {
+    const auto expected = Run(query);
+    graph_.CreateIndex("A", {"u"});
+    graph_.CreateIndex("A", {"u", "v"});
+    EXPECT_EQ(Run(query), expected) << query;
+    const auto plan = MakePlan(query, graph_, nullptr);
+    ASSERT_TRUE(plan.ok());
+    EXPECT_NE(PlanText(**plan).find("index on u"), std::string::npos) << PlanText(**plan);
+    graph_.DropIndex("A", {"u"});
+    graph_.DropIndex("A", {"u", "v"});
+    ExecuteOptions options;
+    options.view = &graph_;
+    options.parameters = &parameters_;
+    FirstColumn sink(&graph_);
+    ASSERT_TRUE(Execute(**plan, options, &sink, nullptr).ok());
+    std::sort(sink.texts.begin(), sink.texts.end());
+    EXPECT_EQ(sink.texts, expected) << query;
+  }
+}
+
+// Each value is sought once, and each node found once.
+TEST_F(SeekTest, ValuesThatComeTwice_FindEachNodeOnce) {
+  for (const char* query :
+       {"MATCH (n:A) WHERE n.u IN [1, 1.0, 2, 1, null, 0.0/0, 0.0/0] RETURN n.n",
+        "MATCH (n:A|B) WHERE n.u IN [1, 1.0, 2, 1] RETURN n.n",
+        "MATCH (n:A) WHERE n.u = 1 OR n.u = 1.0 OR 1 = n.u RETURN n.n",
+        "WITH [x IN range(1, 500) | x % 3] AS l MATCH (n:A) WHERE n.u IN l "
+        "RETURN n.n"}) {
+    const auto expected = Run(query);
+    EXPECT_FALSE(expected.empty());
+    graph_.CreateIndex("A", {"u"});
+    graph_.CreateIndex("B", {"u"});
+    EXPECT_NE(PlanOf(query).find("index on u"), std::string::npos) << PlanOf(query);
+    EXPECT_EQ(Run(query), expected) << query;
+    graph_.DropIndex("A", {"u"});
+    graph_.DropIndex("B", {"u"});
+  }
+}
+
+TEST_F(SeekTest, Merge_FindsByTheIndex) {
+  graph_.CreateIndex("A", {"u"});
+  graph_.CreateIndex("A", {"v", "w"});
+  EXPECT_NE(PlanOf("MERGE (n:A {u: 1})").find("by index on u"), std::string::npos);
+  EXPECT_NE(PlanOf("UNWIND [1] AS x MERGE (n:A {w: x, v: 2})").find("by index on v, w"),
+            std::string::npos);
+  EXPECT_EQ(PlanOf("MERGE (n:A {n: 1})").find("index"), std::string::npos);
+}
+
 TEST_F(SeekTest, ListThatIsNone_IsTheErrorOfAScan) {
   parameters_ = {{"list", Value::Int(5)}};
   const std::string query = "MATCH (n:A) WHERE n.v IN $list RETURN n.n";

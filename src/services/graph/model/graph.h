@@ -153,6 +153,7 @@ class GraphView {
 
   // Whether Seek works for the label and these keys: the first of an index, or all of it, in its
   // order. It appends the nodes whose values are equal to these, each once.
+  // FailedPrecondition: there is no such index any more.
   virtual bool HasIndex(Token label, std::span<const Token> keys) const = 0;
   virtual absl::Status Seek(Token label, std::span<const Token> keys, std::span<const Value> values,
                             std::vector<NodeId>* out) const = 0;

@@ -213,6 +213,7 @@ absl::Status MemoryGraph::HasLabel(Token label, std::span<const NodeId> nodes,
 
 absl::Status MemoryGraph::Seek(Token label, std::span<const Token> keys,
                                std::span<const Value> values, std::vector<NodeId>* out) const {
+  if (!HasIndex(label, keys)) return absl::FailedPreconditionError("there is no such index");
   for (const auto& [id, node] : nodes_) {
     if (std::find(node.labels.begin(), node.labels.end(), label) == node.labels.end()) continue;
     bool equal = true;

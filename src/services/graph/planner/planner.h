@@ -140,6 +140,8 @@ class Planner {
   void AddPredicate(const Expr* expr, MatchState* state);
   void AddPropertyPredicates(Expr* properties, const std::string& name, Slot slot, uint32_t type,
                              Pos pos, MatchState* state);
+  ExprPtr MakeProperty(ExprPtr of, const std::string& key, Pos pos);
+  const Expr* MakeEqual(ExprPtr left, ExprPtr right, Pos pos);
   void ApplyPredicates(MatchState* state, Steps* steps);
   struct Start {
     size_t part = 0, node = 0;

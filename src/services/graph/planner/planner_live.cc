@@ -70,6 +70,7 @@ void AddStep(const Step& step, Used* used, Used* numbers) {
   for (const Expr* predicate : step.predicates) used->Add(predicate);
   used->Add(step.expr);
   for (const Expr* sought : step.sought) used->Add(sought);
+  for (const Expr* predicate : step.sought_by) used->Add(predicate);
 }
 
 }  // namespace

@@ -103,21 +103,32 @@ void Planner::AddPropertyPredicates(Expr* properties, const std::string& name, S
   for (size_t i = 0; i < properties->kids.size(); ++i) {
     Bind(properties->kids[i].get(), {});
     if (failed()) return;
-    auto property = std::make_unique<Expr>();
-    property->kind = Expr::Kind::kProperty;
-    property->name = properties->names[i];
-    property->slot2 = NameIndex(property->name);
-    property->pos = pos;
-    property->types = kAnyType;
-    property->kids.push_back(MakeVariable(name, slot, type, pos));
-    auto equal = std::make_unique<Expr>();
-    equal->kind = Expr::Kind::kBinary;
-    equal->op = Op::kEq;
-    equal->pos = pos;
-    equal->kids.push_back(std::move(property));
-    equal->kids.push_back(std::move(properties->kids[i]));
-    AddPredicate(Own(std::move(equal)), state);
+    AddPredicate(
+        MakeEqual(MakeProperty(MakeVariable(name, slot, type, pos), properties->names[i], pos),
+                  std::move(properties->kids[i]), pos),
+        state);
   }
+}
+
+ExprPtr Planner::MakeProperty(ExprPtr of, const std::string& key, Pos pos) {
+  auto property = std::make_unique<Expr>();
+  property->kind = Expr::Kind::kProperty;
+  property->name = key;
+  property->slot2 = NameIndex(key);
+  property->pos = pos;
+  property->types = kAnyType;
+  property->kids.push_back(std::move(of));
+  return property;
+}
+
+const Expr* Planner::MakeEqual(ExprPtr left, ExprPtr right, Pos pos) {
+  auto equal = std::make_unique<Expr>();
+  equal->kind = Expr::Kind::kBinary;
+  equal->op = Op::kEq;
+  equal->pos = pos;
+  equal->kids.push_back(std::move(left));
+  equal->kids.push_back(std::move(right));
+  return Own(std::move(equal));
 }
 
 void Planner::BindNode(NodePattern* node, MatchState* state) {

@@ -2,7 +2,6 @@
 // by several values of a key (OR), and by the items of a list (IN).
 #include <algorithm>
 
-#include "services/graph/cypher/batch_filter.h"
 #include "services/graph/planner/planner.h"
 
 namespace pulse::cypher {
@@ -176,15 +175,14 @@ double Planner::StartCost(const PatternPart& part, size_t node, const MatchState
   return FindSeek(n, n.any_of, state, scan, seek) ? seek->cost : scan;
 }
 
-// Predicates that hold for all that the seek finds. The step keeps them, for the time when the
-// index is gone.
+// Predicates that hold for all that the seek finds, and need no look at it.
 void Planner::DropSought(const Seek& seek, Step* scan, MatchState* state) const {
-  for (const Expr* predicate : seek.predicates) {
-    Slot slot = -1;
-    if (!options_.shortcuts || !IsPurePredicate(*predicate, &slot)) continue;
-    scan->predicates.push_back(predicate);
-    std::erase_if(state->predicates, [&](const Predicate& p) { return p.expr == predicate; });
-  }
+  scan->sought_by = seek.predicates;
+  if (!options_.shortcuts) return;
+  std::erase_if(state->predicates, [&](const Predicate& p) {
+    return std::find(seek.predicates.begin(), seek.predicates.end(), p.expr) !=
+           seek.predicates.end();
+  });
 }
 
 }  // namespace pulse::cypher

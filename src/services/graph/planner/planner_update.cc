@@ -114,23 +114,14 @@ void Planner::PlanMerge(Clause* clause, Step* step) {
     }
     const auto same_properties = [&](const Expr* map, Slot slot, uint32_t type, Pos pos) {
       if (map == nullptr) return;
-      auto test = std::make_unique<Expr>();
-      test->kind = Expr::Kind::kCall;
-      static const Function kMatches = {
-          "(merge)", 2, 2, [](EvalContext& context, std::span<Value> a) -> Value {
-            for (const auto& [key, value] : a[1].as_map()) {
-              const Value own = IndexValue(a[0], Value::String(key), context);
-              if (Equals(own, value) != 1) return Value::Bool(false);
-            }
-            return Value::Bool(true);
-          }};
-      test->function = &kMatches;
-      test->kids.push_back(MakeVariable("", slot, type, pos));
       // The map stays where it is; a slot that holds its value stands for it.
       const Slot value = Allocate();
       step->items.emplace_back(map, value);
-      test->kids.push_back(MakeVariable("", value, kMapType, pos));
-      AddPredicate(Own(std::move(test)), &state);
+      for (const std::string& key : map->names) {
+        AddPredicate(MakeEqual(MakeProperty(MakeVariable("", slot, type, pos), key, pos),
+                               MakeProperty(MakeVariable("", value, kMapType, pos), key, pos), pos),
+                     &state);
+      }
     };
     for (NodePattern& node : part.nodes) {
       if (state.fresh.contains(node.slot))
