@@ -66,4 +66,15 @@ absl::Status SetThreadAffinity(const std::vector<int>& cpus) {
   return absl::OkStatus();
 }
 
+ScopedThreadAffinity::ScopedThreadAffinity(const std::vector<int>& cpus) {
+  if (cpus.empty()) return;
+  before_ = MyCpus();
+  if (!before_.empty() && !SetThreadAffinity(cpus).ok()) before_.clear();
+}
+
+ScopedThreadAffinity::~ScopedThreadAffinity() {
+  // It may be that they were taken from the process meanwhile: the thread stays where it is.
+  SetThreadAffinity(before_).IgnoreError();
+}
+
 }  // namespace pulse

@@ -25,4 +25,18 @@ std::vector<int> MyCpus();
 // none of them exists or is allowed to this process.
 absl::Status SetThreadAffinity(const std::vector<int>& cpus);
 
+// Restricts the thread that makes it to `cpus` until its end, which is in the same thread; so are
+// the threads that it starts meanwhile, for good. Does nothing for an empty list, for CPUs that are
+// not to be had, and where the thread's CPUs cannot be told and so not be given back.
+class ScopedThreadAffinity {
+ public:
+  explicit ScopedThreadAffinity(const std::vector<int>& cpus);
+  ~ScopedThreadAffinity();
+  ScopedThreadAffinity(const ScopedThreadAffinity&) = delete;
+  ScopedThreadAffinity& operator=(const ScopedThreadAffinity&) = delete;
+
+ private:
+  std::vector<int> before_;  // empty: nothing to give back
+};
+
 }  // namespace pulse

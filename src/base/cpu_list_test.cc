@@ -19,5 +19,17 @@ TEST(CpuListTest, Parse_BadList_IsRefusedAndNamesTheBadPart) {
   EXPECT_NE(ParseCpuList("0,x").status().message().find("\"x\""), absl::string_view::npos);
 }
 
+TEST(CpuListTest, ScopedAffinity_AtItsEnd_IsGivenBack) {
+  const std::vector<int> before = MyCpus();
+  if (before.size() < 2) GTEST_SKIP() << "one CPU";
+  {
+    const ScopedThreadAffinity on({before.back()});
+    EXPECT_EQ(MyCpus(), std::vector<int>{before.back()});
+    const ScopedThreadAffinity none({});
+    EXPECT_EQ(MyCpus(), std::vector<int>{before.back()});
+  }
+  EXPECT_EQ(MyCpus(), before);
+}
+
 }  // namespace
 }  // namespace pulse

@@ -14,6 +14,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/cpu_list.h"
 #include "base/errors.h"
 #include "services/ops/decoders.h"
 #include "services/ops/deflate_frame.h"
@@ -222,7 +223,9 @@ class Decompressor {
   // One thread decodes, others read and write. What it says about damage gets its place.
   absl::Status Serially(OutputWriter::Check check, uint32_t checksum,
                         const std::function<absl::Status()>& decode) {
-    if (!options_.processors.in_calling_thread) in_.StartAhead();
+    if (!options_.processors.in_calling_thread) {
+      in_.StartAhead(SerialCpusFor(options_.processors).files);
+    }
     out_.StartCheck(check, checksum);
     if (options_.processors.progress) {
       in_.SetHook([this]() -> absl::Status {
@@ -442,7 +445,10 @@ absl::StatusOr<DecompressReport> DecompressByIndex(const DecompressOptions& opti
     return absl::InvalidArgumentError("a range needs an index");
   }
   InputReader reader(source, in_name);
-  OutputWriter writer(sink, out_name, options.max_output, !options.processors.in_calling_thread);
+  const SerialCpus cpus = SerialCpusFor(options.processors);
+  const ScopedThreadAffinity placed(cpus.decoder);
+  OutputWriter writer(sink, out_name, options.max_output, !options.processors.in_calling_thread,
+                      cpus.files);
   std::vector<std::string> remarks;
   const auto index = LoadIndex(options.index, in, in_name);
   if (index.ok()) {
@@ -513,7 +519,10 @@ absl::StatusOr<DecompressReport> Decompress(const DecompressOptions& options, By
                                             const std::string& in_name, ByteSink& out,
                                             const std::string& out_name) {
   InputReader reader(in, in_name);
-  OutputWriter writer(out, out_name, options.max_output, !options.processors.in_calling_thread);
+  const SerialCpus cpus = SerialCpusFor(options.processors);
+  const ScopedThreadAffinity placed(cpus.decoder);
+  OutputWriter writer(out, out_name, options.max_output, !options.processors.in_calling_thread,
+                      cpus.files);
   Decompressor decompressor(options, reader, writer, nullptr);
   const absl::Status status = decompressor.Run();
   if (options.written != nullptr) *options.written = writer.written();

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/cpu_list.h"
 #include "base/errors.h"
 
 namespace pulse::ops {
@@ -144,13 +145,15 @@ absl::StatusOr<size_t> InputReader::ReadInto(Buffer& to, size_t n) {
   return done;
 }
 
-void InputReader::StartAhead() {
+void InputReader::StartAhead(std::vector<int> cpus) {
   if (thread_.joinable() || ended_) return;
   for (size_t i = 0; i < kPiecesAhead; ++i) empty_.emplace_back();
-  thread_ = std::thread([this] { ReadAhead(); });
+  thread_ = std::thread([this, cpus = std::move(cpus)] { ReadAhead(cpus); });
 }
 
-void InputReader::ReadAhead() {
+void InputReader::ReadAhead(const std::vector<int>& cpus) {
+  // Of CPUs that are not there, the caller has been told before.
+  SetThreadAffinity(cpus).IgnoreError();
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [&] { return stop_ || !empty_.empty(); });
@@ -173,8 +176,13 @@ void InputReader::ReadAhead() {
   }
 }
 
-OutputWriter::OutputWriter(ByteSink& sink, std::string name, uint64_t limit, bool threaded)
-    : sink_(sink), name_(std::move(name)), limit_(limit), threaded_(threaded) {}
+OutputWriter::OutputWriter(ByteSink& sink, std::string name, uint64_t limit, bool threaded,
+                           std::vector<int> cpus)
+    : sink_(sink),
+      name_(std::move(name)),
+      limit_(limit),
+      threaded_(threaded),
+      cpus_(std::move(cpus)) {}
 
 OutputWriter::~OutputWriter() {
   {
@@ -236,6 +244,7 @@ void OutputWriter::StartCheck(Check check, uint32_t initial) {
 }
 
 void OutputWriter::Run() {
+  SetThreadAffinity(cpus_).IgnoreError();  // as in ReadAhead
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [&] { return stop_ || !full_.empty(); });

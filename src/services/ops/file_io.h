@@ -16,6 +16,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -51,8 +52,8 @@ class InputReader {
   // Appends `n` bytes to `to`, or all that are left; returns how many.
   absl::StatusOr<size_t> ReadInto(Buffer& to, size_t n);
 
-  // From now on a thread reads ahead, some pieces.
-  void StartAhead();
+  // From now on a thread on these CPUs reads ahead, some pieces. None: where the caller runs.
+  void StartAhead(std::vector<int> cpus = {});
 
   // Called by the using thread with each piece that it gets; an error is that of reading. Null:
   // nothing.
@@ -61,7 +62,7 @@ class InputReader {
  private:
   absl::Status Fill(size_t n);
   absl::StatusOr<size_t> Get(uint8_t* to, size_t n);
-  void ReadAhead();
+  void ReadAhead(const std::vector<int>& cpus);
 
   ByteSource& source_;
   const std::string name_;
@@ -89,8 +90,9 @@ class OutputWriter {
   static constexpr size_t kPiece = 1 << 20;
 
   // More than `limit` bytes are refused with ResourceExhausted; 0: no limit. Without `threaded`,
-  // the thread that submits writes.
-  OutputWriter(ByteSink& sink, std::string name, uint64_t limit = 0, bool threaded = true);
+  // the thread that submits writes; with it, one on these CPUs (none: where the submitter runs).
+  OutputWriter(ByteSink& sink, std::string name, uint64_t limit = 0, bool threaded = true,
+               std::vector<int> cpus = {});
   ~OutputWriter();
   OutputWriter(const OutputWriter&) = delete;
   OutputWriter& operator=(const OutputWriter&) = delete;
@@ -124,6 +126,7 @@ class OutputWriter {
   const std::string name_;
   const uint64_t limit_;
   const bool threaded_;
+  const std::vector<int> cpus_;
   std::atomic<uint64_t> written_{0};
   Check check_ = Check::kNone;
   uint32_t checksum_ = 0;

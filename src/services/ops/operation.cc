@@ -49,6 +49,16 @@ absl::StatusOr<std::vector<EngineTraits>> EnginesFor(const Processors& processor
   return engines;
 }
 
+SerialCpus SerialCpusFor(const Processors& processors) {
+  if (processors.in_calling_thread) return {};
+  const auto& host = processors.host_cpus;
+  const auto& agent = processors.agent_cpus;
+  const auto kind = processors.placement.kind;
+  if (agent.empty() || kind == Placement::Kind::kHost) return {host, host};
+  if (host.empty() || kind == Placement::Kind::kAgent) return {agent, agent};
+  return {host, agent};
+}
+
 QueueOptions OptionsFor(const Processors& processors, const EngineOrder& order) {
   QueueOptions options;
   options.placement = processors.placement;

@@ -56,6 +56,16 @@ struct Processors {
 absl::StatusOr<std::vector<EngineTraits>> EnginesFor(const Processors& processors,
                                                      absl::string_view name);
 
+// CPUs of an operation's threads that are no lanes of a queue. None: wherever they are started.
+struct SerialCpus {
+  std::vector<int> decoder;  // what is decoded in one piece
+  std::vector<int> files;    // reading, checksums and writing around it
+};
+
+// The host's, or the agent's where that has the placement, or there is no other. With CPUs of both,
+// what cannot be shared in chunks is shared so: the host's decode, the agent's do the rest.
+SerialCpus SerialCpusFor(const Processors& processors);
+
 // Options of a queue that does what `order` describes on these processors.
 QueueOptions OptionsFor(const Processors& processors, const EngineOrder& order);
 

@@ -13,6 +13,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/cpu_list.h"
 #include "base/errors.h"
 #include "base/file_calls.h"
 #include "services/ops/compress.h"
@@ -46,6 +47,8 @@ class FdSink : public ops::Sink {
 // A thread that reads one descriptor and writes another: a stage before or behind the filter.
 class Stage {
  public:
+  // It runs on these CPUs; none: where the caller runs.
+  explicit Stage(std::vector<int> cpus) : cpus_(std::move(cpus)) {}
   // `work` gets its end of a new pipe; `other` becomes the filter's end.
   absl::Status Start(bool writes, std::function<absl::Status(int)> work, UniqueFd* other) {
     int fds[2];
@@ -54,6 +57,8 @@ class Stage {
     other->reset(fds[writes ? 0 : 1]);
     ops::EnlargePipe(mine.get());
     thread_ = std::thread([this, work = std::move(work), fd = std::move(mine)]() mutable {
+      // Of CPUs that are not there, the caller has been told before.
+      SetThreadAffinity(cpus_).IgnoreError();
       status_ = work(fd.get());
       fd.reset();  // the other end sees that nothing follows, or that nobody reads
     });
@@ -69,6 +74,7 @@ class Stage {
   }
 
  private:
+  const std::vector<int> cpus_;
   std::thread thread_;
   absl::Status status_;
 };
@@ -178,9 +184,10 @@ absl::StatusOr<FilterOutcome> RunFilter(const RuleSet& rules, const FilterOption
   const std::string& name = options.source.name;
   SourceOptions source = options.source;
   std::optional<uint64_t> garbage_offset;  // of the stage before, once it has ended
-  Stage pump;
-  Stage before;
-  Stage behind;
+  const ops::SerialCpus cpus = ops::SerialCpusFor(options.processors);
+  Stage pump(cpus.files);
+  Stage before(cpus.decoder);
+  Stage behind(cpus.files);
   UniqueFd from;  // the filter's ends of the pipes, closed before the stages are waited for
   UniqueFd to;
   bool compressed = false;

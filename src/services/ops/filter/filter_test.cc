@@ -5,11 +5,18 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "base/cpu_list.h"
 #include "base/file_calls.h"
 #include "base/testing.h"
@@ -21,6 +28,7 @@ namespace pulse::filter {
 namespace {
 
 using ::testing::HasSubstr;
+using testing_util::Eventually;
 using testing_util::ScratchPath;
 using testing_util::Text;
 
@@ -234,6 +242,59 @@ TEST(FilterTest, CompressedInput_OfEachFormat_IsDecompressedOnTheWay) {
     ASSERT_TRUE(outcome.ok()) << outcome.status();
     EXPECT_EQ(outcome->selected, 6000U) << ops::FormatName(format);
   }
+}
+
+// The CPUs of this process's threads, as /proc writes them, but for those of `known`.
+std::map<std::string, std::string> CpusOfThreads(const std::set<std::string>& known) {
+  std::map<std::string, std::string> cpus;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    const std::string id = task.path().filename();
+    std::ifstream status(task.path() / "status");
+    for (std::string line; std::getline(status, line);) {
+      constexpr absl::string_view kKey = "Cpus_allowed_list:\t";
+      if (absl::StartsWith(line, kKey) && known.count(id) == 0) cpus[id] = line.substr(kKey.size());
+    }
+  }
+  return cpus;
+}
+
+TEST(FilterTest, EveryStage_RunsOnTheCpusThatItIsGiven) {
+  if (AllowedCpus() < 2) GTEST_SKIP() << "one CPU";
+  const std::string bytes = Compressed(ManyLines(60000), ops::Format::kGzip);
+  const auto set = MakeSet({"hit$"});
+  FilterOptions options;
+  options.processors.host_cpus = {MyCpus().back()};
+  options.compress = ops::Format::kGzip;
+  int fds[2];
+  ASSERT_EQ(pipe2(fds, O_CLOEXEC), 0);
+  const UniqueFd in(fds[0]);
+  UniqueFd client(fds[1]);
+  const ScratchPath path("out");
+  const UniqueFd out = OpenFile(path.get(), O_WRONLY | O_CREAT, 0600);
+  std::set<std::string> known;
+  for (const auto& [id, cpus] : CpusOfThreads({})) known.insert(id);
+  std::atomic<pid_t> caller{0};
+  absl::Status status;
+  std::thread runs([&] {
+    caller = gettid();
+    status = RunFilter(*set, options, in.get(), out.get()).status();
+  });
+  EXPECT_TRUE(Eventually([&] { return caller != 0; }));
+  known.insert(std::to_string(caller));
+  // While the client pauses, there are what passes bytes on, one that decodes, one that reads and
+  // one that writes for it, one that compresses, and lanes.
+  EXPECT_TRUE(WriteAll(client.get(), bytes.substr(0, bytes.size() / 2), "writing", "a pipe").ok());
+  const std::string one = std::to_string(options.processors.host_cpus[0]);
+  EXPECT_TRUE(Eventually([&] {
+    const auto cpus = CpusOfThreads(known);
+    return cpus.size() >= 5 && std::all_of(cpus.begin(), cpus.end(), [&](const auto& thread) {
+             return thread.second == one;
+           });
+  }));
+  EXPECT_TRUE(WriteAll(client.get(), bytes.substr(bytes.size() / 2), "writing", "a pipe").ok());
+  client.reset();
+  runs.join();
+  EXPECT_TRUE(status.ok()) << status;
 }
 
 TEST(FilterTest, CompressedInput_DamagedOrCutOff_IsAnError) {
