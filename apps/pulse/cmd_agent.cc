@@ -40,6 +40,7 @@ struct AgentArgs {
   std::string total_memory;
   std::string ingest;
   bool ingest_anywhere = false;
+  std::string ingest_max_decompressed;
   std::string filter;
   std::string to;
   std::string trace;
@@ -109,6 +110,10 @@ absl::StatusOr<std::unique_ptr<ingest::IngestServer>> StartIngest(const AgentArg
         absl::StrCat("--ingest ", args.ingest,
                      ": other machines reach it, and everybody who connects is served; say so with "
                      "--ingest-anywhere"));
+  }
+  if (!args.ingest_max_decompressed.empty()) {
+    PULSE_RETURN_IF_ERROR(ReadSize("--ingest-max-decompressed", args.ingest_max_decompressed, "10G",
+                                   &options.max_decompressed));
   }
   auto host = net::ParseAddress(args.to);
   if (!host.ok()) return OptionError("--to", host.status());
@@ -302,6 +307,9 @@ void AddAgentCommand(CLI::App& app) {
                   "send here, compressed or not, by --filter, and give what matches to --to");
   cmd->add_flag("--ingest-anywhere", args->ingest_anywhere,
                 "let --ingest listen beyond loopback, where everybody who connects is served");
+  cmd->add_option("--ingest-max-decompressed", args->ingest_max_decompressed,
+                  "reset a client's stream that is compressed to more than this, such as 10G;\n"
+                  "default: no limit");
   cmd->add_option("--filter", args->filter,
                   "with --ingest: a file of rules, one a line, as pulse filter --rules has it");
   cmd->add_option("--to", args->to,

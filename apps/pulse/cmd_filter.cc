@@ -39,6 +39,7 @@ struct FilterArgs {
   std::string input = "-";
   std::string output;
   std::string max_line = "64M";
+  std::string max_decompressed;
   ProcessorArgs processors;
   std::string records = "lines";
   std::string compress;
@@ -99,6 +100,10 @@ absl::Status ReadArgs(const FilterArgs& args, filter::RuleSetOptions* rules,
   PULSE_RETURN_IF_ERROR(ReadSize("--max-line", args.max_line, "64M", &options->source.max_record));
   if (options->source.max_record > filter::kMostRecordBytes) {
     return absl::InvalidArgumentError(absl::StrCat("--max-line ", args.max_line, ": at most 1G"));
+  }
+  if (!args.max_decompressed.empty()) {
+    PULSE_RETURN_IF_ERROR(
+        ReadSize("--max-decompressed", args.max_decompressed, "10G", &options->max_decompressed));
   }
   PULSE_ASSIGN_OR_RETURN(options->processors, ReadProcessors(args.processors));
   const auto& host = options->processors.host_cpus;
@@ -189,6 +194,9 @@ void AddFilterCommand(CLI::App& app) {
   cmd->add_option("--max-line", args->max_line,
                   "the longest record; a longer one is an error (at most 1G)")
       ->capture_default_str();
+  cmd->add_option("--max-decompressed", args->max_decompressed,
+                  "refuse input that is compressed to more than this, such as 10G; default: no\n"
+                  "limit");
   AddProcessorOptions(cmd, &args->processors);
   cmd->add_option("-o,--output", args->output,
                   "write to this file, which has its name once it is complete")

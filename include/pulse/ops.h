@@ -186,6 +186,9 @@ typedef struct pulse_ops_request {
   void* progress_arg;
   pulse_ops_done_fn done; /* submit: instead of pulse_ops_wait; may be NULL */
   void* done_arg;
+  /* filter: input that is compressed to more data is PULSE_OPS_TOO_LARGE; 0: no limit. (max_output
+   * is of the records that match.) */
+  uint64_t max_decompressed;
 } pulse_ops_request;
 
 static inline void pulse_ops_options_init(pulse_ops_options* options) {

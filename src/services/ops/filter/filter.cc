@@ -118,6 +118,15 @@ absl::StatusOr<bool> IsCompressed(int fd, const std::string& name, std::string* 
   return IsCompressedInput(bytes);
 }
 
+// The limit of decompressed data is here one of the input, and not of an output.
+absl::Status DecompressionStatus(const absl::Status& status, uint64_t limit,
+                                 const std::string& name) {
+  if (!absl::IsResourceExhausted(status) || ErrnoOf(status) != 0) return status;
+  return absl::ResourceExhaustedError(
+      absl::StrCat(name, " is compressed, to more than ", limit,
+                   " bytes of data; the option max-decompressed sets this limit"));
+}
+
 // All that `before` holds and `from` gives, to `to`.
 absl::Status Pump(const std::string& before, int from, const std::string& name, int to) {
   PULSE_RETURN_IF_ERROR(WriteAll(to, before, "passing on", name));
@@ -203,6 +212,7 @@ absl::StatusOr<FilterOutcome> RunFilter(const RuleSet& rules, const FilterOption
       source.before.clear();
     }
     ops::DecompressOptions decompress;
+    decompress.max_output = options.max_decompressed;
     decompress.processors = options.processors;
     decompress.processors.progress = nullptr;
     const absl::Status started = before.Start(
@@ -212,7 +222,7 @@ absl::StatusOr<FilterOutcome> RunFilter(const RuleSet& rules, const FilterOption
           const auto report = ops::Decompress(decompress, compressed_in, name, fd, name);
           whole->reset();  // the pump may wait for its reader
           if (report.ok() && report->trailing_garbage) garbage_offset = report->garbage_offset;
-          return report.status();
+          return DecompressionStatus(report.status(), decompress.max_output, name);
         },
         &from);
     PULSE_RETURN_IF_ERROR(started);

@@ -26,6 +26,8 @@ struct FilterOptions {
   std::string out_name;
   ops::Processors processors;
   bool plain = false;  // the input is not compressed, whatever it looks like
+  // Input that is compressed to more data is refused. 0: no limit.
+  uint64_t max_decompressed = 0;
   // The output is one stream of this format.
   std::optional<ops::Format> compress;
   int level = 1;
@@ -45,7 +47,8 @@ struct FilterOutcome {
 // cannot be told from text). Decompression, filter and compression run at the same time, and pass
 // pieces on; nothing is kept in a file. SIGPIPE is to be ignored. Blocks. Errors: of reading and
 // writing, DataLoss (a file that became shorter, a damaged stream, a record that is cut off),
-// OutOfRange (a record that is too long), InvalidArgument (CPUs), Cancelled.
+// OutOfRange (a record that is too long), ResourceExhausted (max_decompressed; what is before it
+// has been filtered), InvalidArgument (CPUs), Cancelled.
 absl::StatusOr<FilterOutcome> RunFilter(const RuleSet& rules, const FilterOptions& options, int in,
                                         int out);
 

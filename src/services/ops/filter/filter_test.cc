@@ -310,6 +310,27 @@ TEST(FilterTest, CompressedInput_DamagedOrCutOff_IsAnError) {
   }
 }
 
+TEST(FilterTest, CompressedInput_BeyondItsLimit_IsRefused) {
+  signal(SIGPIPE, SIG_IGN);
+  const std::string text = ManyLines(200000);
+  const auto set = MakeSet({"hit"});
+  for (const ops::Format format : kFormats) {
+    const std::string bytes = Compressed(text, format);
+    FilterOptions options;
+    options.max_decompressed = text.size() - 1;
+    const Ran bomb = RunOn(*set, bytes, options);
+    EXPECT_EQ(bomb.outcome.status().code(), absl::StatusCode::kResourceExhausted)
+        << ops::FormatName(format) << ": " << bomb.outcome.status();
+    EXPECT_THAT(Text(bomb.outcome.status()), HasSubstr("the input is compressed, to more than"));
+    options.max_decompressed = text.size();
+    EXPECT_TRUE(RunOn(*set, bytes, options).outcome.ok()) << ops::FormatName(format);
+  }
+  // What is not compressed is as long as it is.
+  FilterOptions options;
+  options.max_decompressed = 1;
+  EXPECT_TRUE(RunOn(*set, text, options).outcome.ok());
+}
+
 TEST(FilterTest, TextThatBeginsAsZlibDoes_IsText) {
   const auto set = MakeSet({"x"});
   EXPECT_EQ(RunOn(*set, "x^2 + y\nz\n").output, "x^2 + y\n");

@@ -38,6 +38,8 @@ struct IngestOptions {
   std::vector<int> cpus;  // none: all that the process may use
   filter::Selection selection;
   uint64_t max_record = uint64_t{64} << 20;
+  // A stream that is compressed to more is reset: a decompression bomb, perhaps. 0: no limit.
+  uint64_t max_decompressed = 0;
   int max_streams = 64;
 };
 

@@ -159,12 +159,13 @@ std::string Matching(const std::string& text) {
 }
 
 std::unique_ptr<IngestServer> Start(const net::Address& host, int max_streams = 64,
-                                    uint64_t max_record = 1 << 20) {
+                                    uint64_t max_record = 1 << 20, uint64_t max_decompressed = 0) {
   IngestOptions options;
   options.listen = Loopback();
   options.host = host;
   options.max_streams = max_streams;
   options.max_record = max_record;
+  options.max_decompressed = max_decompressed;
   auto server = IngestServer::Open(options, filter::MakeSet({"error"}));
   EXPECT_TRUE(server.ok()) << server.status();
   return server.ok() ? *std::move(server) : nullptr;
@@ -240,6 +241,19 @@ TEST(IngestTest, DamagedOrTruncatedStream_IsResetOnBothSides) {
     EXPECT_EQ(stats.streams, 1u);
     EXPECT_EQ(stats.bytes_filtered + stats.bytes_sent + stats.records_sent, 0u);
   }
+}
+
+TEST(IngestTest, StreamThatDecompressesToTooMuch_IsReset) {
+  const std::string text = Lines(20000, TestSeed());
+  Host host;
+  const auto server = Start(host.address(), 64, 1 << 20, text.size() - 1);
+  EXPECT_TRUE(SendAll(server->address(), Compressed(text, ops::Format::kGzip)).reset);
+  EXPECT_TRUE(host.Wait(1)[0].reset);
+  // One that is not compressed may be as long as it likes.
+  EXPECT_FALSE(SendAll(server->address(), text).reset);
+  EXPECT_EQ(host.Wait(2)[1].bytes, Matching(text));
+  EXPECT_TRUE(Eventually([&] { return server->stats().streams == 2; }));
+  EXPECT_EQ(server->stats().failed, 1u);
 }
 
 TEST(IngestTest, GarbageBehindACompressedStream_IsIgnoredAndCounted) {

@@ -210,6 +210,7 @@ absl::Status RunFilterOn(const Request& request, const Processors& processors, B
   options.source.records = request.rules->records();
   options.source.name = kInput;
   if (raw.max_record != 0) options.source.max_record = raw.max_record;
+  options.max_decompressed = raw.max_decompressed;
   options.out_name = kOutput;
   options.processors = processors;
   if (raw.format != 0) options.compress = FormatOf(raw.format);
@@ -377,8 +378,9 @@ absl::Status CheckOperation(const pulse_ops_request& raw) {
     default:
       return Wrong("operation is none that is known");
   }
-  if (raw.operation != PULSE_OPS_FILTER && (raw.rules != nullptr || raw.max_record != 0)) {
-    return Wrong("rules and max_record are for filter");
+  if (raw.operation != PULSE_OPS_FILTER &&
+      (raw.rules != nullptr || raw.max_record != 0 || raw.max_decompressed != 0)) {
+    return Wrong("rules, max_record and max_decompressed are for filter");
   }
   if (raw.operation != PULSE_OPS_COMPRESS && raw.chunk_bytes != 0) {
     return Wrong("chunk_bytes is for compress");
@@ -390,7 +392,9 @@ absl::Status CheckOperation(const pulse_ops_request& raw) {
 
 // Of the first release.
 constexpr size_t LeastSize(const pulse_ops_options*) { return offsetof(pulse_ops_options, agent); }
-constexpr size_t LeastSize(const pulse_ops_request*) { return sizeof(pulse_ops_request); }
+constexpr size_t LeastSize(const pulse_ops_request*) {
+  return offsetof(pulse_ops_request, max_decompressed);
+}
 
 template <typename T>
 absl::Status CopyStruct(const T* from, T* to) {
