@@ -272,6 +272,8 @@ void AddCompressCommands(CLI::App& app) {
   command =
       app.add_subcommand("decompress", "Decompress gzip, zlib, bgzf, zstd or lz4, whichever it is");
   AddShared(command, decompress);
+  command->add_flag_callback(
+      "-d,--decompress", [] {}, "Changes nothing: for scripts that call gunzip -d");
   for (int level = 0; level <= ops::kMaxLevel; ++level) {
     RefuseLevel(command, level, "decompression has no levels");
   }

@@ -190,6 +190,9 @@ exits 0 "a mode" "$PULSE" compress mode
 [[ "$(stat -c %a mode.gz)" == 751 ]] || fail "mode $(stat -c %a mode.gz)"
 
 note "other manners"
+gzip -c ab >asked.gz
+exits 0 "gunzip's -d" "$PULSE" decompress -dc asked.gz >out
+same out ab "-d of decompress has other bytes"
 exits 0 "-dcf of what is not compressed" "$PULSE" decompress -cf ab >out
 same out ab "-dcf has other bytes"
 exits 0 "-dcf of nothing" "$PULSE" decompress -cf /dev/null >out
