@@ -3,7 +3,8 @@
 //
 // A result is checked by what the format and the chunk say of it: sizes, framing, and every
 // checksum that there is. Whether compressed bytes mean the right data only decompression tells:
-// the caller asks for that now and then.
+// the caller asks for that now and then. Whether the right records were selected only a filter
+// tells, which is the caller's.
 #pragma once
 
 #include <cstdint>

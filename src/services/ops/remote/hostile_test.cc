@@ -310,5 +310,57 @@ TEST(LyingAgentTest, Filter_AnyLie_IsNotBelieved) {
   }
 }
 
+// Whole records, as many as it says, and others than those that match.
+TEST(LyingAgentTest, Filter_WellFormedLies_AreFoundBySample) {
+  const std::string data = MakeData(Kind::kText, 6'000'000, TestSeed());
+  const auto rules = filter::MakeSet({"1\\d*7"});
+  constexpr uint64_t kChunk = 64 << 10;
+  ASSERT_GT(data.size() / kChunk, 66u) << "the second sample is the 65th";
+  const Lie fewer = [](const Chunk&, Told* told) {
+    told->bytes.erase(0, told->bytes.find('\n') + 1);
+    --told->header.count;
+    told->header.bytes = told->bytes.size();
+    told->header.crc = Crc32(told->bytes);
+  };
+  const Lie count = [](const Chunk&, Told* told) { --told->header.count; };
+  for (const auto& [lie, select] :
+       {std::pair(fewer, filter::Select::kRecords), std::pair(count, filter::Select::kCount)}) {
+    for (const uint64_t honest : {0, 1, 1000}) {
+      SCOPED_TRACE(absl::StrCat(honest, " chunks are right"));
+      uint64_t done = 0;
+      LyingAgent agent([&](const Chunk& chunk, Told* told) {
+        if (done++ >= honest) lie(chunk, told);
+      });
+      filter::FilterOptions options;
+      options.selection.select = select;
+      options.source.chunk_bytes = kChunk;
+      options.processors = With(agent.Connect(), Placement::Kind::kAgent);
+      const Outcome alone = RunFilter(*rules, options, data);
+      EXPECT_EQ(absl::IsUnavailable(alone.status), honest < 1000) << alone.status;
+      if (honest == 0) {
+        EXPECT_THAT(testing_util::Text(alone.status), HasSubstr("other records"));
+      }
+    }
+  }
+}
+
+TEST(LyingAgentTest, Filter_MoreRecordsThanTheChunkHas_AreNeverBelieved) {
+  for (const bool lines : {true, false}) {
+    EngineOrder order;
+    order.kind = EngineOrder::Kind::kFilter;
+    filter::RuleSetOptions options;
+    options.records = lines ? filter::Records::kLines : filter::Records::kPrefixed;
+    const auto rules = filter::MakeSet({"a"}, options);
+    order = filter::FilterOrder(*rules, {filter::Select::kCount, false}, 1 << 16);
+    Chunk chunk;
+    chunk.input.Append(lines ? std::string("a\nb\nc") : std::string("\1\0\0\0a\0\0\0\0", 9));
+    Result result;
+    result.count = lines ? 3 : 2;
+    EXPECT_EQ(CheckResult(order, chunk, false, result), absl::OkStatus());
+    ++result.count;
+    EXPECT_FALSE(CheckResult(order, chunk, false, result).ok());
+  }
+}
+
 }  // namespace
 }  // namespace pulse::ops::remote
