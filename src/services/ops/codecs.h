@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -50,8 +51,9 @@ absl::StatusOr<Codec> ParseCodec(absl::string_view name);
 // chunks will have prefixes.
 Codec PickCodec(Format format, int level, bool portable, bool dictionary);
 
-// The size of chunks that suits the format and level.
-size_t ChunkBytes(Format format, int level);
+// The size of chunks that suits the format and level, and the size of the input, if that is known:
+// one of few frames is cut into two, for two processors, as far as the output stays as small.
+size_t ChunkBytes(Format format, int level, std::optional<uint64_t> total = std::nullopt);
 
 // InvalidArgument: the codec does not have this format.
 absl::StatusOr<std::unique_ptr<Engine>> MakeCompressor(Codec codec, Format format, int level,
