@@ -158,12 +158,7 @@ absl::Status DecompressOne(const CodecArguments& args, const std::string& file,
   }
   PULSE_RETURN_IF_ERROR(CommitFiles(files));
   if (args.verbose) {
-    std::fprintf(stderr, "pulse: %s: %llu members, %llu of them in parallel, %llu bytes%s%s\n",
-                 files.in_name().c_str(), static_cast<unsigned long long>(report->members),
-                 static_cast<unsigned long long>(report->parallel_members),
-                 static_cast<unsigned long long>(report->output_bytes),
-                 report->parallel_members > 0 ? "; last: " : "",
-                 report->parallel_members > 0 ? report->last_queue.Explain().c_str() : "");
+    std::fprintf(stderr, "pulse: %s: %s\n", files.in_name().c_str(), report->Explain().c_str());
   }
   return absl::OkStatus();
 }

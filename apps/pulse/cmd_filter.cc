@@ -154,7 +154,7 @@ absl::StatusOr<int> RunFilterCommand(const FilterArgs& args) {
                  static_cast<unsigned long long>(*outcome.garbage_offset));
   }
   if (args.explain) {
-    std::fprintf(stderr, "%s\n", outcome.stats.Explain().c_str());
+    std::fputs(outcome.Explain().c_str(), stderr);
   }
   if (args.count) {
     const absl::Status status =

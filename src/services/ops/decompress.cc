@@ -365,7 +365,7 @@ class Decompressor {
     Queue queue(std::move(queue_options), made.engines);
     running = &queue;
     const absl::Status status = queue.Run(source, sink);
-    report.last_queue = queue.stats();
+    report.queues[std::string(DecoderName(piece))].Add(queue.stats());
     // The engines do not know the file's name.
     if (absl::IsDataLoss(status) && !absl::StrContains(status.message(), in_.name())) {
       return absl::DataLossError(absl::StrCat(in_.name(), " is ", status.message()));
@@ -528,6 +528,16 @@ absl::StatusOr<DecompressReport> Decompress(const DecompressOptions& options, By
   if (options.written != nullptr) *options.written = writer.written();
   if (!status.ok()) return status;
   return ReportOf(decompressor, reader.offset(), writer);
+}
+
+std::string DecompressReport::Explain() const {
+  std::string text =
+      absl::StrCat(members, members == 1 ? " member, " : " members, ", parallel_members,
+                   " of them in parallel, ", output_bytes, " bytes");
+  for (const auto& [decoder, queue] : queues) {
+    absl::StrAppend(&text, "; ", decoder, ": ", queue.Explain());
+  }
+  return text;
 }
 
 std::optional<uint64_t> DamageOffset(const absl::Status& status) {

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -51,11 +52,15 @@ struct DecompressReport {
   // Bytes that are no member followed at this offset.
   bool trailing_garbage = false;
   uint64_t garbage_offset = 0;
-  QueueStats last_queue;  // of the last parallel part
+  // Of the parallel parts, by decoder (DecoderName): members of one kind together.
+  std::map<std::string, QueueStats> queues;
   bool by_index = false;
   bool index_failed = false;  // it could not be written, as a remark says
   // Why the index was not used, or not written, as far as that is unexpected; for people.
   std::vector<std::string> remarks;
+
+  // One line: members, and what each decoder's engines did (QueueStats::Explain).
+  std::string Explain() const;
 };
 
 // Reads `in` from where it is and writes to `out` (negative: only checks). The names are for

@@ -70,6 +70,34 @@ PlacementReport QueueStats::Report() const {
   return report;
 }
 
+void QueueStats::Add(const QueueStats& next) {
+  chunks += next.chunks;
+  input_bytes += next.input_bytes;
+  output_bytes += next.output_bytes;
+  seconds += next.seconds;
+  run_seconds += next.run_seconds;
+  for (const EngineStats& more : next.engines) {
+    const auto it = std::find_if(engines.begin(), engines.end(), [&](const EngineStats& engine) {
+      return engine.name == more.name && engine.side == more.side;
+    });
+    if (it == engines.end()) {
+      engines.push_back(more);
+      continue;
+    }
+    it->chunks += more.chunks;
+    it->bytes += more.bytes;
+    it->redone += more.redone;
+    it->discarded += more.discarded;
+    it->refused += more.refused;
+    it->busy_nanos += more.busy_nanos;
+    it->before_nanos += more.before_nanos;
+    it->most_before_nanos = std::max(it->most_before_nanos, more.most_before_nanos);
+    if (more.bytes_per_second > 0) it->bytes_per_second = more.bytes_per_second;
+    if (more.lost && !it->lost) it->error = more.error;
+    it->lost = it->lost || more.lost;
+  }
+}
+
 std::string QueueStats::Explain() const {
   const auto rounded = [](double value, double unit) { return std::round(value * unit) / unit; };
   const auto megabytes = [](double rate) { return std::llround(rate / 1e6); };

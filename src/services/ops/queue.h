@@ -127,6 +127,8 @@ struct QueueStats {
   double RateOf(Side side) const;
   // The same as numbers, with all that was counted.
   PlacementReport Report() const;
+  // What another queue did with the same kind of engines, after this one.
+  void Add(const QueueStats& next);
 };
 
 class Queue {

@@ -417,6 +417,25 @@ TEST(Decompress, Concatenated_AreAllRead) {
   }
 }
 
+TEST(Decompress, MembersOfSeveralKinds_AreReportedByDecoder) {
+  std::string bytes;
+  for (const Format format : {Format::kGzip, Format::kZstd, Format::kGzip}) {
+    CompressOptions options;
+    options.format = format;
+    options.chunk_bytes = 64 << 10;
+    bytes += *CompressText(options, MakeData(Kind::kText, 300'000, 1));
+  }
+  const Decompressed back = DecompressText(bytes);
+  ASSERT_TRUE(back.status.ok()) << back.status;
+  ASSERT_EQ(back.report.queues.size(), 2U);
+  EXPECT_EQ(back.report.queues.at("libdeflate").output_bytes, 600'000U);
+  EXPECT_EQ(back.report.queues.at("zstd").output_bytes, 300'000U);
+  EXPECT_NE(
+      back.report.Explain().find("3 members, 3 of them in parallel, 900000 bytes; libdeflate: "),
+      std::string::npos)
+      << back.report.Explain();
+}
+
 TEST(Decompress, TrailingBytes_AreTreatedAsGzipDoes) {
   const std::string data = MakeData(Kind::kText, 100'000, TestSeed());
   for (const std::string& bytes : {ForeignGzip(data), *CompressText({}, data)}) {

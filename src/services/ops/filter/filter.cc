@@ -192,7 +192,9 @@ absl::StatusOr<FilterOutcome> RunFilter(const RuleSet& rules, const FilterOption
                                         int out) {
   const std::string& name = options.source.name;
   SourceOptions source = options.source;
-  std::optional<uint64_t> garbage_offset;  // of the stage before, once it has ended
+  // Of the stages, once they have ended.
+  std::optional<ops::DecompressReport> decompressed;
+  std::optional<ops::QueueStats> compressed_to;
   const ops::SerialCpus cpus = ops::SerialCpusFor(options.processors);
   Stage pump(cpus.files);
   Stage before(cpus.decoder);
@@ -217,11 +219,11 @@ absl::StatusOr<FilterOutcome> RunFilter(const RuleSet& rules, const FilterOption
     decompress.processors.progress = nullptr;
     const absl::Status started = before.Start(
         true,
-        [=, &name, &garbage_offset](int fd) {
+        [=, &name, &decompressed](int fd) {
           const int compressed_in = whole->valid() ? whole->get() : in;
           const auto report = ops::Decompress(decompress, compressed_in, name, fd, name);
           whole->reset();  // the pump may wait for its reader
-          if (report.ok() && report->trailing_garbage) garbage_offset = report->garbage_offset;
+          if (report.ok()) decompressed = *report;
           return DecompressionStatus(report.status(), decompress.max_output, name);
         },
         &from);
@@ -238,8 +240,10 @@ absl::StatusOr<FilterOutcome> RunFilter(const RuleSet& rules, const FilterOption
     compress.processors.progress = nullptr;
     PULSE_RETURN_IF_ERROR(behind.Start(
         false,
-        [=, &options](int fd) {
-          return ops::Compress(compress, fd, "the records", out, options.out_name).status();
+        [=, &options, &compressed_to](int fd) {
+          const auto stats = ops::Compress(compress, fd, "the records", out, options.out_name);
+          if (stats.ok()) compressed_to = *stats;
+          return stats.status();
         },
         &to));
   }
@@ -255,8 +259,22 @@ absl::StatusOr<FilterOutcome> RunFilter(const RuleSet& rules, const FilterOption
   if (!first.ok() && ErrnoOf(first) != EPIPE) return first;
   if (!last.ok() && ErrnoOf(last) != EPIPE) return last;
   outcome->reader_gone = outcome->reader_gone || !last.ok();
-  outcome->garbage_offset = garbage_offset;
+  if (decompressed.has_value() && decompressed->trailing_garbage) {
+    outcome->garbage_offset = decompressed->garbage_offset;
+  }
+  outcome->decompressed = std::move(decompressed);
+  outcome->compressed = std::move(compressed_to);
   return outcome;
+}
+
+std::string FilterOutcome::Explain() const {
+  std::string text;
+  if (decompressed.has_value()) {
+    absl::StrAppend(&text, "decompress: ", decompressed->Explain(), "\n");
+  }
+  absl::StrAppend(&text, "filter: ", stats.Explain(), "\n");
+  if (compressed.has_value()) absl::StrAppend(&text, "compress: ", compressed->Explain(), "\n");
+  return text;
 }
 
 absl::StatusOr<std::vector<Rule>> ReadRules(absl::string_view text, const std::string& name) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "services/ops/decompress.h"
 #include "services/ops/filter/filter_engine.h"
 #include "services/ops/filter/record_source.h"
 #include "services/ops/filter/rule_set.h"
@@ -39,7 +40,13 @@ struct FilterOutcome {
   bool reader_gone = false;
   // Of compressed input: from here on there was no stream, which was ignored.
   std::optional<uint64_t> garbage_offset;
-  ops::QueueStats stats;
+  ops::QueueStats stats;  // of the filter
+  // Of the stages before and behind it, if there are any.
+  std::optional<ops::DecompressReport> decompressed;
+  std::optional<ops::QueueStats> compressed;
+
+  // A line for each stage: what each processor did.
+  std::string Explain() const;
 };
 
 // Reads `in` from where it is to its end, and writes to `out` unless records are only counted.

@@ -351,6 +351,23 @@ TEST(FilterTest, CompressedOutput_OfEachFormat_HoldsTheRecords) {
   }
 }
 
+TEST(FilterTest, Explain_OfStagesBeforeAndBehind_SaysWhatEachDid) {
+  const std::string text = ManyLines(60000);
+  const auto set = MakeSet({"hit$"});
+  FilterOptions options;
+  EXPECT_THAT(RunOn(*set, text, options).outcome->Explain(),
+              ::testing::MatchesRegex("filter: [0-9]+ chunks, .* lanes?\\): .*\n"));
+  options.compress = ops::Format::kZstd;
+  const Ran ran = RunOn(*set, Compressed(text, ops::Format::kGzip), options);
+  ASSERT_TRUE(ran.outcome.ok()) << ran.outcome.status();
+  const std::vector<std::string> lines = LinesOf(ran.outcome->Explain());
+  ASSERT_EQ(lines.size(), 3U);
+  EXPECT_THAT(lines[0], HasSubstr(absl::StrCat("decompress: 1 member, 1 of them in parallel, ",
+                                               text.size(), " bytes; libdeflate: ")));
+  EXPECT_THAT(lines[1], HasSubstr("filter: "));
+  EXPECT_THAT(lines[2], HasSubstr("compress: 1 chunks"));
+}
+
 TEST(FilterTest, CompressedOutput_NoSpace_IsAnError) {
   signal(SIGPIPE, SIG_IGN);
   const UniqueFd full = OpenFile("/dev/full", O_WRONLY);

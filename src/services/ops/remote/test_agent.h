@@ -159,7 +159,9 @@ inline Outcome RunDecompress(const DecompressOptions& options, const std::string
   StringSink out;
   const auto report = Decompress(options, in, "IN", out, "OUT");
   Outcome outcome{report.status(), std::move(out.data), {}, 0};
-  if (report.ok()) outcome.stats = report->last_queue;
+  if (report.ok()) {
+    for (const auto& [decoder, queue] : report->queues) outcome.stats.Add(queue);
+  }
   return outcome;
 }
 
