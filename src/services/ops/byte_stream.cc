@@ -42,6 +42,14 @@ absl::StatusOr<size_t> FdSource::Read(void* to, size_t size) {
   }
 }
 
+std::optional<uint64_t> FdSource::Left() const {
+  struct stat info;
+  if (fstat(fd_, &info) != 0 || !HasTrueSize(info)) return std::nullopt;
+  const off_t at = lseek(fd_, 0, SEEK_CUR);
+  if (at < 0) return std::nullopt;
+  return static_cast<uint64_t>(std::max<off_t>(0, info.st_size - at));
+}
+
 FdSink::FdSink(int fd, std::string name) : fd_(fd), name_(std::move(name)) {
   if (fd_ >= 0) EnlargePipe(fd_);
 }

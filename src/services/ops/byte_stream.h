@@ -50,6 +50,8 @@ class FdSource : public ByteSource {
  public:
   FdSource(int fd, std::string name);
   absl::StatusOr<size_t> Read(void* to, size_t size) override;
+  // Of a regular file, as long as it is now.
+  std::optional<uint64_t> Left() const override;
 
  private:
   const int fd_;

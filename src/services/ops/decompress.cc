@@ -250,7 +250,7 @@ class Decompressor {
       if (builder_ != nullptr) builder_->GiveUp("its chunks are decoded in parallel as they are");
       MarkedSource source(in_);
       PieceSink sink(piece, false, out_);
-      PULSE_RETURN_IF_ERROR(RunQueue(piece, source, sink));
+      PULSE_RETURN_IF_ERROR(RunQueue(piece, source, sink, in_.Left()));
       checksum = sink.checksum();
       size = sink.size();
       PULSE_ASSIGN_OR_RETURN(const absl::string_view end, in_.Peek(kDeflateEnd.size()));
@@ -276,7 +276,7 @@ class Decompressor {
   absl::Status Bgzf(uint64_t begin) {
     BgzfSource source(in_, Together());
     PieceSink sink(Piece::kBgzf, false, out_);
-    PULSE_RETURN_IF_ERROR(RunQueue(Piece::kBgzf, source, sink));
+    PULSE_RETURN_IF_ERROR(RunQueue(Piece::kBgzf, source, sink, in_.Left()));
     // A block whose size makes no sense: what is in it decides.
     if (in_.offset() == begin) return Gzip();
     ++report.parallel_members;
@@ -288,7 +288,7 @@ class Decompressor {
     if (fits) {
       ZstdSource source(in_, Together());
       PieceSink sink(Piece::kZstd, false, out_);
-      PULSE_RETURN_IF_ERROR(RunQueue(Piece::kZstd, source, sink));
+      PULSE_RETURN_IF_ERROR(RunQueue(Piece::kZstd, source, sink, in_.Left()));
       ++report.parallel_members;
       return absl::OkStatus();
     }
@@ -308,7 +308,7 @@ class Decompressor {
     in_.Consume(header->size);
     Lz4Source source(in_, *header, Together());
     PieceSink sink(Piece::kLz4, header->content_checksum, out_);
-    PULSE_RETURN_IF_ERROR(RunQueue(Piece::kLz4, source, sink));
+    PULSE_RETURN_IF_ERROR(RunQueue(Piece::kLz4, source, sink, in_.Left()));
     ++report.parallel_members;
     const size_t end = 4 + (header->content_checksum ? 4 : 0);
     PULSE_ASSIGN_OR_RETURN(const absl::string_view trailer, in_.Peek(end));
@@ -333,8 +333,9 @@ class Decompressor {
     return order;
   }
 
-  absl::Status RunQueue(Piece piece, Source& source, Sink& sink,
-                        std::optional<uint64_t> total = std::nullopt) {
+  // `total`: of the input, compressed, where that is known. There may be less of this piece: then
+  // the last chunks are shared as if some more followed.
+  absl::Status RunQueue(Piece piece, Source& source, Sink& sink, std::optional<uint64_t> total) {
     Made& made = made_[piece];
     const EngineOrder order = OrderOf(piece);
     if (made.engines.empty()) {

@@ -21,7 +21,7 @@ constexpr size_t kPiecesBehind = 4;
 }  // namespace
 
 InputReader::InputReader(ByteSource& source, std::string name)
-    : source_(source), name_(std::move(name)) {
+    : source_(source), name_(std::move(name)), size_(source.Left()) {
   buffer_.Resize(kUnread + kPiece);
 }
 

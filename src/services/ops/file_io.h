@@ -13,6 +13,7 @@
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -42,6 +43,11 @@ class InputReader {
   const std::string& name() const { return name_; }
   // Of the next byte, from where the descriptor was.
   uint64_t offset() const { return offset_; }
+  // How many bytes follow, as far as the source knew when this began.
+  std::optional<uint64_t> Left() const {
+    if (!size_.has_value()) return std::nullopt;
+    return *size_ > offset_ ? *size_ - offset_ : 0;
+  }
 
   // At least `n` bytes (at most kPiece), or all that are left; they stay there.
   absl::StatusOr<absl::string_view> Peek(size_t n);
@@ -66,6 +72,7 @@ class InputReader {
 
   ByteSource& source_;
   const std::string name_;
+  const std::optional<uint64_t> size_;
   uint64_t offset_ = 0;
   std::function<absl::Status()> hook_;
   // The bytes [at_, end_) of it; those before at_ were consumed.

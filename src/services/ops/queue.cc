@@ -71,6 +71,7 @@ PlacementReport QueueStats::Report() const {
 }
 
 void QueueStats::Add(const QueueStats& next) {
+  if (!total_bytes.has_value()) total_bytes = next.total_bytes;
   chunks += next.chunks;
   input_bytes += next.input_bytes;
   output_bytes += next.output_bytes;
@@ -140,6 +141,7 @@ Queue::Queue(QueueOptions options, std::vector<Engine*> engines)
       slots_(options_.window) {
   PULSE_CHECK(!engines_.empty());
   if (options_.total_bytes.has_value()) scheduler_.SetTotal(*options_.total_bytes);
+  stats_.total_bytes = options_.total_bytes;
   for (const Engine* engine : engines_) {
     EngineStats stats;
     stats.name = engine->traits().name;

@@ -110,6 +110,7 @@ struct EngineStats {
 };
 
 struct QueueStats {
+  std::optional<uint64_t> total_bytes;  // of the input, if known before its end
   uint64_t chunks = 0;
   uint64_t input_bytes = 0;
   uint64_t output_bytes = 0;
