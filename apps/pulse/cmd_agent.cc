@@ -90,9 +90,11 @@ class WatchedIngest {
   std::shared_ptr<const ingest::IngestServer> server_;
 };
 
-// What --ingest, --filter and --to ask for; null without them.
+// What --ingest, --filter and --to ask for; null without them. `serves`: remote clients of other
+// services, to whom its threads give way.
 absl::StatusOr<std::unique_ptr<ingest::IngestServer>> StartIngest(const AgentArgs& args,
-                                                                  const std::vector<int>& cpus) {
+                                                                  const std::vector<int>& cpus,
+                                                                  bool serves) {
   if (args.ingest.empty() && args.filter.empty() && args.to.empty()) return nullptr;
   if (args.ingest.empty() || args.filter.empty() || args.to.empty()) {
     return absl::InvalidArgumentError(
@@ -101,6 +103,7 @@ absl::StatusOr<std::unique_ptr<ingest::IngestServer>> StartIngest(const AgentArg
   }
   ingest::IngestOptions options;
   options.cpus = cpus;
+  options.idle_only = serves;
   const bool is_port = args.ingest.find(':') == std::string::npos;
   auto listen = net::ParseAddress(is_port ? absl::StrCat("127.0.0.1:", args.ingest) : args.ingest);
   if (!listen.ok()) return OptionError("--ingest", listen.status());
@@ -246,10 +249,10 @@ absl::Status RunAgent(const AgentArgs& args) {
       dpu == nullptr ? "" : ", profile ", dpu == nullptr ? "" : vdpu::Describe(dpu->profile())));
   if (metrics != nullptr) Say(absl::StrFormat("pulse agent: metrics at %s", metrics->url()));
 
-  PULSE_ASSIGN_OR_RETURN(const std::shared_ptr<ingest::IngestServer> ingest,
-                         StartIngest(args, options.cpus));
-  watched_ingest->Set(ingest);
   NetworkFront* const front = (*services)->front();
+  PULSE_ASSIGN_OR_RETURN(const std::shared_ptr<ingest::IngestServer> ingest,
+                         StartIngest(args, options.cpus, front != nullptr));
+  watched_ingest->Set(ingest);
   if (front != nullptr) {
     PULSE_RETURN_IF_ERROR(front->Listen());
     front_status->Set([front] { return front->Status(); });

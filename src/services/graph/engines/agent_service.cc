@@ -1,8 +1,6 @@
 #include "services/graph/engines/agent_service.h"
 
 #include <fcntl.h>
-#include <sched.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "agent/session.h"
+#include "base/background.h"
 #include "base/clock.h"
 #include "base/cpu_list.h"
 #include "base/errors.h"
@@ -28,7 +27,6 @@
 namespace pulse::graph::engines {
 namespace {
 
-constexpr int kNice = 5;  // as whole compactions of the LSM service
 constexpr uint64_t kReadPiece = uint64_t{4} << 20;
 constexpr uint64_t kMostBuffer = uint64_t{64} << 20;
 constexpr int64_t kProgressNanos = 200'000'000;
@@ -39,9 +37,7 @@ void Background(const MergeAgentOptions& options) {
   if (const absl::Status st = SetThreadAffinity(options.cpus); !st.ok()) {
     LogOnce("graph threads", st.message());
   }
-  const sched_param param{};
-  sched_setscheduler(0, options.idle_only ? SCHED_IDLE : SCHED_BATCH, &param);
-  setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kNice);
+  EnterBackground(options.idle_only);
 }
 
 absl::StatusOr<uint64_t> SizeOfFile(int fd, absl::string_view what) {

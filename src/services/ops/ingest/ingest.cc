@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/background.h"
 #include "base/cpu_list.h"
 #include "base/errors.h"
 #include "base/log.h"
@@ -164,6 +165,8 @@ void IngestServer::Accept() {
 
 absl::StatusOr<filter::FilterOutcome> IngestServer::Filter(Stream* stream,
                                                            const std::string& name) {
+  // Before the threads of stages and queues are started, which inherit it.
+  EnterBackground(options_.idle_only);
   PULSE_RETURN_IF_ERROR(SetThreadAffinity(options_.cpus));
   PULSE_ASSIGN_OR_RETURN(UniqueFd connected, Connect(options_.host));
   const int host = connected.get();

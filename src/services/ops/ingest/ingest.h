@@ -9,8 +9,9 @@
 // behind a compressed stream's end and is no stream is ignored, as by `pulse filter`, and logged.
 //
 // Threads: one for each stream, and those of its queue, on the agent's CPUs; one that accepts. At
-// most `max_streams` at a time: further clients wait to be accepted. A host that reads slowly slows
-// its client down, and nobody else.
+// most `max_streams` at a time: further clients wait to be accepted. The threads of streams give
+// way to others (base/background.h), as those of operators do. A host that reads slowly slows its
+// client down, and nobody else.
 #pragma once
 
 #include <atomic>
@@ -34,8 +35,9 @@ namespace pulse::ingest {
 
 struct IngestOptions {
   net::Address listen;
-  net::Address host;      // who receives the records
-  std::vector<int> cpus;  // none: all that the process may use
+  net::Address host;       // who receives the records
+  std::vector<int> cpus;   // none: all that the process may use
+  bool idle_only = false;  // EnterBackground: the agent serves remote clients, too
   filter::Selection selection;
   uint64_t max_record = uint64_t{64} << 20;
   // A stream that is compressed to more is reset: a decompression bomb, perhaps. 0: no limit.

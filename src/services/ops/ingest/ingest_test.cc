@@ -3,10 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sched.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <filesystem>
 #include <future>
 #include <map>
 #include <random>
@@ -159,13 +162,15 @@ std::string Matching(const std::string& text) {
 }
 
 std::unique_ptr<IngestServer> Start(const net::Address& host, int max_streams = 64,
-                                    uint64_t max_record = 1 << 20, uint64_t max_decompressed = 0) {
+                                    uint64_t max_record = 1 << 20, uint64_t max_decompressed = 0,
+                                    bool idle_only = false) {
   IngestOptions options;
   options.listen = Loopback();
   options.host = host;
   options.max_streams = max_streams;
   options.max_record = max_record;
   options.max_decompressed = max_decompressed;
+  options.idle_only = idle_only;
   auto server = IngestServer::Open(options, filter::MakeSet({"error"}));
   EXPECT_TRUE(server.ok()) << server.status();
   return server.ok() ? *std::move(server) : nullptr;
@@ -225,6 +230,32 @@ TEST(IngestTest, PausingClient_WholeRecords_ArriveBeforeTheEnd) {
   EXPECT_TRUE(Eventually([&] { return host.bytes() == line.size() + 14; }));
   shutdown(client.get(), SHUT_WR);
   EXPECT_EQ(host.Wait(1)[0].bytes, "an error\nhalf an error\n");
+}
+
+// Threads of this process with this policy.
+int ThreadsWith(int policy) {
+  int count = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    const pid_t id = std::stoi(task.path().filename());
+    const bool nice = getpriority(PRIO_PROCESS, static_cast<id_t>(id)) >= 5;
+    count += sched_getscheduler(id) == policy && nice ? 1 : 0;
+  }
+  return count;
+}
+
+TEST(IngestTest, ThreadsOfStreams_GiveWay) {
+  const std::string sent = Compressed(Lines(20000, TestSeed()), ops::Format::kGzip);
+  for (const bool idle_only : {false, true}) {
+    const int policy = idle_only ? SCHED_IDLE : SCHED_BATCH;
+    Host host;
+    const auto server = Start(host.address(), 64, 1 << 20, 0, idle_only);
+    EXPECT_EQ(ThreadsWith(policy), 0);
+    const UniqueFd client = ConnectTo(server->address());
+    ASSERT_TRUE(WriteAll(client.get(), sent.substr(0, 1000), "sending to", "the agent").ok());
+    // The stream's, one that passes bytes on, one that decompresses, and a lane of the filter.
+    EXPECT_TRUE(Eventually([&] { return ThreadsWith(policy) >= 4; }));
+    EXPECT_EQ(ThreadsWith(idle_only ? SCHED_BATCH : SCHED_IDLE), 0);
+  }
 }
 
 TEST(IngestTest, DamagedOrTruncatedStream_IsResetOnBothSides) {

@@ -1,13 +1,10 @@
 #include "services/ops/remote/agent_service.h"
 
-#include <sched.h>
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "base/background.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/cpu_list.h"
@@ -22,7 +19,6 @@
 namespace pulse::ops::remote {
 namespace {
 
-constexpr int kNice = 5;  // as whole compactions
 constexpr size_t kRuleSetsKept = 4;
 constexpr size_t kWorksKept = 16;
 constexpr uint64_t kMostHeld = uint64_t{256} << 20;
@@ -55,9 +51,7 @@ void Background(const OpsAgentOptions& options) {
   if (const absl::Status st = SetThreadAffinity(options.cpus); !st.ok()) {
     LogOnce("ops threads", st.message());
   }
-  const sched_param param{};
-  sched_setscheduler(0, options.idle_only ? SCHED_IDLE : SCHED_BATCH, &param);
-  setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kNice);
+  EnterBackground(options.idle_only);
 }
 
 }  // namespace
