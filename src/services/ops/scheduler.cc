@@ -25,6 +25,14 @@ constexpr uint64_t kFirstPart = 8;
 constexpr int64_t kChunksAhead = 2;
 constexpr int64_t kNanosAhead = 2'000'000;
 
+uint64_t LanesOf(const std::vector<Scheduler::EngineState>& engines, Side side) {
+  uint64_t lanes = 0;
+  for (const Scheduler::EngineState& engine : engines) {
+    if (engine.side == side) lanes += engine.pipeline ? 1 : static_cast<uint64_t>(engine.lanes);
+  }
+  return lanes;
+}
+
 }  // namespace
 
 absl::StatusOr<Placement> Placement::Parse(absl::string_view text) {
@@ -62,7 +70,8 @@ Scheduler::Scheduler(const Options& options, std::vector<EngineState> engines)
       lost_(engines_.size(), false),
       busy_(engines_.size(), 0),
       finished_(engines_.size(), 0),
-      pipes_(engines_.size()) {
+      pipes_(engines_.size()),
+      sharing_(LanesOf(engines_, Side::kHost), LanesOf(engines_, Side::kAgent)) {
   PULSE_CHECK(options_.window > 0 && options_.chunk_bytes > 0);
 }
 
@@ -93,14 +102,21 @@ bool Scheduler::Serves(int engine, int64_t now) const {
   if (options_.placement.kind == Placement::Kind::kAgent) {
     return side == Side::kAgent || !Alive(Side::kAgent);
   }
-  if (options_.placement.kind == Placement::Kind::kPaper && side == Side::kAgent &&
-      Alive(Side::kHost)) {
-    const double host = RateOf(Side::kHost, options_.chunk_bytes, now);
-    const double agent = RateOf(Side::kAgent, options_.chunk_bytes, now);
-    if (agent == 0) return true;  // to be learnt
-    return host == 0 || agent > host;
+  if (options_.placement.kind == Placement::Kind::kPaper && Alive(Side::kHost) &&
+      Alive(Side::kAgent)) {
+    const C1 c1 = CheckC1(now);
+    if (side == Side::kAgent) return c1 != C1::kFails;
+    return c1 != C1::kHolds || sharing_.HostShares();
   }
   return true;
+}
+
+Scheduler::C1 Scheduler::CheckC1(int64_t now) const {
+  const double host = RateOf(Side::kHost, options_.chunk_bytes, now);
+  const double agent = RateOf(Side::kAgent, options_.chunk_bytes, now);
+  // Of both something is to be known before one of them waits.
+  if (agent == 0 || host == 0) return C1::kUnknown;
+  return agent > host ? C1::kHolds : C1::kFails;
 }
 
 int64_t Scheduler::TimeFor(int engine, uint64_t bytes, int64_t now) const {
@@ -384,6 +400,19 @@ bool Scheduler::Finished(uint64_t attempt, int64_t now, int64_t before) {
   ++finished_[of];
   Learn(flight, now, now - flight.start - before);
   if (flight.beaten) return false;
+  if (options_.placement.kind == Placement::Kind::kPaper && Alive(Side::kHost) &&
+      Alive(Side::kAgent)) {
+    if (CheckC1(now) == C1::kHolds) {
+      bool host_busy = false;
+      for (size_t i = 0; i < engines_.size(); ++i) {
+        host_busy |= engines_[i].side == Side::kHost && busy_[i] > 0;
+      }
+      sharing_.Done(engines_[of].side, flight.bytes, host_busy,
+                    RateOf(Side::kHost, options_.chunk_bytes, now), now);
+    } else {
+      sharing_.C1Failed();
+    }
+  }
   for (Flight& other : flights_) {
     if (other.chunk == flight.chunk) other.beaten = true;
   }

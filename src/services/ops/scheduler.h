@@ -11,10 +11,10 @@
 // the other side does the rest.
 //
 // The paper's own rules are a placement, too (kPaper). C1: the agent's side works only while its
-// throughput is better than the host's. C2: both work only if both together have more throughput
-// than either; with lanes that pull, the whole has the sum of both, so that C2 follows from C1.
-// What is not known is learnt from the next chunk, and forgotten after a while (rates.h): so the
-// agent's side is asked again now and then.
+// throughput is better than the host's. What is not known is learnt from the next chunk, and
+// forgotten after a while (rates.h): so the agent's side is asked again now and then. C2: where C1
+// holds, both work only if both together have more throughput than either (paper_sharing.h); else
+// the agent's side works alone.
 //
 // What an engine needs before it begins (contexts made or reconfigured) counts as part of its first
 // chunk: so a card is set up only for a batch above its break-even, which is what the others would
@@ -36,6 +36,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "services/ops/engine.h"
+#include "services/ops/paper_sharing.h"
 #include "services/ops/rates.h"
 
 namespace pulse::ops {
@@ -138,6 +139,9 @@ class Scheduler {
 
   bool Alive(Side side) const;
   bool Serves(int engine, int64_t now) const;
+  // Of kPaper, where engines of both sides are left: C1, or its agent's rate is to be learnt.
+  enum class C1 : uint8_t { kFails, kHolds, kUnknown };
+  C1 CheckC1(int64_t now) const;
   // Bytes per second of all lanes of a side; 0 if one of its engines is not known.
   double RateOf(Side side, uint64_t bytes, int64_t now) const;
   std::vector<Flight>::iterator Find(uint64_t attempt);
@@ -191,6 +195,7 @@ class Scheduler {
   uint64_t claimed_bytes_ = 0;
   uint64_t delivered_ = 0;
   bool ended_ = false;
+  PaperSharing sharing_;  // of kPaper
 };
 
 }  // namespace pulse::ops

@@ -29,6 +29,7 @@ struct SimulatedEngine {
   // Its lanes are tasks of one pipeline with this rate, each late by the latency.
   bool pipeline = false;
   int64_t latency = 0;
+  double rate_beside = 0;  // while the other side is at work; 0: the same
 };
 
 struct Outcome {
@@ -94,8 +95,13 @@ Outcome Simulate(const std::vector<SimulatedEngine>& engines, uint64_t total, ui
     lane.before = made[of] ? 0 : engine.before;
     made[of] = true;
     const bool changed = engine.changes_at >= 0 && now >= engine.changes_at;
-    const auto work = static_cast<int64_t>(static_cast<double>(bytes_of(number)) /
-                                           (changed ? engine.rate_after : engine.rate) * 1e9);
+    const bool beside = std::any_of(lanes.begin(), lanes.end(), [&](const Lane& other) {
+      return other.busy && engines[static_cast<size_t>(other.engine)].side != engine.side;
+    });
+    const double rate = changed                            ? engine.rate_after
+                        : beside && engine.rate_beside > 0 ? engine.rate_beside
+                                                           : engine.rate;
+    const auto work = static_cast<int64_t>(static_cast<double>(bytes_of(number)) / rate * 1e9);
     lane.done_at = now + lane.before + work;
     if (engine.pipeline) {
       free_at[of] = std::max(free_at[of], now + lane.before) + work;
@@ -473,6 +479,45 @@ TEST(SchedulerModel, PaperAndFasterAgent_BothWork) {
   ASSERT_TRUE(outcome.complete);
   EXPECT_NEAR(static_cast<double>(outcome.chunks[0]), 50, 3);
   EXPECT_NEAR(static_cast<double>(outcome.chunks[1]), 150, 3);
+}
+
+// Both use the same memory, say: together they have less than the agent alone.
+TEST(SchedulerModel, PaperAndAgentThatIsFasterAlone_C2StopsSharing) {
+  std::vector<SimulatedEngine> engines(2);
+  engines[0].rate = 1e8;
+  engines[1].side = Side::kAgent;
+  engines[1].rate = 3e8;
+  engines[1].rate_beside = 1.5e8;
+  const uint64_t total = 400 * kChunk;
+  const double alone = static_cast<double>(total) / engines[1].rate;
+  const Outcome paper = Simulate(engines, total, kChunk, PlacementOf("paper"), kWide, true);
+  ASSERT_TRUE(paper.complete);
+  // Only while both are measured.
+  EXPECT_LE(paper.chunks[0], 12u);
+  EXPECT_LT(Seconds(paper.end), 1.06 * alone);
+  // What is left to lanes that pull is slower.
+  const Outcome together = Simulate(engines, total, kChunk, Placement(), kWide, true);
+  EXPECT_GT(Seconds(together.end), 1.15 * alone);
+}
+
+// After a verdict's time both are measured again.
+TEST(SchedulerModel, PaperAndVerdictThatIsOld_IsAskedAgain) {
+  std::vector<SimulatedEngine> engines(2);
+  engines[0].rate = 1e8;
+  engines[1].side = Side::kAgent;
+  engines[1].rate = 3e8;
+  engines[1].rate_beside = 1.5e8;
+  // From then on nothing slows it down.
+  engines[1].changes_at = PaperSharing::kVerdictNanos / 2;
+  engines[1].rate_after = engines[1].rate;
+  const auto total = static_cast<uint64_t>(40 * engines[1].rate);
+  const Outcome outcome = Simulate(engines, total, kChunk, PlacementOf("paper"), kWide, true);
+  ASSERT_TRUE(outcome.complete);
+  // A quarter of the chunks of all but the first ten seconds.
+  const double share = static_cast<double>(outcome.chunks[0]) /
+                       static_cast<double>(outcome.chunks[0] + outcome.chunks[1]);
+  EXPECT_GT(share, 0.15);
+  EXPECT_LT(share, 0.22);
 }
 
 TEST(SchedulerModel, PaperWithOneSide_WorksWithIt) {
