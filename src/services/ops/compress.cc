@@ -147,8 +147,15 @@ class Joiner : public Sink {
       xxh32_.Add(chunk.data(), chunk.size());
     }
     size_ += chunk.size();
+    // Of a primed stream the first chunk alone has one.
+    if (!options_.primed &&
+        (options_.format == Format::kGzip || options_.format == Format::kZlib)) {
+      if (const std::optional<Mark> mark = ReadMark(bytes)) mark_bytes_ += mark->size;
+    }
     return out_.Write(bytes);
   }
+  // Of what was written.
+  uint64_t mark_bytes() const { return mark_bytes_; }
 
   absl::Status End() {
     std::string end;
@@ -201,6 +208,7 @@ class Joiner : public Sink {
   Xxh32Stream xxh32_;
   const size_t chunk_bytes_;
   uint64_t size_ = 0;
+  uint64_t mark_bytes_ = 0;
   std::string seek_table_;
   uint64_t frames_ = 0;
 };
@@ -289,6 +297,7 @@ absl::StatusOr<QueueStats> CompressChunks(const CompressOptions& options, Source
   PULSE_RETURN_IF_ERROR(joiner.End());
   QueueStats stats = queue.stats();
   stats.output_bytes = writer.written();
+  stats.mark_bytes = joiner.mark_bytes();
   return stats;
 }
 

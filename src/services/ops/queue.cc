@@ -75,6 +75,7 @@ void QueueStats::Add(const QueueStats& next) {
   chunks += next.chunks;
   input_bytes += next.input_bytes;
   output_bytes += next.output_bytes;
+  mark_bytes += next.mark_bytes;
   seconds += next.seconds;
   run_seconds += next.run_seconds;
   for (const EngineStats& more : next.engines) {
@@ -116,6 +117,12 @@ std::string QueueStats::Explain() const {
     if (engine.refused > 0) absl::StrAppend(&text, ", ", engine.refused, " refused");
     if (engine.discarded > 0) absl::StrAppend(&text, ", ", engine.discarded, " in vain");
     if (engine.lost) absl::StrAppend(&text, ", lost: ", engine.error.message());
+  }
+  if (mark_bytes > 0) {
+    const double share = static_cast<double>(mark_bytes) / static_cast<double>(output_bytes);
+    absl::StrAppend(&text, "; of the output ", mark_bytes, " bytes (", rounded(share * 100, 1000),
+                    " %) are marks, which --primed leaves out; what the history that it uses would "
+                    "save is not counted");
   }
   const PlacementReport report = Report();
   if (report.BothAreKnown()) {
