@@ -42,6 +42,7 @@ struct FilterArgs {
   std::string max_decompressed;
   ProcessorArgs processors;
   std::string records = "lines";
+  std::string input_format;
   std::string compress;
   int level = 1;
   bool count = false;
@@ -84,6 +85,16 @@ absl::Status ReadArgs(const FilterArgs& args, filter::RuleSetOptions* rules,
         "--count prints a number, which --compress does not compress");
   }
   options->plain = args.plain;
+  if (!args.input_format.empty()) {
+    if (args.plain) {
+      return absl::InvalidArgumentError(
+          "--plain says that the input is not compressed, and --input-format how it is; leave one "
+          "of them out");
+    }
+    const auto format = ops::ParseFormat(args.input_format);
+    if (!format.ok()) return OptionError("--input-format", format.status());
+    options->input_format = *format;
+  }
   if (args.records == "prefixed") {
     rules->records = filter::Records::kPrefixed;
   } else if (args.records != "lines") {
@@ -206,9 +217,11 @@ void AddFilterCommand(CLI::App& app) {
       "the input is not compressed, though it begins as if it were: the length of a first\n"
       "record may look so");
   cmd->add_option(
-      "--compress", args->compress,
-      "compress the output: gzip, zlib, bgzf, zstd or lz4. Compressed input is recognised\n"
-      "(but for zlib)");
+      "--input-format", args->input_format,
+      "what the input is compressed with: gzip, zlib, bgzf, zstd or lz4; anything else\n"
+      "is an error. Without it compressed input is recognised, but for zlib's");
+  cmd->add_option("--compress", args->compress,
+                  "compress the output: gzip, zlib, bgzf, zstd or lz4");
   cmd->add_option("--level", args->level, "of --compress, 1 to 9")
       ->check(CLI::Range(1, 9))
       ->capture_default_str();

@@ -120,6 +120,15 @@ if command -v gzip >/dev/null; then
   cat lines.gz lines.gz | "$PULSE" filter --compress gzip -e Ramp | gzip -dc >twice
   # The last line of the first goes on with the first one of the second, which may match.
   cat lines lines | "$PULSE" filter -e Ramp | cmp -s - twice || fail "gzip to gzip gives something else"
+  "$PULSE" compress --format zlib -c lines >lines.zz
+  expect_code 0 from-zlib "$PULSE" filter --input-format zlib -e Ramp lines.zz
+  cmp -s from-zlib.out again.out || fail "zlib's input gives something else"
+  expect_code 2 no-zlib "$PULSE" filter --input-format zlib -e Ramp lines
+  expect_text no-zlib.err "lines does not begin as zlib does"
+  expect_code 2 plain-zlib "$PULSE" filter --plain --input-format zlib -e Ramp lines.zz
+  expect_text plain-zlib.err "leave one of them out"
+  expect_code 2 bomb "$PULSE" filter --max-decompressed 1M -e 'no such line' lines.gz
+  expect_text bomb.err "lines.gz is compressed, to more than 1048576 bytes"
   head -c 20000 lines.gz >cut.gz
   expect_code 2 cut-gzip "$PULSE" filter -e Ramp -o cut.out cut.gz
   expect_text cut-gzip.err "cut.gz"

@@ -120,6 +120,7 @@ class Decompressor {
       PULSE_ASSIGN_OR_RETURN(const absl::string_view head, in_.Peek(kRecogniseBytes));
       if (head.empty()) break;
       const absl::StatusOr<Format> format = Recognise(head);
+      if (report.members == 0) PULSE_RETURN_IF_ERROR(CheckFirst(format));
       // zlib's header is too short to tell it from garbage behind something else, or from text.
       const bool garbage = !format.ok() || (*format == Format::kZlib &&
                                             (report.members > 0 || options_.pass_unknown));
@@ -153,6 +154,18 @@ class Decompressor {
   DecompressReport report;
 
  private:
+  // Whether the input begins as it was said to.
+  absl::Status CheckFirst(const absl::StatusOr<Format>& format) const {
+    if (!options_.format.has_value()) return absl::OkStatus();
+    const Format wanted = *options_.format;
+    const bool right =
+        format.ok() && (*format == wanted || (wanted == Format::kGzip && *format == Format::kBgzf));
+    if (right) return absl::OkStatus();
+    return absl::NotFoundError(
+        absl::StrCat(in_.name(), " does not begin as ", FormatName(wanted), " does",
+                     format.ok() ? absl::StrCat(", but as ", FormatName(*format)) : ""));
+  }
+
   absl::Status Member(Format format, uint64_t begin) {
     switch (format) {
       case Format::kGzip:

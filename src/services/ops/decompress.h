@@ -20,6 +20,7 @@
 
 #include "absl/status/statusor.h"
 #include "services/ops/byte_stream.h"
+#include "services/ops/format.h"
 #include "services/ops/index/indexed_source.h"
 #include "services/ops/operation.h"
 
@@ -38,6 +39,8 @@ struct DecompressOptions {
   // Input in none of the formats is written as it is, also behind members of gzip; zlib's is none
   // then, as text may look so.
   bool pass_unknown = false;
+  // The input begins so, and is refused if it does not; gzip is BGZF, too. None: it is recognised.
+  std::optional<Format> format;
   // What is written before damage matters: pieces are decoded one by one, which is slower.
   bool salvage = false;
   // Gets the number of bytes that were written, after an error, too; may be null.

@@ -201,8 +201,8 @@ absl::StatusOr<FilterOutcome> RunFilter(const RuleSet& rules, const FilterOption
   Stage behind(cpus.files);
   UniqueFd from;  // the filter's ends of the pipes, closed before the stages are waited for
   UniqueFd to;
-  bool compressed = false;
-  if (!options.plain) {
+  bool compressed = options.input_format.has_value();
+  if (!compressed && !options.plain) {
     PULSE_ASSIGN_OR_RETURN(compressed, IsCompressed(in, name, &source.before));
   }
   if (compressed) {
@@ -215,6 +215,7 @@ absl::StatusOr<FilterOutcome> RunFilter(const RuleSet& rules, const FilterOption
     }
     ops::DecompressOptions decompress;
     decompress.max_output = options.max_decompressed;
+    decompress.format = options.input_format;
     decompress.processors = options.processors;
     decompress.processors.progress = nullptr;
     const absl::Status started = before.Start(

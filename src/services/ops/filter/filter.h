@@ -27,6 +27,8 @@ struct FilterOptions {
   std::string out_name;
   ops::Processors processors;
   bool plain = false;  // the input is not compressed, whatever it looks like
+  // It is compressed so: zlib's streams are taken for text without it. Not with `plain`.
+  std::optional<ops::Format> input_format;
   // Input that is compressed to more data is refused. 0: no limit.
   uint64_t max_decompressed = 0;
   // The output is one stream of this format.

@@ -331,6 +331,32 @@ TEST(FilterTest, CompressedInput_BeyondItsLimit_IsRefused) {
   EXPECT_TRUE(RunOn(*set, text, options).outcome.ok());
 }
 
+TEST(FilterTest, InputFormat_OfEachFormat_IsWhatTheInputHasToBe) {
+  signal(SIGPIPE, SIG_IGN);
+  const std::string text = ManyLines(60000);
+  const auto set = MakeSet({"hit$"});
+  for (const ops::Format format : ops::kAllFormats) {
+    const std::string bytes = Compressed(text, format);
+    for (const ops::Format said : ops::kAllFormats) {
+      FilterOptions options;
+      options.input_format = said;
+      const Ran ran = RunOn(*set, bytes, options);
+      if (said == format || (said == ops::Format::kGzip && format == ops::Format::kBgzf)) {
+        ASSERT_TRUE(ran.outcome.ok()) << ran.outcome.status();
+        EXPECT_EQ(ran.output, JoinLines(Re2Lines({"hit$"}, text))) << ops::FormatName(format);
+      } else {
+        EXPECT_EQ(ran.outcome.status().code(), absl::StatusCode::kNotFound);
+        EXPECT_THAT(Text(ran.outcome.status()),
+                    HasSubstr(absl::StrCat("does not begin as ", ops::FormatName(said))));
+      }
+    }
+  }
+  FilterOptions options;
+  options.input_format = ops::Format::kZlib;
+  EXPECT_EQ(RunOn(*set, text, options).outcome.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(RunOn(*set, "", options).outcome.status().code(), absl::StatusCode::kDataLoss);
+}
+
 TEST(FilterTest, TextThatBeginsAsZlibDoes_IsText) {
   const auto set = MakeSet({"x"});
   EXPECT_EQ(RunOn(*set, "x^2 + y\nz\n").output, "x^2 + y\n");
