@@ -6,39 +6,13 @@
 namespace pulse::ops {
 
 const std::vector<CodecTraits>& AllCodecs() {
+  static const std::vector<Format> kDeflate = {Format::kGzip, Format::kZlib, Format::kBgzf};
   static const std::vector<CodecTraits> codecs = {
-      {Codec::kIsal,
-       "isal",
-       {Format::kGzip, Format::kZlib, Format::kBgzf},
-       1,
-       6,
-       true,
-       true,
-       false,
-       size_t{8} << 20,
-       1},
-      {Codec::kZlib,
-       "zlib",
-       {Format::kGzip, Format::kZlib, Format::kBgzf},
-       1,
-       9,
-       true,
-       true,
-       true,
-       size_t{8} << 20,
-       1},
-      {Codec::kLibdeflate,
-       "libdeflate",
-       {Format::kGzip, Format::kZlib, Format::kBgzf},
-       1,
-       9,
-       false,
-       true,
-       true,
-       size_t{8} << 20,
-       1},
-      {Codec::kZstd, "zstd", {Format::kZstd}, 1, 9, false, true, true, size_t{64} << 20, 1},
-      {Codec::kLz4, "lz4", {Format::kLz4}, 1, 9, false, true, true, size_t{4} << 20, 1},
+      {Codec::kIsal, "isal", kDeflate, 1, 6, true, false, size_t{8} << 20},
+      {Codec::kZlib, "zlib", kDeflate, 1, 9, true, true, size_t{8} << 20},
+      {Codec::kLibdeflate, "libdeflate", kDeflate, 1, 9, false, true, size_t{8} << 20},
+      {Codec::kZstd, "zstd", {Format::kZstd}, 1, 9, false, true, size_t{64} << 20},
+      {Codec::kLz4, "lz4", {Format::kLz4}, 1, 9, false, true, size_t{4} << 20},
   };
   return codecs;
 }

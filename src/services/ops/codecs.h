@@ -35,11 +35,9 @@ struct CodecTraits {
   std::vector<Format> formats;
   int min_level;  // of pulse's levels
   int max_level;
-  bool dictionary;      // takes a prefix
-  bool sets_final_bit;  // can end a stream; else only with an empty block behind it
-  bool portable;        // the same bytes on every CPU
+  bool dictionary;  // takes a prefix
+  bool portable;    // the same bytes on every CPU
   size_t largest_chunk;
-  int queue_depth;  // chunks in flight that keep a lane busy
 };
 
 const std::vector<CodecTraits>& AllCodecs();
