@@ -96,6 +96,8 @@ class Engine {
   // Nobody waits for results any more: a Process that blocks should return soon, with any status.
   // Any thread.
   virtual void Interrupt() {}
+  // What it alone has counted, for people: "12 pieces, 3 tried again". Any thread.
+  virtual std::string Remark() const { return {}; }
   // What its queue decided, now and then and at its end: for those who watch the other side. One
   // call at a time. Blocks for a quarter of a second at most.
   virtual void Explain(const PlacementReport& report) {}

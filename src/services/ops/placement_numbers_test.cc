@@ -30,6 +30,36 @@ PlacementReport ReportOf(uint64_t host, uint64_t agent) {
   return report;
 }
 
+TEST(PlacementNumbers, CountersOfEngines_AreSummed_AndTheDepthIsTheLastOne) {
+  PlacementNumbers numbers;
+  PlacementReport report = ReportOf(5, 2);
+  report.of(Side::kAgent).refused = 3;
+  report.of(Side::kAgent).discarded = 2;
+  report.of(Side::kAgent).lost = 1;
+  report.of(Side::kAgent).busy_nanos = 1'500'000'000;
+  report.of(Side::kAgent).under_way = 4;
+  const size_t zstd = CompressTask(Codec::kZstd);
+  numbers.Add(zstd, report);
+  report.of(Side::kAgent).under_way = 2;
+  report.of(Side::kAgent).lost = 0;
+  numbers.Add(zstd, report);
+  const std::string text = MetricsText(numbers.Take());
+  for (const char* line :
+       {"\npulse_placement_refused_chunks_total{task=\"compress_zstd\",side=\"agent\"} 6\n",
+        "\npulse_placement_discarded_results_total{task=\"compress_zstd\",side=\"agent\"} 4\n",
+        "\npulse_placement_engines_lost_total{task=\"compress_zstd\",side=\"agent\"} 1\n",
+        "\npulse_placement_engines_lost_total{task=\"compress_zstd\",side=\"host\"} 0\n",
+        "\npulse_placement_busy_seconds_total{task=\"compress_zstd\",side=\"agent\"} 3\n",
+        "\npulse_placement_chunks_under_way{task=\"compress_zstd\",side=\"agent\"} 2\n"}) {
+    EXPECT_THAT(text, HasSubstr(line));
+  }
+  PlacementReport later = report;
+  later.AddCountsOf(report);
+  later.SubtractCountsOf(report);
+  EXPECT_EQ(later.of(Side::kAgent).refused, report.of(Side::kAgent).refused);
+  EXPECT_EQ(later.of(Side::kAgent).busy_nanos, report.of(Side::kAgent).busy_nanos);
+}
+
 TEST(PlacementNumbers, Text_OfReports_HasSumsAndTheLastRates) {
   PlacementNumbers numbers;
   const size_t zstd = CompressTask(Codec::kZstd);

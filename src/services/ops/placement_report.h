@@ -25,6 +25,13 @@ struct PlacementReport {
     uint64_t redone = 0;  // chunks of late lanes that the side began a second time
     // TT, in bytes per second of all lanes, now; 0: not known.
     double rate = 0;
+    // Since the report before, too.
+    uint64_t refused = 0;     // chunks that an engine of the side could not do
+    uint64_t discarded = 0;   // results that came second
+    uint64_t lost = 0;        // engines
+    uint64_t busy_nanos = 0;  // of lanes, at work
+    // Chunks that lanes have, now: the depth of the queue's other end.
+    uint64_t under_way = 0;
   };
 
   Placement::Kind placement = Placement::Kind::kAuto;
@@ -48,12 +55,29 @@ struct PlacementReport {
     return of(Side::kHost).rate * static_cast<double>(most_before_nanos) * 1e-9;
   }
 
+  // Without what an earlier report of the same queue counted.
+  void SubtractCountsOf(const PlacementReport& earlier) {
+    for (size_t i = 0; i < sides.size(); ++i) {
+      sides[i].chunks -= earlier.sides[i].chunks;
+      sides[i].bytes -= earlier.sides[i].bytes;
+      sides[i].redone -= earlier.sides[i].redone;
+      sides[i].refused -= earlier.sides[i].refused;
+      sides[i].discarded -= earlier.sides[i].discarded;
+      sides[i].lost -= earlier.sides[i].lost;
+      sides[i].busy_nanos -= earlier.sides[i].busy_nanos;
+    }
+  }
+
   // This one, with what another queue, or an earlier report of this one, counted.
   void AddCountsOf(const PlacementReport& other) {
     for (size_t i = 0; i < sides.size(); ++i) {
       Add(sides[i].chunks, other.sides[i].chunks);
       Add(sides[i].bytes, other.sides[i].bytes);
       Add(sides[i].redone, other.sides[i].redone);
+      Add(sides[i].refused, other.sides[i].refused);
+      Add(sides[i].discarded, other.sides[i].discarded);
+      Add(sides[i].lost, other.sides[i].lost);
+      Add(sides[i].busy_nanos, other.sides[i].busy_nanos);
     }
   }
 

@@ -60,6 +60,11 @@ PlacementReport QueueStats::Report() const {
     side.chunks += engine.chunks;
     side.bytes += engine.bytes;
     side.redone += engine.redone;
+    side.refused += engine.refused;
+    side.discarded += engine.discarded;
+    side.lost += engine.lost ? 1 : 0;
+    side.busy_nanos += static_cast<uint64_t>(std::max<int64_t>(0, engine.busy_nanos));
+    side.under_way += engine.under_way;
     if (engine.side == Side::kAgent) {
       report.most_before_nanos = std::max(report.most_before_nanos, engine.most_before_nanos);
     }
@@ -94,6 +99,7 @@ void QueueStats::Add(const QueueStats& next) {
     it->busy_nanos += more.busy_nanos;
     it->before_nanos += more.before_nanos;
     it->most_before_nanos = std::max(it->most_before_nanos, more.most_before_nanos);
+    if (!more.remark.empty()) it->remark = more.remark;
     if (more.bytes_per_second > 0) it->bytes_per_second = more.bytes_per_second;
     if (more.lost && !it->lost) it->error = more.error;
     it->lost = it->lost || more.lost;
@@ -116,6 +122,7 @@ std::string QueueStats::Explain() const {
     if (engine.redone > 0) absl::StrAppend(&text, ", ", engine.redone, " done again");
     if (engine.refused > 0) absl::StrAppend(&text, ", ", engine.refused, " refused");
     if (engine.discarded > 0) absl::StrAppend(&text, ", ", engine.discarded, " in vain");
+    if (!engine.remark.empty()) absl::StrAppend(&text, ", ", engine.remark);
     if (engine.lost) absl::StrAppend(&text, ", lost: ", engine.error.message());
   }
   if (mark_bytes > 0) {
@@ -415,11 +422,7 @@ void Queue::Report(Lock& lock, bool ended) {
   PlacementReport report = stats_.Report();
   PlacementReport all = report;
   std::swap(all, reported_);
-  for (size_t i = 0; i < report.sides.size(); ++i) {
-    report.sides[i].chunks -= all.sides[i].chunks;
-    report.sides[i].bytes -= all.sides[i].bytes;
-    report.sides[i].redone -= all.sides[i].redone;
-  }
+  report.SubtractCountsOf(all);
   report.placement = options_.placement.kind;
   report.ended = ended;
   lock.unlock();
@@ -448,6 +451,8 @@ void Queue::UpdateStats(int64_t now) {
     const EngineTraits& traits = engines_[i]->traits();
     stats_.engines[i].bytes_per_second =
         rates.BytesPerSecond(options_.chunk_bytes, now) / (traits.pipeline ? traits.lanes : 1);
+    stats_.engines[i].under_way = static_cast<uint64_t>(scheduler_.busy(static_cast<int>(i)));
+    stats_.engines[i].remark = engines_[i]->Remark();
   }
 }
 

@@ -246,10 +246,25 @@ TEST(Queue, EngineThatIsLost_CostsNothingButTime) {
   });
   QueueOptions options;
   options.placement = {Placement::Kind::kSplit, 50};
+  PlacementReport sum;
+  options.report = [&](const PlacementReport& report) {
+    sum.AddCountsOf(report);
+    sum.of(Side::kAgent).under_way = report.of(Side::kAgent).under_way;
+  };
+  options.tick_every = std::chrono::milliseconds(1);
+  std::atomic<int64_t> time{0};
+  options.clock = [&] { return time += 10'000'000; };
   Queue queue(options, {&host, &agent});
   ASSERT_TRUE(queue.Run(source, sink).ok());
   EXPECT_EQ(sink.taken(), 500u);
   EXPECT_TRUE(queue.stats().engines[1].lost);
+  // Of all reports together: it was lost once.
+  EXPECT_EQ(sum.of(Side::kAgent).lost, 1u);
+  EXPECT_EQ(sum.of(Side::kHost).lost, 0u);
+  EXPECT_EQ(sum.of(Side::kAgent).busy_nanos,
+            static_cast<uint64_t>(queue.stats().engines[1].busy_nanos));
+  EXPECT_GT(sum.of(Side::kHost).busy_nanos, 0u);
+  EXPECT_EQ(sum.of(Side::kAgent).under_way, 0u);
   EXPECT_NE(queue.stats().Explain().find("the agent died"), std::string::npos);
 }
 

@@ -204,10 +204,14 @@ TEST_P(RefusedChunks, Queue_CardRefusesChunks_HostDoesThem) {
   QueueOptions options;
   options.placement = *Placement::Parse(GetParam());
   options.chunk_bytes = 300;
+  PlacementReport sum;
+  options.report = [&](const PlacementReport& report) { sum.AddCountsOf(report); };
   Queue queue(options, {&host, &card});
   ASSERT_TRUE(queue.Run(source, sink).ok()) << queue.stats().Explain();
   EXPECT_EQ(sink.chunks, sizes.size());
   EXPECT_EQ(queue.stats().engines[1].refused, card.counters().refused);
+  EXPECT_EQ(sum.of(Side::kAgent).refused, card.counters().refused);
+  EXPECT_EQ(sum.of(Side::kAgent).discarded, queue.stats().engines[1].discarded);
   if (absl::string_view(GetParam()) == "split=100" || absl::string_view(GetParam()) == "agent") {
     // A chunk that a second lane begins when the first is late is refused by both.
     EXPECT_GE(card.counters().refused, 50u);

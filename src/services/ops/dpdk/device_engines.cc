@@ -39,6 +39,11 @@ class DeviceCompressor : public DeflateEngine {
         whole_(std::move(whole)),
         clearers_(static_cast<size_t>(this->traits().lanes)) {}
 
+  std::string Remark() const override {
+    return absl::StrCat(pieces_.load(std::memory_order_relaxed), " pieces, ",
+                        retries_.load(std::memory_order_relaxed), " tried again with more room");
+  }
+
  protected:
   // The chunk's prefix is not used.
   absl::Status Deflate(int lane, const Chunk& chunk, Buffer& out) override {
@@ -61,6 +66,7 @@ class DeviceCompressor : public DeflateEngine {
       jobs.push_back(job);
       at += job.input_bytes;
     } while (at < chunk.size());
+    pieces_.fetch_add(jobs.size(), std::memory_order_relaxed);
     flushed_->Run(jobs.data(), jobs.size());
     for (size_t i = 0; i < jobs.size(); ++i) {
       Job& job = jobs[i];
@@ -68,6 +74,7 @@ class DeviceCompressor : public DeflateEngine {
         job.room = std::min(most, 2 * job.input_bytes + 4096);
         outputs[i].Resize(job.room);
         job.output = outputs[i].data();
+        retries_.fetch_add(1, std::memory_order_relaxed);
         flushed_->Run(&job, 1);
       }
       PULSE_RETURN_IF_ERROR(CheckJob(job));
@@ -147,6 +154,8 @@ class DeviceCompressor : public DeflateEngine {
   const std::unique_ptr<Device::Work> whole_;
   std::vector<FinalBlockClearer> clearers_;
   std::atomic<uint64_t> done_{0};
+  std::atomic<uint64_t> pieces_{0};
+  std::atomic<uint64_t> retries_{0};
 };
 
 class DeviceDecoder : public Engine {
@@ -158,6 +167,10 @@ class DeviceDecoder : public Engine {
         adler_(adler),
         work_(std::move(work)),
         make_local_(std::move(local)) {}
+
+  std::string Remark() const override {
+    return absl::StrCat(retries_.load(std::memory_order_relaxed), " tried again with more room");
+  }
 
   absl::Status Process(int, const Chunk& chunk, Result& result) override {
     const uint64_t most = device_.facts().largest_buffer;
@@ -172,6 +185,7 @@ class DeviceDecoder : public Engine {
       work_->Run(&job, 1);
       if (job.outcome != Outcome::kTooSmall || job.room == most) break;
       job.room = std::min(most, 2 * job.room);
+      retries_.fetch_add(1, std::memory_order_relaxed);
       usual_.store(job.room, std::memory_order_relaxed);
     }
     if (job.outcome != Outcome::kOk) {
@@ -201,6 +215,7 @@ class DeviceDecoder : public Engine {
   const bool adler_;
   const std::unique_ptr<Device::Work> work_;
   const EngineSupplier::MakeLocal make_local_;
+  std::atomic<uint64_t> retries_{0};
   // What chunks of this stream decode to, as far as is known.
   std::atomic<uint64_t> usual_{(uint64_t{1} << 20) + 4096};
   std::mutex local_mu_;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 
@@ -190,6 +191,28 @@ TEST(FakeDevice, SmallBuffers_ChunksBecomePieces) {
       EXPECT_GT(jobs_done, 40);
     }
   }
+}
+
+TEST(FakeDevice, PiecesAndRetries_AreCountedAndSaid) {
+  Behaviour how;
+  how.largest = 0xFFC0;
+  // Does not shrink: it needs more room than is tried first, or just fits.
+  const std::string data = MakeData(Kind::kRandom, 1'000'000, TestSeed());
+  CompressOptions options;
+  options.processors = Alone(OpenFake(how));
+  options.chunk_bytes = 500'000;
+  const UniqueFd in = MemoryFile(data);
+  const UniqueFd out = MemoryFile("");
+  const auto stats = Compress(options, in.get(), "IN", out.get(), "OUT");
+  ASSERT_TRUE(stats.ok()) << stats.status();
+  // Each job is a piece, or one of them once more.
+  const std::string said = stats->Explain();
+  const size_t at = said.find(" pieces, ");
+  ASSERT_NE(at, std::string::npos) << said;
+  const int pieces = std::atoi(&said[said.rfind(' ', at - 1) + 1]);
+  const int retries = std::atoi(&said[at + std::strlen(" pieces, ")]);
+  EXPECT_GE(pieces, 2 * 8) << said;
+  EXPECT_EQ(pieces + retries, jobs_done) << said;
 }
 
 TEST(FakeDevice, SmallBuffers_LargeChunksAreDecompressedByTheHost) {

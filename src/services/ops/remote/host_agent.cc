@@ -64,8 +64,11 @@ class RemoteEngine : public Engine {
     PlacementReport all = report;
     all.AddCountsOf(untold_);
     const auto side = [](const PlacementReport::OfSide& of) {
-      return Report::OfSide{std::min(of.chunks, kMostReported), std::min(of.bytes, kMostReported),
-                            std::min(of.redone, kMostReported), Bounded(of.rate, kMostRate)};
+      const auto count = [](uint64_t n) { return std::min(n, kMostReported); };
+      return Report::OfSide{
+          count(of.chunks),   count(of.bytes),     count(of.redone), Bounded(of.rate, kMostRate),
+          count(of.refused),  count(of.discarded), count(of.lost),   count(of.busy_nanos),
+          count(of.under_way)};
     };
     Report told{};
     told.operator_number = number_;

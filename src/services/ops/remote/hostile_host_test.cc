@@ -219,6 +219,11 @@ TEST_F(HostileHostTest, Report_Nonsense_IsRefusedAndNotCounted) {
   };
   EXPECT_TRUE(refused([](Report& r) { r.placement = 5; }));
   EXPECT_TRUE(refused([](Report& r) { r.host.bytes = UINT64_MAX; }));
+  EXPECT_TRUE(refused([](Report& r) { r.host.refused = UINT64_MAX; }));
+  EXPECT_TRUE(refused([](Report& r) { r.agent.discarded = kMostReported + 1; }));
+  EXPECT_TRUE(refused([](Report& r) { r.agent.lost = UINT64_MAX; }));
+  EXPECT_TRUE(refused([](Report& r) { r.host.busy_nanos = UINT64_MAX; }));
+  EXPECT_TRUE(refused([](Report& r) { r.agent.under_way = UINT64_MAX; }));
   EXPECT_TRUE(refused([](Report& r) { r.agent.rate = kMostRate + 1; }));
   EXPECT_TRUE(refused([](Report& r) { r.whole = kMostRate + 1; }));
   EXPECT_TRUE(refused([](Report& r) { r.before_nanos = kMostSetUp + 1; }));

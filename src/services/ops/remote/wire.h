@@ -15,7 +15,7 @@
 namespace pulse::ops::remote {
 
 inline constexpr uint32_t kServiceId = 2;
-inline constexpr uint32_t kServiceVersion = 3;
+inline constexpr uint32_t kServiceVersion = 4;
 
 enum class MessageKind : uint16_t { kPrepare = 1, kDrop = 2, kChunk = 3, kReport = 4 };
 inline uint16_t KindOf(MessageKind kind) { return static_cast<uint16_t>(kind); }
@@ -75,6 +75,11 @@ struct Report {
     uint64_t bytes;
     uint64_t redone;
     uint64_t rate;
+    uint64_t refused;
+    uint64_t discarded;
+    uint64_t lost;
+    uint64_t busy_nanos;
+    uint64_t under_way;
   };
   uint64_t id;
   uint32_t operator_number;
@@ -86,7 +91,7 @@ struct Report {
   uint64_t whole;
   uint64_t before_nanos;
 };
-static_assert(sizeof(Report) == 96 && std::is_trivially_copyable_v<Report>);
+static_assert(sizeof(Report) == 176 && std::is_trivially_copyable_v<Report>);
 // No count of a report is larger, no rate (17 TB/s) and no set-up (4.9 hours).
 inline constexpr uint64_t kMostReported = uint64_t{1} << 50;
 inline constexpr uint64_t kMostRate = uint64_t{1} << 44;
