@@ -171,6 +171,8 @@ void RunCodec(const CodecArguments& args) {
     return;
   }
   processors->rates = &rates;
+  ops::EngineCache engines;
+  processors->engines = &engines;
   std::vector<std::string> files = args.files;
   if (files.empty()) files.emplace_back("-");
   if (files.size() > 1 && !args.choices.output.empty()) {

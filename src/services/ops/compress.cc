@@ -261,7 +261,9 @@ absl::StatusOr<QueueStats> CompressChunks(const CompressOptions& options, Source
   order.format = static_cast<uint8_t>(options.format);
   order.level = static_cast<uint8_t>(options.level);
   order.portable = options.deterministic;
-  order.chunk_bytes = chunk_bytes + PrefixOf(options);
+  // Not less for a small file: the engine may be kept for a larger one.
+  order.chunk_bytes =
+      std::max(chunk_bytes, ChunkBytesOf(options, std::nullopt)) + PrefixOf(options);
   const std::string codec_name(TraitsOf(codec).name);
   std::vector<std::unique_ptr<Engine>> owned;
   PULSE_ASSIGN_OR_RETURN(

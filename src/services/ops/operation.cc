@@ -82,9 +82,7 @@ absl::StatusOr<Engine*> EngineCache::Get(const std::string& what, const Make& ma
 absl::StatusOr<Engine*> KeepEngine(const Processors& processors, const std::string& what,
                                    const EngineCache::Make& make,
                                    std::vector<std::unique_ptr<Engine>>& owned) {
-  if (processors.in_calling_thread && processors.engines != nullptr) {
-    return processors.engines->Get(what, make);
-  }
+  if (processors.engines != nullptr) return processors.engines->Get(what, make);
   PULSE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> made, make());
   owned.push_back(std::move(made));
   return owned.back().get();
@@ -105,18 +103,20 @@ absl::StatusOr<std::vector<Engine*>> MakeEngines(const Processors& processors,
       return lane_agent->Make(order, {absl::StrCat(name, "@agent"), of.side, of.lanes, of.cpus},
                               make);
     };
-    PULSE_ASSIGN_OR_RETURN(Engine * engine, KeepEngine(processors, what, make_one, owned));
+    PULSE_ASSIGN_OR_RETURN(
+        Engine * engine, KeepEngine(processors, absl::StrCat(what, " ", of.name), make_one, owned));
     engines.push_back(engine);
   }
   if (processors.agent == nullptr || processors.in_calling_thread ||
       processors.placement.kind == Placement::Kind::kHost) {
     return engines;
   }
-  EngineTraits remote{absl::StrCat(name, "@agent"), Side::kAgent, 1, processors.host_cpus};
-  auto made = processors.agent->Make(order, std::move(remote), make);
+  const EngineTraits remote{absl::StrCat(name, "@agent"), Side::kAgent, 1, processors.host_cpus};
+  const auto made = KeepEngine(
+      processors, absl::StrCat(what, " of the agent"),
+      [&] { return processors.agent->Make(order, remote, make); }, owned);
   if (made.ok()) {
-    owned.push_back(*std::move(made));
-    engines.push_back(owned.back().get());
+    engines.push_back(*made);
     return engines;
   }
   const bool full = absl::IsResourceExhausted(made.status());

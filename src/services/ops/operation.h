@@ -17,7 +17,7 @@
 
 namespace pulse::ops {
 
-// Engines of one lane, by what they do. For one thread.
+// Engines, by what they do, for inputs that are done one after the other. For one thread.
 class EngineCache {
  public:
   using Make = std::function<absl::StatusOr<std::unique_ptr<Engine>>()>;
@@ -42,7 +42,7 @@ struct Processors {
   bool in_calling_thread = false;
   // With it: makes the one engine, in place of this process. Not owned; may be null.
   EngineSupplier* lane_agent = nullptr;
-  // With it: engines that were made before and are kept for the next input; may be null.
+  // Engines that were made before and are kept for the next input; not of filters; may be null.
   EngineCache* engines = nullptr;
   // What placement decided, by task; may be null. Not owned.
   PlacementNumbers* numbers = nullptr;

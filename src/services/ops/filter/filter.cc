@@ -149,11 +149,14 @@ absl::StatusOr<FilterOutcome> FilterRecords(const RuleSet& rules, const FilterOp
   if (options.processors.agent != nullptr) {
     order = FilterOrder(rules, options.selection, options.source.chunk_bytes);
   }
+  // Those that are kept have other rules.
+  ops::Processors processors = options.processors;
+  processors.engines = nullptr;
   std::vector<std::unique_ptr<ops::Engine>> engines;
   PULSE_ASSIGN_OR_RETURN(
       std::vector<ops::Engine*> pointers,
       ops::MakeEngines(
-          options.processors, "filter", "filter",
+          processors, "filter", "filter",
           [&](ops::EngineTraits of) -> absl::StatusOr<std::unique_ptr<ops::Engine>> {
             return FilterEngine::Make(&rules, options.selection, std::move(of));
           },
@@ -218,6 +221,7 @@ absl::StatusOr<FilterOutcome> RunFilter(const RuleSet& rules, const FilterOption
     decompress.format = options.input_format;
     decompress.processors = options.processors;
     decompress.processors.progress = nullptr;
+    decompress.processors.engines = nullptr;  // which are for one thread
     const absl::Status started = before.Start(
         true,
         [=, &name, &decompressed](int fd) {
@@ -239,6 +243,7 @@ absl::StatusOr<FilterOutcome> RunFilter(const RuleSet& rules, const FilterOption
     compress.level = options.level;
     compress.processors = options.processors;
     compress.processors.progress = nullptr;
+    compress.processors.engines = nullptr;
     PULSE_RETURN_IF_ERROR(behind.Start(
         false,
         [=, &options, &compressed_to](int fd) {
