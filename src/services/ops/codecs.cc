@@ -40,29 +40,16 @@ Codec PickCodec(Format format, int level, bool portable, bool dictionary) {
   return dictionary ? Codec::kZlib : Codec::kLibdeflate;
 }
 
-namespace {
-
-// A frame begins without history: the farther a level looks back, the larger frames must be. Halves
-// of at least this size cost at most 2 % (docs/services/ops.md).
-size_t ZstdChunkBytes(int level, std::optional<uint64_t> total) {
-  const size_t usual = level <= 2 ? size_t{2} << 20 : size_t{4} << 20;
-  const size_t least = level <= 6 ? size_t{1} << 20 : size_t{2} << 20;
-  if (!total.has_value() || *total < 2 * least || *total >= 2 * usual) return usual;
-  constexpr size_t kPage = 4096;
-  return (static_cast<size_t>(*total) / 2 + kPage) / kPage * kPage;
-}
-
-}  // namespace
-
-size_t ChunkBytes(Format format, int level, std::optional<uint64_t> total) {
+size_t ChunkBytes(Format format, int level) {
   switch (format) {
     case Format::kGzip:
     case Format::kZlib:
       return size_t{1} << 20;
     case Format::kBgzf:
       return size_t{0xFF00} * 8;
+    // A frame begins without history: the farther a level looks back, the larger frames must be.
     case Format::kZstd:
-      return ZstdChunkBytes(level, total);
+      return level <= 2 ? size_t{2} << 20 : size_t{4} << 20;
     case Format::kLz4:
       return size_t{1} << 20;
   }

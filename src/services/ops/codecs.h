@@ -14,7 +14,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -49,9 +48,8 @@ absl::StatusOr<Codec> ParseCodec(absl::string_view name);
 // chunks will have prefixes.
 Codec PickCodec(Format format, int level, bool portable, bool dictionary);
 
-// The size of chunks that suits the format and level, and the size of the input, if that is known:
-// one of few frames is cut into two, for two processors, as far as the output stays as small.
-size_t ChunkBytes(Format format, int level, std::optional<uint64_t> total = std::nullopt);
+// The size of chunks that suits the format and level.
+size_t ChunkBytes(Format format, int level);
 
 // InvalidArgument: the codec does not have this format.
 absl::StatusOr<std::unique_ptr<Engine>> MakeCompressor(Codec codec, Format format, int level,

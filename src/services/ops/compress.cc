@@ -241,9 +241,8 @@ absl::Status CheckOptions(const CompressOptions& options, const CodecTraits& cod
   return absl::OkStatus();
 }
 
-size_t ChunkBytesOf(const CompressOptions& options, std::optional<uint64_t> total) {
-  return options.chunk_bytes != 0 ? options.chunk_bytes
-                                  : ChunkBytes(options.format, options.level, total);
+size_t ChunkBytesOf(const CompressOptions& options) {
+  return options.chunk_bytes != 0 ? options.chunk_bytes : ChunkBytes(options.format, options.level);
 }
 
 size_t PrefixOf(const CompressOptions& options) { return options.primed ? kDeflateWindow : 0; }
@@ -253,7 +252,7 @@ absl::StatusOr<QueueStats> CompressChunks(const CompressOptions& options, Source
                                           const std::string& out_name) {
   const Codec codec = options.codec.value_or(
       PickCodec(options.format, options.level, options.deterministic, options.primed));
-  const size_t chunk_bytes = ChunkBytesOf(options, total);
+  const size_t chunk_bytes = ChunkBytesOf(options);
   PULSE_RETURN_IF_ERROR(CheckOptions(options, TraitsOf(codec), chunk_bytes));
   EngineOrder order;
   order.kind = EngineOrder::Kind::kCompress;
@@ -261,9 +260,7 @@ absl::StatusOr<QueueStats> CompressChunks(const CompressOptions& options, Source
   order.format = static_cast<uint8_t>(options.format);
   order.level = static_cast<uint8_t>(options.level);
   order.portable = options.deterministic;
-  // Not less for a small file: the engine may be kept for a larger one.
-  order.chunk_bytes =
-      std::max(chunk_bytes, ChunkBytesOf(options, std::nullopt)) + PrefixOf(options);
+  order.chunk_bytes = chunk_bytes + PrefixOf(options);
   const std::string codec_name(TraitsOf(codec).name);
   std::vector<std::unique_ptr<Engine>> owned;
   PULSE_ASSIGN_OR_RETURN(
@@ -322,17 +319,15 @@ absl::StatusOr<QueueStats> Compress(const CompressOptions& options, int in,
     FdSource source(in, in_name);
     return Compress(options, source, out, out_name);
   }
+  FileChunks chunks(in, in_name, begin, info.st_size, ChunkBytesOf(options), PrefixOf(options));
   const auto total = static_cast<uint64_t>(std::max<off_t>(0, info.st_size - begin));
-  FileChunks chunks(in, in_name, begin, info.st_size, ChunkBytesOf(options, total),
-                    PrefixOf(options));
   return CompressChunks(options, chunks, total, out, out_name);
 }
 
 absl::StatusOr<QueueStats> Compress(const CompressOptions& options, ByteSource& in, ByteSink& out,
                                     const std::string& out_name) {
-  const std::optional<uint64_t> total = in.Left();
-  StreamChunks chunks(in, ChunkBytesOf(options, total), PrefixOf(options));
-  return CompressChunks(options, chunks, total, out, out_name);
+  StreamChunks chunks(in, ChunkBytesOf(options), PrefixOf(options));
+  return CompressChunks(options, chunks, in.Left(), out, out_name);
 }
 
 }  // namespace pulse::ops
