@@ -112,6 +112,7 @@ absl::Status ReadArgs(const FilterArgs& args, filter::RuleSetOptions* rules,
   if (options->source.max_record > filter::kMostRecordBytes) {
     return absl::InvalidArgumentError(absl::StrCat("--max-line ", args.max_line, ": at most 1G"));
   }
+  options->max_decompressed_option = "--max-decompressed";
   if (!args.max_decompressed.empty()) {
     PULSE_RETURN_IF_ERROR(
         ReadSize("--max-decompressed", args.max_decompressed, "10G", &options->max_decompressed));

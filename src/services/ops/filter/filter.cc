@@ -57,7 +57,7 @@ class Stage {
     other->reset(fds[writes ? 0 : 1]);
     ops::EnlargePipe(mine.get());
     thread_ = std::thread([this, work = std::move(work), fd = std::move(mine)]() mutable {
-      // Of CPUs that are not there, the caller has been told before.
+      // The caller was told before which of these CPUs do not exist.
       SetThreadAffinity(cpus_).IgnoreError();
       status_ = work(fd.get());
       fd.reset();  // the other end sees that nothing follows, or that nobody reads
@@ -118,14 +118,28 @@ absl::StatusOr<bool> IsCompressed(int fd, const std::string& name, std::string* 
   return IsCompressedInput(bytes);
 }
 
-// The limit of decompressed data is here one of the input, and not of an output.
-absl::Status DecompressionStatus(const absl::Status& status, uint64_t limit,
-                                 const std::string& name) {
-  if (!absl::IsResourceExhausted(status) || ErrnoOf(status) != 0) return status;
-  return absl::ResourceExhaustedError(
-      absl::StrCat(name, " is compressed, to more than ", limit,
-                   " bytes of data; the option max-decompressed sets this limit"));
-}
+// Passes decompressed data on up to the limit, and says that the input is beyond it.
+class LimitedSink : public ops::ByteSink {
+ public:
+  LimitedSink(int fd, const std::string& name, uint64_t limit, std::string option)
+      : to_(fd, name), name_(name), limit_(limit), option_(std::move(option)) {}
+  absl::Status Write(absl::string_view bytes) override {
+    if (limit_ != 0 && bytes.size() > limit_ - written_) {
+      return absl::ResourceExhaustedError(absl::StrCat(name_, " is compressed, to more than ",
+                                                       limit_, " bytes of data; ", option_,
+                                                       " sets this limit"));
+    }
+    written_ += bytes.size();
+    return to_.Write(bytes);
+  }
+
+ private:
+  ops::FdSink to_;
+  const std::string name_;
+  const uint64_t limit_;
+  const std::string option_;
+  uint64_t written_ = 0;
+};
 
 // All that `before` holds and `from` gives, to `to`.
 absl::Status Pump(const std::string& before, int from, const std::string& name, int to) {
@@ -149,7 +163,7 @@ absl::StatusOr<FilterOutcome> FilterRecords(const RuleSet& rules, const FilterOp
   if (options.processors.agent != nullptr) {
     order = FilterOrder(rules, options.selection, options.source.chunk_bytes);
   }
-  // Those that are kept have other rules.
+  // Cached engines were made for other rules.
   ops::Processors processors = options.processors;
   processors.engines = nullptr;
   std::vector<std::unique_ptr<ops::Engine>> engines;
@@ -217,19 +231,19 @@ absl::StatusOr<FilterOutcome> RunFilter(const RuleSet& rules, const FilterOption
       source.before.clear();
     }
     ops::DecompressOptions decompress;
-    decompress.max_output = options.max_decompressed;
     decompress.format = options.input_format;
     decompress.processors = options.processors;
     decompress.processors.progress = nullptr;
     decompress.processors.engines = nullptr;  // which are for one thread
     const absl::Status started = before.Start(
         true,
-        [=, &name, &decompressed](int fd) {
-          const int compressed_in = whole->valid() ? whole->get() : in;
-          const auto report = ops::Decompress(decompress, compressed_in, name, fd, name);
+        [=, &name, &options, &decompressed](int fd) {
+          ops::FdSource compressed_in(whole->valid() ? whole->get() : in, name);
+          LimitedSink plain(fd, name, options.max_decompressed, options.max_decompressed_option);
+          const auto report = ops::Decompress(decompress, compressed_in, name, plain, name);
           whole->reset();  // the pump may wait for its reader
           if (report.ok()) decompressed = *report;
-          return DecompressionStatus(report.status(), decompress.max_output, name);
+          return report.status();
         },
         &from);
     PULSE_RETURN_IF_ERROR(started);
@@ -246,10 +260,12 @@ absl::StatusOr<FilterOutcome> RunFilter(const RuleSet& rules, const FilterOption
     compress.processors.engines = nullptr;
     PULSE_RETURN_IF_ERROR(behind.Start(
         false,
-        [=, &options, &compressed_to](int fd) {
+        [=, &options, &compressed_to](int fd) -> absl::Status {
           const auto stats = ops::Compress(compress, fd, "the records", out, options.out_name);
-          if (stats.ok()) compressed_to = *stats;
-          return stats.status();
+          if (!stats.ok()) return stats.status();
+          compressed_to = *stats;
+          compressed_to->mark_bytes = 0;  // a filter has no --primed that could save them
+          return absl::OkStatus();
         },
         &to));
   }
@@ -260,9 +276,10 @@ absl::StatusOr<FilterOutcome> RunFilter(const RuleSet& rules, const FilterOption
   const absl::Status first = before.Join();
   pump.Join().IgnoreError();  // it fails only where its reader has gone or its input has failed
   const absl::Status last = behind.Join();
-  if (!outcome.ok()) return outcome;
-  // A stage before the filter that lost its reader has done nothing wrong.
+  // A stage before the filter that lost its reader has done nothing wrong. One that failed explains
+  // why the filter's input was cut off.
   if (!first.ok() && ErrnoOf(first) != EPIPE) return first;
+  if (!outcome.ok()) return outcome;
   if (!last.ok() && ErrnoOf(last) != EPIPE) return last;
   outcome->reader_gone = outcome->reader_gone || !last.ok();
   if (decompressed.has_value() && decompressed->trailing_garbage) {

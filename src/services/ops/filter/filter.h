@@ -31,6 +31,8 @@ struct FilterOptions {
   std::optional<ops::Format> input_format;
   // Input that is compressed to more data is refused. 0: no limit.
   uint64_t max_decompressed = 0;
+  // The name by which the caller's users know this limit.
+  std::string max_decompressed_option = "max_decompressed";
   // The output is one stream of this format.
   std::optional<ops::Format> compress;
   int level = 1;

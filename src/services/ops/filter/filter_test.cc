@@ -318,10 +318,12 @@ TEST(FilterTest, CompressedInput_BeyondItsLimit_IsRefused) {
     const std::string bytes = Compressed(text, format);
     FilterOptions options;
     options.max_decompressed = text.size() - 1;
+    options.max_decompressed_option = "the option of a test";
     const Ran bomb = RunOn(*set, bytes, options);
     EXPECT_EQ(bomb.outcome.status().code(), absl::StatusCode::kResourceExhausted)
         << ops::FormatName(format) << ": " << bomb.outcome.status();
     EXPECT_THAT(Text(bomb.outcome.status()), HasSubstr("the input is compressed, to more than"));
+    EXPECT_THAT(Text(bomb.outcome.status()), HasSubstr("; the option of a test sets this limit"));
     options.max_decompressed = text.size();
     EXPECT_TRUE(RunOn(*set, bytes, options).outcome.ok()) << ops::FormatName(format);
   }
@@ -329,6 +331,46 @@ TEST(FilterTest, CompressedInput_BeyondItsLimit_IsRefused) {
   FilterOptions options;
   options.max_decompressed = 1;
   EXPECT_TRUE(RunOn(*set, text, options).outcome.ok());
+}
+
+// The filter sees records that are cut off, which is not what is wrong.
+TEST(FilterTest, CompressedInput_PrefixedAndBeyondItsLimit_IsRefusedAsTooLarge) {
+  signal(SIGPIPE, SIG_IGN);
+  RuleSetOptions rules;
+  rules.records = Records::kPrefixed;
+  const auto set = MakeSet({"hit"}, rules);
+  std::string text;
+  while (text.size() < 3'000'000) text += std::string("\x07\0\0\0nothing", 11);
+  FilterOptions options;
+  options.max_decompressed = text.size() - 1;
+  const Ran bomb = RunOn(*set, Compressed(text, ops::Format::kGzip), options);
+  EXPECT_EQ(bomb.outcome.status().code(), absl::StatusCode::kResourceExhausted)
+      << bomb.outcome.status();
+}
+
+// An agent that filters, and has no room for a decoder.
+class FullAgent : public ops::EngineSupplier {
+ public:
+  int threads() const override { return 1; }
+  absl::StatusOr<std::unique_ptr<ops::Engine>> Make(const ops::EngineOrder& order,
+                                                    ops::EngineTraits traits,
+                                                    MakeLocal local) override {
+    if (order.kind == ops::EngineOrder::Kind::kFilter) return local(std::move(traits));
+    return absl::ResourceExhaustedError("no room is left");
+  }
+};
+
+TEST(FilterTest, CompressedInput_WhoseDecoderHasNoRoom_IsNotCalledTooLarge) {
+  signal(SIGPIPE, SIG_IGN);
+  const auto set = MakeSet({"hit"});
+  FilterOptions options;
+  options.processors.agent = std::make_shared<FullAgent>();
+  options.processors.placement.kind = ops::Placement::Kind::kAgent;
+  for (const uint64_t limit : {uint64_t{0}, uint64_t{1} << 40}) {
+    options.max_decompressed = limit;
+    const Ran ran = RunOn(*set, Compressed(ManyLines(1000), ops::Format::kGzip), options);
+    EXPECT_THAT(Text(ran.outcome.status()), HasSubstr("no room is left"));
+  }
 }
 
 TEST(FilterTest, InputFormat_OfEachFormat_IsWhatTheInputHasToBe) {

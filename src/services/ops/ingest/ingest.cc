@@ -180,6 +180,7 @@ absl::StatusOr<filter::FilterOutcome> IngestServer::Filter(Stream* stream,
   options.source.records = rules_->records();
   options.source.max_record = options_.max_record;
   options.max_decompressed = options_.max_decompressed;
+  options.max_decompressed_option = "--ingest-max-decompressed";
   options.source.name = absl::StrCat("the stream of ", name);
   options.out_name = absl::StrCat("the host at ", options_.host.ToString());
   options.processors.agent_cpus = options_.cpus;
