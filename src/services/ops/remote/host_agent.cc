@@ -54,7 +54,11 @@ class RemoteEngine : public Engine {
     agent_->GiveBack(std::move(line_));
   }
 
-  void Begin() override { interrupted_ = false; }
+  void Begin() override {
+    interrupted_ = false;
+    // An engine is kept for the next file, of which the first result is a sample, too.
+    taken_ = 0;
+  }
   void Interrupt() override {
     interrupted_ = true;
     line_->Wake();
@@ -195,7 +199,7 @@ class RemoteEngine : public Engine {
   const EngineSupplier::MakeLocal make_local_;
   PlacementReport untold_;  // counts
   std::atomic<bool> interrupted_{false};
-  std::atomic<uint64_t> taken_{0};  // results
+  std::atomic<uint64_t> taken_{0};  // results, since Begin
   std::mutex local_mu_;
   std::unique_ptr<Engine> local_;
 };

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
 #include <functional>
 #include <string>
@@ -196,6 +197,33 @@ TEST(LyingAgentTest, Compress_OtherData_IsFoundBySample) {
         RunCompress(Small(format, With(agent.Connect(), Placement::Kind::kAgent)), data);
     EXPECT_TRUE(absl::IsUnavailable(alone.status)) << alone.status;
   }
+}
+
+// The engine is the same for both files, and the first file is done right.
+TEST(LyingAgentTest, Compress_OtherDataFromTheSecondFileOn_IsFoundBySample) {
+  const std::string data = MakeData(Kind::kText, 1'000'000, TestSeed());
+  const std::string other = MakeData(Kind::kText, 64 << 10, TestSeed() + 1);
+  std::atomic<bool> lies{false};
+  LyingAgent agent([&](const Chunk& chunk, Told* told) {
+    if (!lies) return;
+    Chunk of_other;
+    of_other.input.Append(other.substr(0, chunk.size()));
+    Result result;
+    const Codec codec = PickCodec(Format::kGzip, 6, false, false);
+    const auto engine = MakeCompressor(codec, Format::kGzip, 6, {"x", Side::kHost, 1, {}}).value();
+    EXPECT_EQ(engine->Process(0, of_other, result), absl::OkStatus());
+    told->bytes = std::string(result.payload());
+    told->header.bytes = told->bytes.size();
+    told->header.crc = Crc32(told->bytes);
+  });
+  const auto connected = agent.Connect();  // outlives the engines that are kept
+  EngineCache cache;
+  CompressOptions options = Small(Format::kGzip, With(connected, Placement::Kind::kAgent));
+  options.processors.engines = &cache;
+  EXPECT_EQ(RunCompress(options, data).status, absl::OkStatus());
+  lies = true;
+  const Outcome second = RunCompress(options, data);
+  EXPECT_TRUE(absl::IsUnavailable(second.status)) << second.status;
 }
 
 // Only the first chunk has nothing before it, and that one is right.
