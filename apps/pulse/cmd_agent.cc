@@ -95,7 +95,12 @@ class WatchedIngest {
 absl::StatusOr<std::unique_ptr<ingest::IngestServer>> StartIngest(const AgentArgs& args,
                                                                   const std::vector<int>& cpus,
                                                                   bool serves) {
-  if (args.ingest.empty() && args.filter.empty() && args.to.empty()) return nullptr;
+  if (args.ingest.empty() && args.filter.empty() && args.to.empty()) {
+    if (args.ingest_max_decompressed.empty()) return nullptr;
+    return absl::InvalidArgumentError(
+        "--ingest-max-decompressed limits the streams of --ingest, which is not given; add "
+        "--ingest, --filter and --to, or leave it out");
+  }
   if (args.ingest.empty() || args.filter.empty() || args.to.empty()) {
     return absl::InvalidArgumentError(
         "--ingest, --filter and --to go together: where clients send, which records pass, and who "
