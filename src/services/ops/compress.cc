@@ -147,14 +147,14 @@ class Joiner : public Sink {
       xxh32_.Add(chunk.data(), chunk.size());
     }
     size_ += chunk.size();
-    // Of a primed stream the first chunk alone has one.
-    if (!options_.primed &&
+    // The first chunk of a primed stream has a mark, too.
+    if (!options_.primed && chunk.number > 0 &&
         (options_.format == Format::kGzip || options_.format == Format::kZlib)) {
       if (const std::optional<Mark> mark = ReadMark(bytes)) mark_bytes_ += mark->size;
     }
     return out_.Write(bytes);
   }
-  // Of what was written.
+  // Of what was written, the marks that a primed stream does not have.
   uint64_t mark_bytes() const { return mark_bytes_; }
 
   absl::Status End() {

@@ -35,7 +35,8 @@ TEST(MarkBytes, OfAStream_AreThoseThatItsReaderFinds) {
     uint64_t found = 0;
     uint64_t chunks = 0;
     while (const auto mark = ReadMark(absl::string_view(bytes).substr(at))) {
-      found += mark->size;
+      // A primed stream has the first mark, too.
+      if (chunks > 0) found += mark->size;
       at += mark->size + mark->length;
       ++chunks;
     }

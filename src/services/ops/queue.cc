@@ -128,8 +128,8 @@ std::string QueueStats::Explain() const {
   if (mark_bytes > 0) {
     const double share = static_cast<double>(mark_bytes) / static_cast<double>(output_bytes);
     absl::StrAppend(&text, "; of the output ", mark_bytes, " bytes (", rounded(share * 100, 1000),
-                    " %) are marks, which --primed leaves out; what the history that it uses would "
-                    "save is not counted");
+                    " %) are marks that --primed leaves out; it also lets chunks use the data "
+                    "before them, which saves more");
   }
   const PlacementReport report = Report();
   if (report.BothAreKnown()) {

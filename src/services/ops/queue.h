@@ -116,7 +116,8 @@ struct QueueStats {
   uint64_t chunks = 0;
   uint64_t input_bytes = 0;
   uint64_t output_bytes = 0;
-  // Of the output, what lets a reader find chunks and decode each alone (deflate_frame.h).
+  // Of the output, marks that let a reader find chunks and decode each alone (deflate_frame.h), as
+  // far as a primed stream does not have them.
   uint64_t mark_bytes = 0;
   double seconds = 0;  // until the last chunk was delivered
   // That Run took: a lane that somebody overtook ends its chunk, unless its engine can be
