@@ -8,6 +8,7 @@
 // processor, which does their chunks one after the other.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -71,6 +72,12 @@ struct EngineTraits {
   bool pipeline = false;
 };
 
+// What a device counts.
+struct EngineCounts {
+  uint64_t pieces = 0;   // as which it was given chunks
+  uint64_t retries = 0;  // with more room for the result
+};
+
 class Engine {
  public:
   explicit Engine(EngineTraits traits) : traits_(std::move(traits)) {}
@@ -96,13 +103,17 @@ class Engine {
   // Nobody waits for results any more: a Process that blocks should return soon, with any status.
   // Any thread.
   virtual void Interrupt() {}
-  // What it alone has counted, for people: "12 pieces, 3 tried again". Any thread.
-  virtual std::string Remark() const { return {}; }
+  // What it alone has counted since Begin. Any thread.
+  virtual EngineCounts Counts() const { return {}; }
   // What its queue decided, now and then and at its end: for those who watch the other side. One
   // call at a time. Blocks for a quarter of a second at most.
   virtual void Explain(const PlacementReport& report) {}
+  // True the first time: an engine that several queues use, one after the other, is reported as
+  // lost by the first of them that loses it.
+  bool ReportLoss() { return !loss_reported_.exchange(true); }
 
  private:
+  std::atomic<bool> loss_reported_{false};
   const EngineTraits traits_;
 };
 

@@ -16,7 +16,7 @@ constexpr const char* kSides[] = {"host", "agent"};
 constexpr const char* kPlacementNames[] = {"host", "agent", "split", "auto", "paper"};
 
 // Of one task, in the order of Take; the names have to last.
-constexpr size_t kPerSide = 9;
+constexpr size_t kPerSide = 8;
 constexpr size_t kPerTask = 2 * kPerSide + 5;
 
 class TaskSpecs {
@@ -37,13 +37,11 @@ class TaskSpecs {
           side);
       Add("discarded" + by, Unit::kCount, NumberKind::kCounter,
           "pulse_placement_discarded_results_total",
-          "Results in vain: of chunks that the other lane had done sooner.", side);
+          "Results that were not used, since another lane had done the chunk sooner.", side);
       Add("lost" + by, Unit::kCount, NumberKind::kCounter, "pulse_placement_engines_lost_total",
           "Engines of the side that were lost.", side);
       Add("busy_nanos" + by, Unit::kNanos, NumberKind::kCounter,
           "pulse_placement_busy_seconds_total", "Time of the side's lanes at work.", side);
-      Add("under_way" + by, Unit::kCount, NumberKind::kGauge, "pulse_placement_chunks_under_way",
-          "Chunks that lanes of the side had when this was reported last.", side);
     }
     Add("throughput", Unit::kBytes, NumberKind::kGauge,
         "pulse_placement_throughput_bytes_per_second",
@@ -115,7 +113,6 @@ void PlacementNumbers::Add(size_t task, const PlacementReport& report) {
   // What a run had no part in, it says nothing about.
   for (size_t i = 0; i < report.sides.size(); ++i) {
     if (report.sides[i].rate > 0) of.sum.sides[i].rate = report.sides[i].rate;
-    of.sum.sides[i].under_way = report.sides[i].under_way;
   }
   if (report.whole > 0) of.sum.whole = report.whole;
   // Without the whole's rate (of a batch) C2 and the set-up are not known.
@@ -143,7 +140,6 @@ std::vector<Number> PlacementNumbers::Take() const {
       add(side.discarded);
       add(side.lost);
       add(side.busy_nanos);
-      add(side.under_way);
     }
     add(Rounded(task.sum.whole));
     add(task.both.C1() ? 1 : 0);

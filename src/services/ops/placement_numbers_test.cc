@@ -30,17 +30,15 @@ PlacementReport ReportOf(uint64_t host, uint64_t agent) {
   return report;
 }
 
-TEST(PlacementNumbers, CountersOfEngines_AreSummed_AndTheDepthIsTheLastOne) {
+TEST(PlacementNumbers, CountersOfEngines_AreSummed) {
   PlacementNumbers numbers;
   PlacementReport report = ReportOf(5, 2);
   report.of(Side::kAgent).refused = 3;
   report.of(Side::kAgent).discarded = 2;
   report.of(Side::kAgent).lost = 1;
   report.of(Side::kAgent).busy_nanos = 1'500'000'000;
-  report.of(Side::kAgent).under_way = 4;
   const size_t zstd = CompressTask(Codec::kZstd);
   numbers.Add(zstd, report);
-  report.of(Side::kAgent).under_way = 2;
   report.of(Side::kAgent).lost = 0;
   numbers.Add(zstd, report);
   const std::string text = MetricsText(numbers.Take());
@@ -49,8 +47,7 @@ TEST(PlacementNumbers, CountersOfEngines_AreSummed_AndTheDepthIsTheLastOne) {
         "\npulse_placement_discarded_results_total{task=\"compress_zstd\",side=\"agent\"} 4\n",
         "\npulse_placement_engines_lost_total{task=\"compress_zstd\",side=\"agent\"} 1\n",
         "\npulse_placement_engines_lost_total{task=\"compress_zstd\",side=\"host\"} 0\n",
-        "\npulse_placement_busy_seconds_total{task=\"compress_zstd\",side=\"agent\"} 3\n",
-        "\npulse_placement_chunks_under_way{task=\"compress_zstd\",side=\"agent\"} 2\n"}) {
+        "\npulse_placement_busy_seconds_total{task=\"compress_zstd\",side=\"agent\"} 3\n"}) {
     EXPECT_THAT(text, HasSubstr(line));
   }
   PlacementReport later = report;

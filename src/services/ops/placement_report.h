@@ -30,8 +30,6 @@ struct PlacementReport {
     uint64_t discarded = 0;   // results that came second
     uint64_t lost = 0;        // engines
     uint64_t busy_nanos = 0;  // of lanes, at work
-    // Chunks that lanes have, now: the depth of the queue's other end.
-    uint64_t under_way = 0;
   };
 
   Placement::Kind placement = Placement::Kind::kAuto;

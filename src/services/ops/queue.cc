@@ -62,9 +62,8 @@ PlacementReport QueueStats::Report() const {
     side.redone += engine.redone;
     side.refused += engine.refused;
     side.discarded += engine.discarded;
-    side.lost += engine.lost ? 1 : 0;
+    side.lost += engine.losses;
     side.busy_nanos += static_cast<uint64_t>(std::max<int64_t>(0, engine.busy_nanos));
-    side.under_way += engine.under_way;
     if (engine.side == Side::kAgent) {
       report.most_before_nanos = std::max(report.most_before_nanos, engine.most_before_nanos);
     }
@@ -99,10 +98,12 @@ void QueueStats::Add(const QueueStats& next) {
     it->busy_nanos += more.busy_nanos;
     it->before_nanos += more.before_nanos;
     it->most_before_nanos = std::max(it->most_before_nanos, more.most_before_nanos);
-    if (!more.remark.empty()) it->remark = more.remark;
+    it->counts.pieces += more.counts.pieces;
+    it->counts.retries += more.counts.retries;
     if (more.bytes_per_second > 0) it->bytes_per_second = more.bytes_per_second;
     if (more.lost && !it->lost) it->error = more.error;
     it->lost = it->lost || more.lost;
+    it->losses += more.losses;
   }
 }
 
@@ -121,8 +122,11 @@ std::string QueueStats::Explain() const {
     }
     if (engine.redone > 0) absl::StrAppend(&text, ", ", engine.redone, " done again");
     if (engine.refused > 0) absl::StrAppend(&text, ", ", engine.refused, " refused");
-    if (engine.discarded > 0) absl::StrAppend(&text, ", ", engine.discarded, " in vain");
-    if (!engine.remark.empty()) absl::StrAppend(&text, ", ", engine.remark);
+    if (engine.discarded > 0) absl::StrAppend(&text, ", ", engine.discarded, " came second");
+    if (engine.counts.pieces > 0) {
+      absl::StrAppend(&text, ", ", engine.counts.pieces, " pieces, ", engine.counts.retries,
+                      " tried again with more room");
+    }
     if (engine.lost) absl::StrAppend(&text, ", lost: ", engine.error.message());
   }
   if (mark_bytes > 0) {
@@ -229,7 +233,7 @@ void Queue::Fail(Lock& lock, absl::Status status) {
 }
 
 void Queue::RunLane(int engine, int lane) {
-  // Of CPUs that are not there, the caller has been told before.
+  // The caller was told before which of these CPUs do not exist.
   SetThreadAffinity(engines_[static_cast<size_t>(engine)]->traits().cpus).IgnoreError();
   Lock lock(mutex_);
   Looking& looking = looking_[static_cast<size_t>(engine)];
@@ -331,7 +335,10 @@ void Queue::DoChunk(Lock& lock, int engine, int lane, std::shared_ptr<Chunk> chu
   }
   if (of_engine) {
     scheduler_.Lost(attempt);
-    if (!stats.lost) stats.error = status;
+    if (!stats.lost) {
+      stats.error = status;
+      stats.losses = engines_[static_cast<size_t>(engine)]->ReportLoss() ? 1 : 0;
+    }
     stats.lost = true;
     if (!scheduler_.any_engine()) {
       Fail(lock, absl::UnavailableError(absl::StrCat("no engine is left; the last one, ",
@@ -451,8 +458,7 @@ void Queue::UpdateStats(int64_t now) {
     const EngineTraits& traits = engines_[i]->traits();
     stats_.engines[i].bytes_per_second =
         rates.BytesPerSecond(options_.chunk_bytes, now) / (traits.pipeline ? traits.lanes : 1);
-    stats_.engines[i].under_way = static_cast<uint64_t>(scheduler_.busy(static_cast<int>(i)));
-    stats_.engines[i].remark = engines_[i]->Remark();
+    stats_.engines[i].counts = engines_[i]->Counts();
   }
 }
 

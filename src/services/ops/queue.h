@@ -104,11 +104,11 @@ struct EngineStats {
   int64_t busy_nanos = 0;    // of all lanes, in Process
   int64_t before_nanos = 0;  // of these, what it needed before it could begin
   int64_t most_before_nanos = 0;
-  uint64_t under_way = 0;       // chunks that lanes have
-  std::string remark;           // Engine::Remark
+  EngineCounts counts;          // Engine::Counts
   double bytes_per_second = 0;  // of one lane, at the end; 0: not known
   bool lost = false;
-  absl::Status error;  // why it is lost
+  uint64_t losses = 0;  // 1: no queue lost it before this one
+  absl::Status error;   // why it is lost
 };
 
 struct QueueStats {

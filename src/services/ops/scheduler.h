@@ -114,8 +114,6 @@ class Scheduler {
   // An engine is left.
   bool any_engine() const { return Alive(Side::kHost) || Alive(Side::kAgent); }
   const EngineState& engine(int i) const { return engines_[static_cast<size_t>(i)]; }
-  // Its lanes that are at work.
-  int busy(int i) const { return busy_[static_cast<size_t>(i)]; }
   bool lost(int i) const { return lost_[static_cast<size_t>(i)]; }
 
  private:

@@ -39,9 +39,14 @@ class DeviceCompressor : public DeflateEngine {
         whole_(std::move(whole)),
         clearers_(static_cast<size_t>(this->traits().lanes)) {}
 
-  std::string Remark() const override {
-    return absl::StrCat(pieces_.load(std::memory_order_relaxed), " pieces, ",
-                        retries_.load(std::memory_order_relaxed), " tried again with more room");
+  // The counters and samples are those of one input: an engine is kept for the next one.
+  void Begin() override {
+    done_ = 0;
+    pieces_ = 0;
+    retries_ = 0;
+  }
+  EngineCounts Counts() const override {
+    return {pieces_.load(std::memory_order_relaxed), retries_.load(std::memory_order_relaxed)};
   }
 
  protected:
@@ -97,6 +102,7 @@ class DeviceCompressor : public DeflateEngine {
     job.input_bytes = size;
     job.room = std::min<uint64_t>(room, device_.facts().largest_buffer);
     job.output = to;
+    pieces_.fetch_add(1, std::memory_order_relaxed);
     whole_->Run(&job, 1);
     // Any failure: the block is stored.
     if (job.outcome != Outcome::kOk || job.produced == 0) return 0;
@@ -168,8 +174,12 @@ class DeviceDecoder : public Engine {
         work_(std::move(work)),
         make_local_(std::move(local)) {}
 
-  std::string Remark() const override {
-    return absl::StrCat(retries_.load(std::memory_order_relaxed), " tried again with more room");
+  void Begin() override {
+    pieces_ = 0;
+    retries_ = 0;
+  }
+  EngineCounts Counts() const override {
+    return {pieces_.load(std::memory_order_relaxed), retries_.load(std::memory_order_relaxed)};
   }
 
   absl::Status Process(int, const Chunk& chunk, Result& result) override {
@@ -178,6 +188,7 @@ class DeviceDecoder : public Engine {
     job.input = chunk.data();
     job.input_bytes = chunk.size();
     job.room = std::min<uint64_t>(most, usual_.load(std::memory_order_relaxed));
+    pieces_.fetch_add(1, std::memory_order_relaxed);
     while (true) {
       result.Clear();
       result.bytes.Resize(job.room);
@@ -215,6 +226,7 @@ class DeviceDecoder : public Engine {
   const bool adler_;
   const std::unique_ptr<Device::Work> work_;
   const EngineSupplier::MakeLocal make_local_;
+  std::atomic<uint64_t> pieces_{0};
   std::atomic<uint64_t> retries_{0};
   // What chunks of this stream decode to, as far as is known.
   std::atomic<uint64_t> usual_{(uint64_t{1} << 20) + 4096};

@@ -200,19 +200,29 @@ TEST(FakeDevice, PiecesAndRetries_AreCountedAndSaid) {
   const std::string data = MakeData(Kind::kRandom, 1'000'000, TestSeed());
   CompressOptions options;
   options.processors = Alone(OpenFake(how));
-  options.chunk_bytes = 500'000;
-  const UniqueFd in = MemoryFile(data);
-  const UniqueFd out = MemoryFile("");
-  const auto stats = Compress(options, in.get(), "IN", out.get(), "OUT");
-  ASSERT_TRUE(stats.ok()) << stats.status();
-  // Each job is a piece, or one of them once more.
-  const std::string said = stats->Explain();
-  const size_t at = said.find(" pieces, ");
-  ASSERT_NE(at, std::string::npos) << said;
-  const int pieces = std::atoi(&said[said.rfind(' ', at - 1) + 1]);
-  const int retries = std::atoi(&said[at + std::strlen(" pieces, ")]);
-  EXPECT_GE(pieces, 2 * 8) << said;
-  EXPECT_EQ(pieces + retries, jobs_done) << said;
+  EngineCache cache;
+  options.processors.engines = &cache;
+  // BGZF's blocks are pieces, too.
+  for (const Format format : {Format::kGzip, Format::kBgzf}) {
+    options.format = format;
+    options.chunk_bytes = format == Format::kGzip ? 500'000 : 0;
+    // The engine is kept for the next file, which has its own numbers.
+    for (int file = 0; file < 2; ++file) {
+      const UniqueFd in = MemoryFile(data);
+      const UniqueFd out = MemoryFile("");
+      jobs_done = 0;
+      const auto stats = Compress(options, in.get(), "IN", out.get(), "OUT");
+      ASSERT_TRUE(stats.ok()) << stats.status();
+      // Each job is a piece, or one of them once more.
+      const std::string said = stats->Explain();
+      const size_t at = said.find(" pieces, ");
+      ASSERT_NE(at, std::string::npos) << said;
+      const int pieces = std::atoi(&said[said.rfind(' ', at - 1) + 1]);
+      const int retries = std::atoi(&said[at + std::strlen(" pieces, ")]);
+      EXPECT_GE(pieces, 2 * 8) << said;
+      EXPECT_EQ(pieces + retries, jobs_done) << said;
+    }
+  }
 }
 
 TEST(FakeDevice, SmallBuffers_LargeChunksAreDecompressedByTheHost) {

@@ -207,6 +207,17 @@ TEST(OpsLibraryAgentTest, Submit_AgentDiesWithinABatch_HostDoesTheRestAndCounts)
   const std::string chunks = "chunks_total{task=\"compress_libdeflate\",side=\"";
   EXPECT_THAT(text, HasSubstr(absl::StrCat(chunks, "agent\"} ", counts.agent_chunks, "\n")));
   EXPECT_THAT(text, HasSubstr(absl::StrCat(chunks, "host\"} ", counts.fallback_chunks, "\n")));
+  const auto line = [](const char* family, const char* side) {
+    return absl::StrCat("pulse_placement_", family, "{task=\"compress_libdeflate\",side=\"", side,
+                        "\"} ");
+  };
+  EXPECT_THAT(text, HasSubstr(absl::StrCat(line("refused_chunks_total", "agent"),
+                                           counts.fallback_chunks, "\n")));
+  EXPECT_THAT(text, HasSubstr(absl::StrCat(line("engines_lost_total", "agent"), "1\n")));
+  for (const char* side : {"host", "agent"}) {
+    EXPECT_THAT(text, Not(HasSubstr(absl::StrCat(line("busy_seconds_total", side), "0\n"))));
+    EXPECT_THAT(text, HasSubstr(line("busy_seconds_total", side)));
+  }
 }
 
 TEST(OpsLibraryAgentTest, Submit_Auto_EachRequestIsDoneOnce) {

@@ -139,7 +139,7 @@ std::deque<Pool::Item>::iterator Pool::Find(Side side) {
 }
 
 void Pool::Run(const Thread& thread) {
-  // Of CPUs that are not there, the caller has been told before.
+  // The caller was told before which of these CPUs do not exist.
   SetThreadAffinity(thread.cpus).IgnoreError();
   AgentLanes::OfThread agent(lanes_.get());
   LaneCache lane;
@@ -160,8 +160,8 @@ void Pool::Run(const Thread& thread) {
     const int64_t start = NowNanos();
     const uint64_t by_host_before = agent.fallen_back();
     pulse_ops_result result = Execute(request, processors_, nullptr, &lane);
-    Done(thread.side, agent.fallen_back() > by_host_before ? Side::kHost : thread.side, kind,
-         request.raw, result.code == PULSE_OPS_OK, start);
+    Done(thread.side, agent.fallen_back() - by_host_before, kind, request.raw,
+         result.code == PULSE_OPS_OK, start);
     if (request.raw.done != nullptr) {
       request.raw.done(request.raw.done_arg, &result);
       pulse_ops_release(&result);
@@ -175,18 +175,23 @@ void Pool::Run(const Thread& thread) {
   }
 }
 
-void Pool::Done(Side thread, Side by, const RateKey& kind, const pulse_ops_request& raw,
-                bool succeeded, int64_t start) {
+void Pool::Done(Side thread, uint64_t fallen_back, const RateKey& kind,
+                const pulse_ops_request& raw, bool succeeded, int64_t start) {
   const int64_t now = NowNanos();
+  const Side by = fallen_back > 0 ? Side::kHost : thread;
   PlacementReport report;
   report.placement = processors_.placement.kind;
   report.ended = true;
   report.of(by).chunks = 1;
   report.of(by).bytes = raw.in_size;
+  report.of(by).busy_nanos = static_cast<uint64_t>(std::max<int64_t>(0, now - start));
+  report.of(Side::kAgent).refused = fallen_back;
   {
     const std::lock_guard lock(mutex_);
     ++(thread == Side::kHost ? done_by_host_ : done_by_agent_);
     if (!succeeded) return;
+    const bool lost = lanes_ != nullptr && lanes_->lost();
+    if (lost && !std::exchange(loss_reported_, true)) report.of(Side::kAgent).lost = 1;
     SideRates& rates = rates_[kind];
     (by == Side::kHost ? rates.host : rates.agent).Add(raw.in_size, now - start, now);
     const auto of_all = [&](const Rate& rate, Side of) {

@@ -73,9 +73,9 @@ class Pool {
   bool StartThreads();
   void Run(const Thread& thread);
   // A request ended, on a thread of this side. Where it succeeded, rates and metrics have it by who
-  // did it: the host, if any of its chunks was done in the agent's place.
-  void Done(Side thread, Side by, const RateKey& kind, const pulse_ops_request& raw, bool succeeded,
-            int64_t start);
+  // did it: the host, if any of its chunks (`fallen_back`) was done in the agent's place.
+  void Done(Side thread, uint64_t fallen_back, const RateKey& kind, const pulse_ops_request& raw,
+            bool succeeded, int64_t start);
   // The next item for this side.
   std::deque<Item>::iterator Find(Side side);
   bool IsWorthwhile(const Item& item, Side side);
@@ -99,6 +99,7 @@ class Pool {
   uint64_t submitted_ = 0;
   uint64_t done_by_host_ = 0;
   uint64_t done_by_agent_ = 0;
+  bool loss_reported_ = false;  // of the agent
   bool stop_ = false;
 };
 

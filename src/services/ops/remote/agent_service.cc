@@ -231,14 +231,13 @@ void OpsService::HandleReport(MessageGroup* group, const RingMessage& message) {
   PlacementReport report;
   bool bounded = told.whole <= kMostRate && told.before_nanos <= kMostSetUp;
   for (const auto& [of, side] : {std::pair(told.host, Side::kHost), {told.agent, Side::kAgent}}) {
-    for (const uint64_t n : {of.chunks, of.bytes, of.redone, of.refused, of.discarded, of.lost,
-                             of.busy_nanos, of.under_way}) {
+    for (const uint64_t n :
+         {of.chunks, of.bytes, of.redone, of.refused, of.discarded, of.lost, of.busy_nanos}) {
       bounded &= n <= kMostReported;
     }
     bounded &= of.rate <= kMostRate;
-    report.of(side) = {of.chunks,   of.bytes,     of.redone, static_cast<double>(of.rate),
-                       of.refused,  of.discarded, of.lost,   of.busy_nanos,
-                       of.under_way};
+    report.of(side) = {of.chunks,  of.bytes,     of.redone, static_cast<double>(of.rate),
+                       of.refused, of.discarded, of.lost,   of.busy_nanos};
   }
   if (!bounded || told.placement > static_cast<uint8_t>(Placement::Kind::kPaper)) {
     return Refuse(group, told.id, MessageKind::kReport,

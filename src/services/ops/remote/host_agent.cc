@@ -70,9 +70,8 @@ class RemoteEngine : public Engine {
     const auto side = [](const PlacementReport::OfSide& of) {
       const auto count = [](uint64_t n) { return std::min(n, kMostReported); };
       return Report::OfSide{
-          count(of.chunks),   count(of.bytes),     count(of.redone), Bounded(of.rate, kMostRate),
-          count(of.refused),  count(of.discarded), count(of.lost),   count(of.busy_nanos),
-          count(of.under_way)};
+          count(of.chunks),  count(of.bytes),     count(of.redone), Bounded(of.rate, kMostRate),
+          count(of.refused), count(of.discarded), count(of.lost),   count(of.busy_nanos)};
     };
     Report told{};
     told.operator_number = number_;
@@ -124,7 +123,7 @@ class RemoteEngine : public Engine {
     const bool sample = taken_.fetch_add(1, std::memory_order_relaxed) % kSampleEach == 0;
     absl::Status checked = CheckResult(order_, chunk, sample, result);
     if (checked.ok() && sample && order_.kind == EngineOrder::Kind::kFilter) {
-      // Which records match, no checksum tells.
+      // No checksum covers the choice of records, so the host makes the choice again.
       Result again;
       PULSE_RETURN_IF_ERROR(ProcessHere(chunk, again));
       if (again.count != result.count || again.payload() != result.payload()) {

@@ -223,7 +223,6 @@ TEST_F(HostileHostTest, Report_Nonsense_IsRefusedAndNotCounted) {
   EXPECT_TRUE(refused([](Report& r) { r.agent.discarded = kMostReported + 1; }));
   EXPECT_TRUE(refused([](Report& r) { r.agent.lost = UINT64_MAX; }));
   EXPECT_TRUE(refused([](Report& r) { r.host.busy_nanos = UINT64_MAX; }));
-  EXPECT_TRUE(refused([](Report& r) { r.agent.under_way = UINT64_MAX; }));
   EXPECT_TRUE(refused([](Report& r) { r.agent.rate = kMostRate + 1; }));
   EXPECT_TRUE(refused([](Report& r) { r.whole = kMostRate + 1; }));
   EXPECT_TRUE(refused([](Report& r) { r.before_nanos = kMostSetUp + 1; }));

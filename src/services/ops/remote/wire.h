@@ -79,7 +79,6 @@ struct Report {
     uint64_t discarded;
     uint64_t lost;
     uint64_t busy_nanos;
-    uint64_t under_way;
   };
   uint64_t id;
   uint32_t operator_number;
@@ -91,7 +90,7 @@ struct Report {
   uint64_t whole;
   uint64_t before_nanos;
 };
-static_assert(sizeof(Report) == 176 && std::is_trivially_copyable_v<Report>);
+static_assert(sizeof(Report) == 160 && std::is_trivially_copyable_v<Report>);
 // No count of a report is larger, no rate (17 TB/s) and no set-up (4.9 hours).
 inline constexpr uint64_t kMostReported = uint64_t{1} << 50;
 inline constexpr uint64_t kMostRate = uint64_t{1} << 44;
