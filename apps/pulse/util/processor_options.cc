@@ -41,7 +41,7 @@ void AddProcessorOptions(CLI::App* cmd, ProcessorArgs* args) {
          "--placement", args->placement,
          "which of these do the work: host, agent, split=PERCENT (of the chunks, to the\n"
          "agent), auto: whoever finishes a chunk first, or paper: the agent only while it\n"
-         "is faster than the host, and both only while that is faster than the agent")
+         "is faster than the host, and then both unless the agent alone is faster than both")
       ->capture_default_str();
 }
 

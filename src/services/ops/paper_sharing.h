@@ -1,17 +1,24 @@
 // PaperSharing: C2 of the co-processing paper (section 3.4), for placement `paper`: host and agent
 // both work only if their throughput together (OT) is better than that of each alone (TT). Rates of
 // lanes say that only as long as lanes do not slow each other down, so both are measured: where C1
-// holds, the agent works alone for some chunks, then both do, and the better of these goes on. A
-// verdict is for ten seconds, since the load of a machine changes.
+// holds and enough is left, the agent works alone for some chunks, then both do. Both go on unless
+// the agent alone was better by more than the noise of such a measurement. A verdict is for ten
+// seconds, since the load of a machine changes; the next stream begins with it.
 //
 // Pure; told what was done and what time it is. Not thread-safe.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "services/ops/engine.h"
 
 namespace pulse::ops {
+
+struct PaperVerdict {
+  bool both = true;
+  int64_t until = 0;
+};
 
 class PaperSharing {
  public:
@@ -21,28 +28,39 @@ class PaperSharing {
   static constexpr uint64_t kLeastChunks = 8;
   // Of the host, beside the agent: a slow one would pass for none.
   static constexpr uint64_t kLeastOfHost = 2;
+  // What measuring costs is worth it if so many times its chunks are left.
+  static constexpr uint64_t kWorthIt = 4;
+  // Measured rates that differ by less are equal.
+  static constexpr double kNoise = 0.05;
 
-  // Lanes of each side; a pipeline is one.
-  PaperSharing(uint64_t host_lanes, uint64_t agent_lanes);
+  // Lanes of each side; a pipeline is one. `verdict`: of an earlier stream.
+  PaperSharing(uint64_t host_lanes, uint64_t agent_lanes,
+               std::optional<PaperVerdict> verdict = std::nullopt);
 
   // Whether the host works beside the agent. Asked where C1 holds.
-  bool HostShares() const { return phase_ == Phase::kTryBoth || phase_ == Phase::kBoth; }
+  bool HostShares() const { return phase_ != Phase::kTryAgent && phase_ != Phase::kAgent; }
+  // None while it is measured.
+  std::optional<PaperVerdict> verdict() const;
 
   // C1 does not hold (any more): the next time that it does, all is measured again.
   void C1Failed() { phase_ = Phase::kUnknown; }
   // C1 holds, and a chunk was done by `side`. `host_busy`: with another one the host is not done.
-  // `host_rate`: its TT, as far as known, in bytes per second.
-  void Done(Side side, uint64_t bytes, bool host_busy, double host_rate, int64_t now);
+  // `host_rate`: its TT, as far as known, in bytes per second. `left`: chunks that nobody has
+  // begun.
+  void Done(Side side, uint64_t bytes, bool host_busy, double host_rate, uint64_t left,
+            int64_t now);
 
  private:
   enum class Phase : uint8_t {
-    kUnknown,
+    kUnknown,   // both work until it is measured
     kTryAgent,  // the agent alone, its TT is measured
     kTryBoth,   // both, OT is measured
-    kBoth,      // OT was better
-    kAgent,     // it was not
+    kBoth,      // OT was better, or as good
+    kAgent,     // it was worse
   };
   void Begin(Phase phase);
+  uint64_t ChunksOfAgentAlone() const;
+  uint64_t ChunksOfBoth() const;
   // Bytes per second since the measurement began.
   double Measured(int64_t now) const;
 

@@ -30,6 +30,9 @@ RateKey KeyOf(const QueueOptions& options, const Engine& engine) {
   return {options.operation, options.level, engine.traits().name};
 }
 
+// C2 is about all engines.
+RateKey VerdictKeyOf(const QueueOptions& options) { return {options.operation, options.level, ""}; }
+
 std::vector<Scheduler::EngineState> StatesOf(const QueueOptions& options,
                                              const std::vector<Engine*>& engines) {
   std::vector<Scheduler::EngineState> states;
@@ -154,7 +157,9 @@ Queue::Queue(QueueOptions options, std::vector<Engine*> engines)
     : options_(WithDefaults(std::move(options), engines)),
       engines_(std::move(engines)),
       looking_(engines_.size()),
-      scheduler_({options_.placement, options_.window, options_.chunk_bytes},
+      scheduler_({options_.placement, options_.window, options_.chunk_bytes,
+                  options_.rates != nullptr ? options_.rates->GetVerdict(VerdictKeyOf(options_))
+                                            : std::nullopt},
                  StatesOf(options_, engines_)),
       slots_(options_.window) {
   PULSE_CHECK(!engines_.empty());
@@ -444,6 +449,9 @@ void Queue::FinishStats() {
   for (size_t i = 0; i < engines_.size() && options_.rates != nullptr; ++i) {
     options_.rates->Put(KeyOf(options_, *engines_[i]),
                         scheduler_.engine(static_cast<int>(i)).rates);
+  }
+  if (const auto verdict = scheduler_.verdict(); verdict.has_value() && options_.rates != nullptr) {
+    options_.rates->PutVerdict(VerdictKeyOf(options_), *verdict);
   }
   Report(lock, !options_.continues);
 }

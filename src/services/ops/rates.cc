@@ -55,4 +55,15 @@ void RateTable::Put(const RateKey& key, const SizedRates& rates) {
   rates_[key] = rates;
 }
 
+std::optional<PaperVerdict> RateTable::GetVerdict(const RateKey& key) const {
+  const std::lock_guard lock(mutex_);
+  const auto it = verdicts_.find(key);
+  return it == verdicts_.end() ? std::nullopt : std::optional(it->second);
+}
+
+void RateTable::PutVerdict(const RateKey& key, const PaperVerdict& verdict) {
+  const std::lock_guard lock(mutex_);
+  verdicts_[key] = verdict;
+}
+
 }  // namespace pulse::ops

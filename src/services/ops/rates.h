@@ -13,8 +13,11 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <tuple>
+
+#include "services/ops/paper_sharing.h"
 
 namespace pulse::ops {
 
@@ -69,10 +72,14 @@ class RateTable {
  public:
   SizedRates Get(const RateKey& key) const;
   void Put(const RateKey& key, const SizedRates& rates);
+  // What placement `paper` found about C2; the key has no engine.
+  std::optional<PaperVerdict> GetVerdict(const RateKey& key) const;
+  void PutVerdict(const RateKey& key, const PaperVerdict& verdict);
 
  private:
   mutable std::mutex mutex_;
   std::map<RateKey, SizedRates> rates_;
+  std::map<RateKey, PaperVerdict> verdicts_;
 };
 
 }  // namespace pulse::ops

@@ -24,6 +24,8 @@ constexpr uint64_t kEnoughChunks = 4;
 constexpr uint64_t kFirstPart = 8;
 constexpr int64_t kChunksAhead = 2;
 constexpr int64_t kNanosAhead = 2'000'000;
+// Of kPaper: an engine stalls that takes so many times as long as it should.
+constexpr int64_t kStalls = 4;
 
 uint64_t LanesOf(const std::vector<Scheduler::EngineState>& engines, Side side) {
   uint64_t lanes = 0;
@@ -71,7 +73,7 @@ Scheduler::Scheduler(const Options& options, std::vector<EngineState> engines)
       busy_(engines_.size(), 0),
       finished_(engines_.size(), 0),
       pipes_(engines_.size()),
-      sharing_(LanesOf(engines_, Side::kHost), LanesOf(engines_, Side::kAgent)) {
+      sharing_(LanesOf(engines_, Side::kHost), LanesOf(engines_, Side::kAgent), options.verdict) {
   PULSE_CHECK(options_.window > 0 && options_.chunk_bytes > 0);
 }
 
@@ -106,9 +108,16 @@ bool Scheduler::Serves(int engine, int64_t now) const {
       Alive(Side::kAgent)) {
     const C1 c1 = CheckC1(now);
     if (side == Side::kAgent) return c1 != C1::kFails;
-    return c1 != C1::kHolds || sharing_.HostShares();
+    return c1 != C1::kHolds || sharing_.HostShares() || AgentStalls(now);
   }
   return true;
+}
+
+bool Scheduler::AgentStalls(int64_t now) const {
+  return std::any_of(flights_.begin(), flights_.end(), [&](const Flight& flight) {
+    return engines_[static_cast<size_t>(flight.engine)].side == Side::kAgent &&
+           now - flight.start > kStalls * Expected(flight, now);
+  });
 }
 
 Scheduler::C1 Scheduler::CheckC1(int64_t now) const {
@@ -276,7 +285,7 @@ bool Scheduler::OthersAreFaster(int engine, uint64_t bytes, int64_t now) const {
   return last < mine;
 }
 
-std::optional<uint64_t> Scheduler::Redo(int engine, bool window_full, int64_t now) {
+std::optional<uint64_t> Scheduler::Redo(int engine, bool window_full, bool late, int64_t now) {
   const Flight* best = nullptr;
   int64_t longest = 0;
   for (const Flight& flight : flights_) {
@@ -294,7 +303,8 @@ std::optional<uint64_t> Scheduler::Redo(int engine, bool window_full, int64_t no
     // Nothing known of it: its lane is given the time that it took so far.
     if (mine == 0 || mine >= theirs || theirs <= longest) continue;
     // An estimate is not exact: without this margin equal lanes would redo each other's last chunk.
-    if (now - flight.start < Expected(flight, now) && mine * 5 > theirs * 4) continue;
+    const bool in_time = now - flight.start < Expected(flight, now);
+    if (in_time && (late || mine * 5 > theirs * 4)) continue;
     best = &flight;
     longest = theirs;
   }
@@ -313,6 +323,9 @@ Scheduler::Decision Scheduler::Next(int engine, int64_t now) {
       doing_ = std::move(it->refused);
       waiting_.erase(it);
       return {Act::kDo, chunk};
+    }
+    if (options_.placement.kind == Placement::Kind::kPaper) {
+      if (const auto chunk = Redo(engine, !ended_, true, now)) return {Act::kRedo, *chunk};
     }
     return {Act::kWait};
   }
@@ -334,7 +347,7 @@ Scheduler::Decision Scheduler::Next(int engine, int64_t now) {
   }
   // Percentages are meant as they are written: nothing is moved.
   if (!split) {
-    if (const auto chunk = Redo(engine, !ended_, now)) return {Act::kRedo, *chunk};
+    if (const auto chunk = Redo(engine, !ended_, false, now)) return {Act::kRedo, *chunk};
   }
   return {Act::kWait};
 }
@@ -408,8 +421,8 @@ bool Scheduler::Finished(uint64_t attempt, int64_t now, int64_t before) {
         host_busy |= engines_[i].side == Side::kHost && busy_[i] > 0;
       }
       sharing_.Done(engines_[of].side, flight.bytes, host_busy,
-                    RateOf(Side::kHost, options_.chunk_bytes, now), now);
-    } else {
+                    RateOf(Side::kHost, options_.chunk_bytes, now), ChunksLeft(), now);
+    } else if (CheckC1(now) == C1::kFails) {
       sharing_.C1Failed();
     }
   }

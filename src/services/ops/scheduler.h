@@ -13,8 +13,8 @@
 // The paper's own rules are a placement, too (kPaper). C1: the agent's side works only while its
 // throughput is better than the host's. What is not known is learnt from the next chunk, and
 // forgotten after a while (rates.h): so the agent's side is asked again now and then. C2: where C1
-// holds, both work only if both together have more throughput than either (paper_sharing.h); else
-// the agent's side works alone.
+// holds, both work unless the agent's side alone has more throughput than both (paper_sharing.h);
+// then it works alone, and the host only redoes its late chunks, and serves while it is very late.
 //
 // What an engine needs before it begins (contexts made or reconfigured) counts as part of its first
 // chunk: so a card is set up only for a batch above its break-even, which is what the others would
@@ -59,7 +59,8 @@ class Scheduler {
   struct Options {
     Placement placement;
     size_t window = 16;
-    uint64_t chunk_bytes = 512 << 10;  // of the chunks that are not claimed yet
+    uint64_t chunk_bytes = 512 << 10;     // of the chunks that are not claimed yet
+    std::optional<PaperVerdict> verdict;  // of kPaper, of an earlier run
   };
   struct EngineState {
     Side side = Side::kHost;
@@ -109,6 +110,8 @@ class Scheduler {
   // Chunks below `chunk` have been delivered.
   void Delivered(uint64_t chunk) { delivered_ = chunk; }
 
+  // Of kPaper: for the next run.
+  std::optional<PaperVerdict> verdict() const { return sharing_.verdict(); }
   bool ended() const { return ended_; }
   uint64_t claimed() const { return claimed_; }
   // An engine is left.
@@ -142,6 +145,8 @@ class Scheduler {
   // Of kPaper, where engines of both sides are left: C1, or its agent's rate is to be learnt.
   enum class C1 : uint8_t { kFails, kHolds, kUnknown };
   C1 CheckC1(int64_t now) const;
+  // Of kPaper: a chunk of the agent's side takes several times as long as it should.
+  bool AgentStalls(int64_t now) const;
   // Bytes per second of all lanes of a side; 0 if one of its engines is not known.
   double RateOf(Side side, uint64_t bytes, int64_t now) const;
   std::vector<Flight>::iterator Find(uint64_t attempt);
@@ -172,7 +177,8 @@ class Scheduler {
   bool OthersAreFaster(int engine, uint64_t bytes, int64_t now) const;
   // Chunks that nobody is at; a large number if that is not known.
   uint64_t ChunksLeft() const;
-  std::optional<uint64_t> Redo(int engine, bool window_full, int64_t now);
+  // `late`: only chunks that should have been done.
+  std::optional<uint64_t> Redo(int engine, bool window_full, bool late, int64_t now);
 
   const Options options_;
   std::vector<EngineState> engines_;

@@ -39,15 +39,19 @@ struct Outcome {
   uint64_t begun = 0;
   size_t most_ahead = 0;
   bool complete = false;
+  std::optional<PaperVerdict> verdict;
 };
 
 // Runs `total` bytes in chunks of `chunk`. Every chunk is delivered as soon as those before it are.
+// The scheduler expects them to have `expected` bytes; 0: what they have.
 Outcome Simulate(const std::vector<SimulatedEngine>& engines, uint64_t total, uint64_t chunk,
-                 Placement placement, size_t window, bool total_known) {
+                 Placement placement, size_t window, bool total_known, uint64_t expected = 0,
+                 std::optional<PaperVerdict> verdict = std::nullopt) {
   Scheduler::Options options;
   options.placement = placement;
   options.window = window;
-  options.chunk_bytes = chunk;
+  options.verdict = verdict;
+  options.chunk_bytes = expected == 0 ? chunk : expected;
   std::vector<Scheduler::EngineState> states;
   // Engines that were set up.
   std::vector<bool> made(engines.size(), false);
@@ -147,6 +151,7 @@ Outcome Simulate(const std::vector<SimulatedEngine>& engines, uint64_t total, ui
     }
     if (done.size() == chunks) {
       outcome.complete = true;
+      outcome.verdict = scheduler.verdict();
       return outcome;
     }
     // The next event; those who wait look again every 5 ms.
@@ -498,6 +503,44 @@ TEST(SchedulerModel, PaperAndAgentThatIsFasterAlone_C2StopsSharing) {
   // What is left to lanes that pull is slower.
   const Outcome together = Simulate(engines, total, kChunk, Placement(), kWide, true);
   EXPECT_GT(Seconds(together.end), 1.15 * alone);
+}
+
+// The verdict of one stream is that of the next, which is too short to measure.
+TEST(SchedulerModel, PaperAndVerdictOfAnEarlierStream_IsActedOn) {
+  std::vector<SimulatedEngine> engines(2);
+  engines[0].rate = 1e8;
+  engines[1].side = Side::kAgent;
+  engines[1].rate = 3e8;
+  engines[1].rate_beside = 1.5e8;
+  const Outcome first = Simulate(engines, 400 * kChunk, kChunk, PlacementOf("paper"), kWide, true);
+  ASSERT_TRUE(first.verdict.has_value());
+  EXPECT_FALSE(first.verdict->both);
+  const Outcome unknown = Simulate(engines, 40 * kChunk, kChunk, PlacementOf("paper"), kWide, true);
+  EXPECT_FALSE(unknown.verdict.has_value());
+  EXPECT_GE(unknown.chunks[0], 8u);
+  const Outcome known =
+      Simulate(engines, 40 * kChunk, kChunk, PlacementOf("paper"), kWide, true, 0, first.verdict);
+  ASSERT_TRUE(known.complete);
+  // Its first chunk tells that C1 holds.
+  EXPECT_LE(known.chunks[0], 2u);
+}
+
+// Before a verdict, while the agent is measured alone, and after the verdict that it works alone.
+TEST(SchedulerModel, PaperAndAgentThatHangs_HostGoesOn) {
+  std::vector<SimulatedEngine> engines(2);
+  engines[0].rate = 1e8;
+  engines[1].side = Side::kAgent;
+  engines[1].rate = 3e8;
+  engines[1].rate_beside = 1.5e8;
+  const uint64_t total = 400 * kChunk;
+  for (const size_t window : {size_t{8}, kWide}) {
+    for (int64_t at = 0; at < 600; at += 7) {
+      engines[1].hangs_at = at * (kSecond / 1000);
+      const Outcome outcome = Simulate(engines, total, kChunk, PlacementOf("paper"), window, true);
+      ASSERT_TRUE(outcome.complete) << at;
+      EXPECT_LT(Seconds(outcome.end), static_cast<double>(total) / engines[0].rate + 0.1) << at;
+    }
+  }
 }
 
 // After a verdict's time both are measured again.
