@@ -175,7 +175,7 @@ int64_t Scheduler::Backlog(int engine, int64_t now) const {
 
 bool Scheduler::IsFull(int engine, int64_t now) const {
   if (!engines_[static_cast<size_t>(engine)].pipeline) return false;
-  const int64_t each = TimeFor(engine, options_.chunk_bytes, now);
+  const int64_t each = TimeFor(engine, NextBytes(), now);
   if (each == 0) {
     const auto busy = static_cast<uint64_t>(busy_[static_cast<size_t>(engine)]);
     return busy >= 2 && busy >= ChunksLeft() / kFirstPart;
@@ -200,12 +200,16 @@ int64_t Scheduler::Remaining(const Flight& flight, int64_t now) const {
   return elapsed < expected ? expected - elapsed : elapsed;
 }
 
+uint64_t Scheduler::NextBytes() const {
+  return claimed_ == 0 ? options_.chunk_bytes : std::max<uint64_t>(1, claimed_bytes_ / claimed_);
+}
+
 uint64_t Scheduler::ChunksLeft() const {
   uint64_t left = waiting_.size();
   if (ended_) return left;
   if (!total_.has_value()) return kManyChunks;
   const uint64_t bytes = *total_ > claimed_bytes_ ? *total_ - claimed_bytes_ : 0;
-  return left + (bytes + options_.chunk_bytes - 1) / options_.chunk_bytes;
+  return left + (bytes + NextBytes() - 1) / NextBytes();
 }
 
 bool Scheduler::OthersAreFaster(int engine, uint64_t bytes, int64_t now) const {
@@ -342,7 +346,7 @@ Scheduler::Decision Scheduler::Next(int engine, int64_t now) {
   }
   const bool window_full = claimed_ >= delivered_ + options_.window;
   if (!ended_ && !window_full) {
-    if (!split && OthersAreFaster(engine, options_.chunk_bytes, now)) return {Act::kWait};
+    if (!split && OthersAreFaster(engine, NextBytes(), now)) return {Act::kWait};
     return {Act::kTake};
   }
   // Percentages are meant as they are written: nothing is moved.

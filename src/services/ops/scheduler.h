@@ -59,7 +59,7 @@ class Scheduler {
   struct Options {
     Placement placement;
     size_t window = 16;
-    uint64_t chunk_bytes = 512 << 10;     // of the chunks that are not claimed yet
+    uint64_t chunk_bytes = 512 << 10;     // of chunks, until the first ones are claimed
     std::optional<PaperVerdict> verdict;  // of kPaper, of an earlier run
   };
   struct EngineState {
@@ -175,6 +175,9 @@ class Scheduler {
   int64_t Remaining(const Flight& flight, int64_t now) const;
   // Whether the other lanes would do all that is left sooner than this one does the next chunk.
   bool OthersAreFaster(int engine, uint64_t bytes, int64_t now) const;
+  // What the next chunk is taken for: the mean of those that were claimed, since chunks of a
+  // compressed file have the sizes that it was written with.
+  uint64_t NextBytes() const;
   // Chunks that nobody is at; a large number if that is not known.
   uint64_t ChunksLeft() const;
   // `late`: only chunks that should have been done.

@@ -243,6 +243,23 @@ TEST(SchedulerModel, MuchSlowerEngine_IsUsedButNotForTheLastChunks) {
   }
 }
 
+// As pieces of a compressed file, which say how large they are only when they are read.
+TEST(SchedulerModel, ChunksOfOtherSizes_AreSharedAsIfTheirSizeWasKnown) {
+  std::vector<SimulatedEngine> engines(2);
+  engines[0].rate = 1e9;
+  engines[1].rate = 1e8;
+  for (const uint64_t expected : {kChunk / 16, kChunk, 16 * kChunk}) {
+    const Outcome outcome =
+        Simulate(engines, 110 * kChunk, kChunk, Placement(), kWide, true, expected);
+    ASSERT_TRUE(outcome.complete);
+    EXPECT_GE(outcome.chunks[1], 8u) << expected;
+    EXPECT_LE(outcome.chunks[1], 10u) << expected;
+    for (uint64_t chunk = 105; chunk < 110; ++chunk) {
+      EXPECT_FALSE(outcome.taken[1].contains(chunk)) << expected << ", " << chunk;
+    }
+  }
+}
+
 TEST(SchedulerModel, EqualLanes_RedoNothing) {
   std::vector<SimulatedEngine> engines(1);
   engines[0].lanes = 2;
