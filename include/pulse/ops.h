@@ -71,12 +71,13 @@ enum {
                           * or no agent is there, or it was lost */
   PULSE_OPS_DAMAGED = 3, /* the input is damaged or cut off; result.error_offset says where */
   PULSE_OPS_NOT_COMPRESSED = 4, /* decompress: the input is in none of the formats */
-  PULSE_OPS_TOO_LARGE = 5, /* more output than max_output, or a record longer than max_record */
-  PULSE_OPS_CANCELLED = 6, /* progress said so, or the stream was aborted */
-  PULSE_OPS_BUSY = 7,      /* submit: as much is under way as may be; take results first */
-  PULSE_OPS_TIMEOUT = 8,   /* wait: nothing was done in time */
-  PULSE_OPS_NOTHING = 9,   /* wait: nothing is under way */
-  PULSE_OPS_FAILED = 10    /* the system refused memory or threads, or a fault of the library */
+  PULSE_OPS_TOO_LARGE = 5,      /* more output than max_output, a record longer than max_record, or
+                                 * compressed input of more data than max_decompressed */
+  PULSE_OPS_CANCELLED = 6,      /* progress said so, or the stream was aborted */
+  PULSE_OPS_BUSY = 7,           /* submit: as much is under way as may be; take results first */
+  PULSE_OPS_TIMEOUT = 8,        /* wait: nothing was done in time */
+  PULSE_OPS_NOTHING = 9,        /* wait: nothing is under way */
+  PULSE_OPS_FAILED = 10 /* the system refused memory or threads, or a fault of the library */
 };
 
 /* A few words for a code; never NULL. Any thread. */
@@ -219,7 +220,9 @@ PULSE_OPS_API int pulse_ops_rules_compile(const char* const* texts, size_t count
                                           pulse_ops_rules** rules, char* why, size_t why_size);
 PULSE_OPS_API void pulse_ops_rules_free(pulse_ops_rules* rules);
 
-/* --- run. Returns result->code. */
+/* --- run. Returns result->code. Threads that are restricted to the CPUs of the options, if
+ * there are any, call the functions of the request. The calling thread can be one of them, during
+ * decompression: it has its own CPUs back when this returns. */
 PULSE_OPS_API int pulse_ops_run(pulse_ops* ops, const pulse_ops_request* request,
                                 pulse_ops_result* result);
 /* Frees what the result holds. Harmless for one that is initialised or was released. */

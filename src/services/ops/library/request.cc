@@ -6,9 +6,12 @@
 #include <cstring>
 #include <optional>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/c_struct.h"
+#include "base/cpu_list.h"
 #include "base/errors.h"
 #include "base/file_calls.h"
 #include "base/unique_fd.h"
@@ -145,6 +148,8 @@ CompressOptions CompressOptionsOf(const pulse_ops_request& request, const Proces
 // writes descriptors.
 class Bridge {
  public:
+  // Its thread runs on these CPUs; none: where the caller runs.
+  explicit Bridge(std::vector<int> cpus) : cpus_(std::move(cpus)) {}
   ~Bridge() {
     if (thread_.joinable()) thread_.join();
   }
@@ -152,6 +157,8 @@ class Bridge {
   absl::StatusOr<UniqueFd> From(ByteSource& source) {
     PULSE_RETURN_IF_ERROR(Open());
     thread_ = std::thread([this, &source] {
+      // The caller was told before which of these CPUs do not exist.
+      SetThreadAffinity(cpus_).IgnoreError();
       std::string buffer(size_t{256} << 10, '\0');
       while (true) {
         const auto got = source.Read(buffer.data(), buffer.size());
@@ -167,6 +174,7 @@ class Bridge {
   absl::StatusOr<UniqueFd> To(ByteSink& sink) {
     PULSE_RETURN_IF_ERROR(Open());
     thread_ = std::thread([this, &sink] {
+      SetThreadAffinity(cpus_).IgnoreError();
       FdSource from(read_.get(), kOutput);
       std::string buffer(size_t{256} << 10, '\0');
       while (true) {
@@ -196,6 +204,7 @@ class Bridge {
     return absl::OkStatus();
   }
 
+  const std::vector<int> cpus_;
   UniqueFd read_;
   UniqueFd write_;
   std::thread thread_;
@@ -215,8 +224,9 @@ absl::Status RunFilterOn(const Request& request, const Processors& processors, B
   options.processors = processors;
   if (raw.format != 0) options.compress = FormatOf(raw.format);
   if (raw.level != 0) options.level = raw.level;
-  Bridge feeder;
-  Bridge drainer;
+  const SerialCpus cpus = SerialCpusFor(processors);
+  Bridge feeder(cpus.files);
+  Bridge drainer(cpus.files);
   UniqueFd in;
   if (source != nullptr) {
     PULSE_ASSIGN_OR_RETURN(in, feeder.From(*source));
