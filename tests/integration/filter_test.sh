@@ -125,6 +125,7 @@ if command -v gzip >/dev/null; then
   cmp -s from-zlib.out again.out || fail "zlib's input gives something else"
   expect_code 2 no-zlib "$PULSE" filter --input-format zlib -e Ramp lines
   expect_text no-zlib.err "lines does not begin as zlib does"
+  expect_text no-zlib.err "leave --input-format out"
   expect_code 2 plain-zlib "$PULSE" filter --plain --input-format zlib -e Ramp lines.zz
   expect_text plain-zlib.err "leave one of them out"
   expect_code 2 bomb "$PULSE" filter --max-decompressed 1M -e 'no such line' lines.gz

@@ -161,9 +161,12 @@ class Decompressor {
     const bool right =
         format.ok() && (*format == wanted || (wanted == Format::kGzip && *format == Format::kBgzf));
     if (right) return absl::OkStatus();
-    return absl::NotFoundError(
-        absl::StrCat(in_.name(), " does not begin as ", FormatName(wanted), " does",
-                     format.ok() ? absl::StrCat(", but as ", FormatName(*format)) : ""));
+    const std::string begins = format.ok()
+                                   ? absl::StrCat(", but as ", FormatName(*format), " does; name ",
+                                                  FormatName(*format), " as the input's format")
+                                   : "; name another format of the input";
+    return absl::NotFoundError(absl::StrCat(in_.name(), " does not begin as ", FormatName(wanted),
+                                            " does", begins, ", or leave --input-format out"));
   }
 
   absl::Status Member(Format format, uint64_t begin) {

@@ -152,7 +152,7 @@ void InputReader::StartAhead(std::vector<int> cpus) {
 }
 
 void InputReader::ReadAhead(const std::vector<int>& cpus) {
-  // Of CPUs that are not there, the caller has been told before.
+  // The caller was told before which of these CPUs do not exist.
   SetThreadAffinity(cpus).IgnoreError();
   std::unique_lock lock(mutex_);
   while (true) {
