@@ -5,13 +5,11 @@
 
 #include <atomic>
 #include <csignal>
-#include <cstring>
 #include <map>
 #include <random>
 #include <set>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "base/cpu_list.h"
@@ -347,43 +345,6 @@ TEST_F(OpsLibraryTest, Batch_MostUnderWay_ThenBusy) {
   EXPECT_EQ(pulse_ops_wait(few.get(), result.get(), 60000), PULSE_OPS_OK);
   EXPECT_EQ(pulse_ops_submit(few.get(), &request), PULSE_OPS_OK);
   // Closed with results that nobody took.
-}
-
-TEST_F(OpsLibraryTest, Filter_WithCpus_CallsTheProgramsFunctionsOnThem) {
-  const std::vector<int> all = MyCpus();
-  if (all.size() < 2) GTEST_SKIP() << "one CPU: no other place";
-  pulse_ops_options options;
-  pulse_ops_options_init(&options);
-  const std::string cpu = std::to_string(all.back());
-  options.cpus = cpu.c_str();
-  const Operators one = Operators::Open(&options, nullptr);
-  ASSERT_TRUE(one);
-  std::string why;
-  const Rules rules = Rules::Compile({"hit"}, 0, &why);
-  ASSERT_TRUE(rules) << why;
-  struct Seen {
-    std::vector<int> read;
-    std::vector<int> write;
-    bool given = false;
-  } seen;
-  Request request(PULSE_OPS_FILTER);
-  request.rules = rules.get();
-  request.read_arg = request.write_arg = &seen;
-  request.read = [](void* arg, void* to, size_t) -> int64_t {
-    auto* of = static_cast<Seen*>(arg);
-    of->read = MyCpus();
-    if (std::exchange(of->given, true)) return 0;
-    std::memcpy(to, "hit\n", 4);
-    return 4;
-  };
-  request.write = [](void* arg, const void*, size_t) {
-    static_cast<Seen*>(arg)->write = MyCpus();
-    return 0;
-  };
-  EXPECT_TRUE(one.Run(request).ok());
-  EXPECT_EQ(seen.read, std::vector<int>{all.back()});
-  EXPECT_EQ(seen.write, std::vector<int>{all.back()});
-  EXPECT_EQ(MyCpus(), all) << "the caller stays where it was";
 }
 
 TEST_F(OpsLibraryTest, Batch_SplitPlacement_BothSidesWork) {
