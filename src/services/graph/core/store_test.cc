@@ -63,7 +63,7 @@ class StoreTest : public ::testing::Test {
   std::unique_ptr<GraphStore> store_;
 };
 
-constexpr auto kAborted = absl::StatusCode::kAborted;
+constexpr auto kConflict = absl::StatusCode::kAborted;
 
 // A run that hides relationships of another type does not change how the others are read on.
 TEST_F(StoreTest, HubReadInParts_RelationshipsOfAnotherTypeDeleted_EachComesOnce) {
@@ -102,7 +102,7 @@ TEST_F(StoreTest, SamePropertyTwice_SecondIsAbortedAndNamed) {
   ASSERT_TRUE(b->SetNodeProperty(node, Key(b.get(), "w"), Value::Int(2)).ok());
   ASSERT_TRUE(a->Commit().ok());
   const absl::Status status = b->Commit();
-  EXPECT_EQ(status.code(), kAborted);
+  EXPECT_EQ(status.code(), kConflict);
   EXPECT_NE(Text(status).find(Concat("(w) of node ", node)), std::string::npos) << status;
   EXPECT_EQ(Read(*Now(), node, "w").as_int(), 1);
 }
@@ -141,8 +141,8 @@ TEST_F(StoreTest, SameEdge_SecondIsAborted) {
     ASSERT_TRUE(b->SetEdgeProperty(edge, Key(b.get(), "w"), Value::Int(1)).ok());
     ASSERT_TRUE(c->DeleteEdge(edge).ok());
     EXPECT_TRUE(a->Commit().ok());
-    EXPECT_EQ(b->Commit().code(), kAborted);
-    EXPECT_EQ(c->Commit().code(), kAborted);
+    EXPECT_EQ(b->Commit().code(), kConflict);
+    EXPECT_EQ(c->Commit().code(), kConflict);
     ASSERT_TRUE(store_->Flush().ok());
   }
 }
@@ -158,7 +158,7 @@ TEST_F(StoreTest, InsertAgainstDeletionOfAnEndpoint_WhicheverIsSecondIsAborted) 
       if (flush) {
         ASSERT_TRUE(store_->Flush().ok());
       }
-      EXPECT_EQ((delete_first ? insert : remove)->Commit().code(), kAborted)
+      EXPECT_EQ((delete_first ? insert : remove)->Commit().code(), kConflict)
           << flush << delete_first;
     }
   }
@@ -170,12 +170,12 @@ TEST_F(StoreTest, DeletionOfANodeThatChanged_IsAborted) {
   ASSERT_TRUE(set->SetNodeProperty(node, Key(set.get(), "w"), Value::Int(1)).ok());
   ASSERT_TRUE(remove->DeleteNode(node).ok());
   ASSERT_TRUE(set->Commit().ok());
-  EXPECT_EQ(remove->Commit().code(), kAborted);
+  EXPECT_EQ(remove->Commit().code(), kConflict);
   Tx again = Begin(), late = Begin();
   ASSERT_TRUE(again->DeleteNode(node).ok());
   ASSERT_TRUE(late->AddLabel(node, *late->AddLabelName("L")).ok());
   ASSERT_TRUE(again->Commit().ok());
-  EXPECT_EQ(late->Commit().code(), kAborted);
+  EXPECT_EQ(late->Commit().code(), kConflict);
 }
 
 TEST_F(StoreTest, RolledBack_LeavesNothing) {
