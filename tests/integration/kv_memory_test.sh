@@ -11,11 +11,13 @@ setup_scratch
 script="$here/../../scripts/kv-memory.py"
 
 # 1. More than the limit is written, most of it expires or is evicted, and the sum stays below.
-run_ok memory 300 "$script" "$PULSE" --seconds 8 --memory 192M --longest-ttl 5 --json "$SCRATCH/memory.json"
+run_ok memory 300 "$script" "$PULSE" --seconds 8 --bytes 384M --memory 192M --longest-ttl 5 \
+  --json "$SCRATCH/memory.json"
 python3 - "$SCRATCH/memory.json" <<'EOP' || fail "the numbers make no sense" "$SCRATCH/memory.log"
 import json, sys
 result = json.load(open(sys.argv[1]))
 assert result["ok"] and result["samples"] > 1 and result["sets"] > 0, result
+assert result["bytes"] > result["memory_bytes"], result
 assert set(result["largest_pss"]) == {"kv", "agent"} and min(result["largest_pss"].values()) > 1 << 20, result
 assert result["largest_sum"] <= sum(result["largest_pss"].values()), result
 EOP
