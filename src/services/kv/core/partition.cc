@@ -254,9 +254,11 @@ Partition::Result Partition::SetFacts(std::string_view key, uint64_t hash, const
   // The value has to be out of the way: Put may move what it lies in.
   const uint64_t* at = FindSlot(key, hash);
   const uint64_t offset = slot::Offset(*at);
-  // Marks take no bytes.
+  // Marks take no bytes. An expiry that stays needs no other segment, although its class changes
+  // with the time that is left.
   if (((item->fields() ^ facts.fields()) & ~kMarks) == 0 &&
-      segments_.of(offset).ttl_class == TtlClassOf(facts.expires_ms, now_ms_)) {
+      (item->expires_ms() == facts.expires_ms ||
+       segments_.of(offset).ttl_class == TtlClassOf(facts.expires_ms, now_ms_))) {
     Change();
     undo_.NoteLines(item, sizeof(Item) + Item::FieldBytes(item->fields()));
     CountExpiry(*item, false);

@@ -132,8 +132,8 @@ class Partition final : private Index::Items {
     return PutItem(key, hash, value_size, facts, &item, /*urgent=*/false, &fill);
   }
   bool Erase(std::string_view key, uint64_t hash);
-  // Its expiry alone, urgently. False when there is no such item; kNoMemory when the item would
-  // have to move and cannot.
+  // Its facts alone, urgently. `found`: there is such an item. kNoMemory: it would have to move and
+  // cannot. It does not move where its expiry stays and it gets or loses nothing but marks.
   Result SetFacts(std::string_view key, uint64_t hash, const ItemFacts& facts, bool* found);
   void Clear();
 

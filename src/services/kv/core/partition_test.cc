@@ -136,6 +136,33 @@ TEST(PartitionTest, Facts_OfAnItem_AreKept) {
   }
 }
 
+// The value of an item with the same expiry stays where it is, so that a full store refuses no
+// mark.
+TEST(PartitionTest, SetFacts_MarkOfALargeItemOnAFullStoreLater_NeedsNoRoom) {
+  auto p = OpenPartition(16);
+  const std::string large(6'000'000, 'l');
+  ItemFacts facts{1'300'000, 7};
+  ASSERT_EQ(Put(p.get(), "large", large, facts), Result::kStored);
+  uint64_t keys = 0;
+  while (Put(p.get(), KeyOf(keys), std::string(1000, 'v')) == Result::kStored) ++keys;
+  const PartitionNumbers before = p->numbers();
+  for (const int64_t now : {1'100'000, 1'250'000, 1'299'999}) {
+    p->SetNow(now);
+    facts.stale = !facts.stale;
+    ++facts.cas;
+    bool found = false;
+    ASSERT_EQ(p->SetFacts("large", HashKey("large"), facts, &found), Result::kStored) << now;
+    ASSERT_TRUE(found);
+    const Item* item = p->Peek("large", HashKey("large"));
+    ASSERT_NE(item, nullptr);
+    EXPECT_EQ(item->facts().stale, facts.stale);
+    EXPECT_EQ(item->facts().cas, facts.cas);
+    EXPECT_EQ(item->value(), large);
+  }
+  EXPECT_EQ(p->numbers().dead_bytes, before.dead_bytes);
+  EXPECT_EQ(p->numbers().evicted, 0u);
+}
+
 TEST(PartitionTest, Item_AtItsExpiry_IsGone) {
   auto p = OpenPartition(16);
   ASSERT_EQ(Put(p.get(), "key", "value", {1'000'500}), Result::kStored);

@@ -255,11 +255,17 @@ TEST_P(MemcachedTest, MetaSet_I_OfAnOlderVersion_StoresAStaleItem) {
 // What an item is marked with takes no bytes, and no room: the value is not moved.
 TEST_P(MemcachedTest, Marks_TakeNoBytes) {
   Set("set a 0 100 1", "x");
+  // Others in its segment, which would else be given back, with its dead bytes.
+  for (int i = 0; i < 20; ++i) Set(absl::StrCat("set b", i, " 0 100 1"), "x");
   CasOf("a");
   const PartitionNumbers before = store_->numbers();
   EXPECT_EQ(Line("mg a R1000"), "HD W");
   EXPECT_EQ(Line("md a I"), "HD");
   EXPECT_EQ(Line("mg a"), "HD X W");
+  // Nor later, when items that end then are put into other segments.
+  now_ms_ += 70'000;
+  EXPECT_EQ(Line("md a I"), "HD");
+  EXPECT_EQ(Line("mg a t"), "HD t30 X W");
   const PartitionNumbers after = store_->numbers();
   EXPECT_EQ(after.item_bytes, before.item_bytes);
   EXPECT_EQ(after.dead_bytes, before.dead_bytes);
