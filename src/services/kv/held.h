@@ -15,8 +15,8 @@ class KvStore::Held {
   Held& operator=(const Held&) = delete;
   ~Held() { Release(); }
 
-  // Takes them in ascending order, and tells them the time. False when it would have to wait and
-  // may not; then none is held.
+  // Takes them in ascending order, and tells them the time. False when it would block and may not;
+  // then none is held.
   bool Take(ShardSet shards, bool may_block, int64_t now_ms) {
     for (ShardSet left = shards; left != 0; left &= left - 1) {
       const auto number = static_cast<uint32_t>(std::countr_zero(left));
@@ -26,7 +26,10 @@ class KvStore::Held {
         return false;
       }
       held_ |= ShardSet{1} << number;
-      shard.partition->SetNow(now_ms);
+      if (!store_->Begin(&shard, may_block, now_ms)) {
+        Release();
+        return false;
+      }
     }
     held_here = {store_, held_here.shards | shards};
     return true;

@@ -206,7 +206,7 @@ bool KvStore::Lock(std::mutex* mutex, bool may_block) {
 BatchResult KvStore::RunBatch(uint32_t partition, const BatchBuffers& buffers) {
   Shard& shard = shards_[partition];
   const std::lock_guard<std::mutex> lock(shard.mutex);
-  shard.partition->SetNow(now_ms());
+  Begin(&shard, /*may_block=*/true, now_ms());
   const BatchRules rules = {.partition = partition,
                             .partitions = static_cast<uint32_t>(shards_.size()),
                             .most_far_bytes = options_.limits.max_value,
@@ -216,24 +216,31 @@ BatchResult KvStore::RunBatch(uint32_t partition, const BatchBuffers& buffers) {
   return result;
 }
 
-bool KvStore::Clear(bool may_block) {
+bool KvStore::ClearAt(int64_t at_ms, bool may_block) {
+  const int64_t now = now_ms();
+  if (at_ms <= now && !may_block) return false;
   Held held(this);
-  if (!held.Take(Everywhere().all(), may_block, now_ms())) return false;
-  for (Shard& shard : shards_) shard.partition->Clear();
-  if (watch_.active()) watch_.TouchAll();
+  if (!held.Take(Everywhere().all(), may_block, now)) return false;
+  for (Shard& shard : shards_) {
+    shard.clear_at_ms = at_ms;
+    if (at_ms <= now) ClearShard(&shard);
+  }
   return true;
 }
 
+void KvStore::ClearShard(Shard* shard) {
+  shard->partition->Clear();
+  shard->clear_at_ms = kNoExpiry;
+  // For each partition, as keys of the others may have been watched, and read, since the first.
+  if (watch_.active()) watch_.TouchAll();
+}
+
 bool KvStore::Tick() {
-  if (int64_t at = clear_at_ms_.load(std::memory_order_relaxed);
-      at <= now_ms() && clear_at_ms_.compare_exchange_strong(at, kNoExpiry)) {
-    Clear(/*may_block=*/true);
-  }
   const bool is_told = watch_.active();
   bool is_more = false;
   for (Shard& shard : shards_) {
     const std::lock_guard<std::mutex> lock(shard.mutex);
-    shard.partition->SetNow(now_ms());
+    Begin(&shard, /*may_block=*/true, now_ms());
     is_more |= shard.partition->Tick(is_told ? kTickItemsTold : Partition::kTickItems);
     shard.partition->Settle();
   }

@@ -99,7 +99,7 @@ class KvStore final : public redis::Keyspace {
     Shard& shard = shards_[ShardOf(key, hash)];
     if (!Lock(&shard.mutex, may_block)) return false;
     const std::lock_guard<std::mutex> lock(shard.mutex, std::adopt_lock);
-    shard.partition->SetNow(now_ms());
+    if (!Begin(&shard, may_block, now_ms())) return false;
     use(*shard.partition, hash);
     shard.partition->Settle();
     return true;
@@ -113,20 +113,19 @@ class KvStore final : public redis::Keyspace {
   void RunRequests(uint32_t partition, const BatchRequest* requests, size_t count, Sink* sink) {
     Shard& shard = shards_[partition];
     const std::lock_guard<std::mutex> lock(shard.mutex);
-    shard.partition->SetNow(now_ms());
+    Begin(&shard, /*may_block=*/true, now_ms());
     ExecuteBatch(shard.partition.get(), requests, count, kLargestGroup, BestMatch(), sink);
     shard.partition->Settle();
   }
-  // Drops all keys. False: it would block.
-  bool Clear(bool may_block);
+  // Drops all keys at that time: before it returns where the time has come, else before the first
+  // use of a partition from then on, so that what is stored later stays. kNoExpiry: never. The last
+  // call counts. False: it would block, and has changed nothing.
+  bool ClearAt(int64_t at_ms, bool may_block);
   // A number for an item's version that no other has had.
   uint64_t NextCas() { return last_cas_->fetch_add(1, std::memory_order_relaxed) + 1; }
 
   // Gives back what has expired. True: there is more, which should not wait for long.
   bool Tick();
-  // All keys go at that time, by the first Tick from then on; kNoExpiry: never. The last call
-  // counts.
-  void ClearAt(int64_t at_ms) { clear_at_ms_.store(at_ms, std::memory_order_relaxed); }
   // Keys were there when it opened; and in so many partitions a change was taken back, or a new
   // index made.
   bool resumed() const { return file_ != nullptr && file_->existed(); }
@@ -144,7 +143,8 @@ class KvStore final : public redis::Keyspace {
   struct alignas(64) Shard {
     mutable std::mutex mutex;
     std::unique_ptr<Partition> partition;
-    BatchCounts batches;  // of RunBatch
+    int64_t clear_at_ms = kNoExpiry;  // ClearAt's time that is still to come
+    BatchCounts batches;              // of RunBatch
   };
   // Bits of shards.
   using ShardSet = uint64_t;
@@ -211,6 +211,17 @@ class KvStore final : public redis::Keyspace {
   uint64_t NextRandom();
   // Spins for about as long as another thread's batch takes, if it may not block.
   static bool Lock(std::mutex* mutex, bool may_block);
+  // Before a partition is used, with its mutex held: tells it the time, and drops its keys where
+  // ClearAt's time has come. False: that takes long, and the thread may not block.
+  bool Begin(Shard* shard, bool may_block, int64_t now_ms) {
+    if (now_ms >= shard->clear_at_ms) [[unlikely]] {
+      if (!may_block) return false;
+      ClearShard(shard);
+    }
+    shard->partition->SetNow(now_ms);
+    return true;
+  }
+  void ClearShard(Shard* shard);
   void Housekeeping();
 
   KvStoreOptions options_;
@@ -218,7 +229,6 @@ class KvStore final : public redis::Keyspace {
   std::vector<std::unique_ptr<KvNode>> nodes_;  // in cluster mode, by partition
   std::atomic<Policy> policy_{Policy::kNoEviction};
   std::atomic<uint64_t> random_{0};
-  std::atomic<int64_t> clear_at_ms_{kNoExpiry};
   std::unique_ptr<StoreFile> file_;  // null: the keys go with the process
   std::atomic<uint64_t> own_last_cas_{0};
   std::atomic<uint64_t>* last_cas_ = &own_last_cas_;

@@ -266,13 +266,8 @@ bool Executor::FlushAll(const Request& request, bool may_block, std::string* out
       !ParseSigned(request.words[1], &delay)) {
     return Answer(request, "CLIENT_ERROR invalid exptime argument", out);
   }
-  // The last one counts.
-  if (delay > 0) {
-    store_->ClearAt(ExpiryOf(delay, store_->now_ms()));
-  } else {
-    if (!store_->Clear(may_block)) return false;
-    store_->ClearAt(kNoExpiry);
-  }
+  const int64_t now = store_->now_ms();
+  if (!store_->ClearAt(delay > 0 ? ExpiryOf(delay, now) : now, may_block)) return false;
   return Answer(request, "OK", out);
 }
 

@@ -9,8 +9,8 @@
 //   "5 apples" is none.
 // - Numbers that do not fit are refused, and not cut off. Times may have 64 bits.
 // - append and prepend say why they failed: SERVER_ERROR, not NOT_STORED.
-// - A delay of flush_all ends within a tenth of a second, and is forgotten when the server ends.
-//   shutdown, slabs, lru, lru_crawler, watch and cache_memlimit are not served, and statistics are
+// - A flush_all with a delay is forgotten when the server ends.
+// - shutdown, slabs, lru, lru_crawler, watch and cache_memlimit are not served, and statistics are
 //   those that the store has.
 // - An item that is stale, or that a client was told to make anew, stays so while it is counted up
 // or

@@ -307,6 +307,37 @@ TEST_P(MemcachedTest, FlushAll_WithADelay_EmptiesTheStoreThen) {
   EXPECT_EQ(Get("a"), "y");
 }
 
+// The time alone decides, not when the store looks at it: what is stored from then on stays.
+TEST_P(MemcachedTest, FlushAll_WithADelay_SparesWhatIsStoredAfterIt) {
+  for (int i = 0; i < 20; ++i) Put(absl::StrCat("old", i), "x");
+  EXPECT_EQ(Line("flush_all 1"), "OK");
+  redis::WatchTable::Set watches(store_->watch_table());
+  std::string error;
+  const std::string_view key = "old0";
+  ASSERT_TRUE(store_->Watch(&key, 1, true, &watches, &error));
+  now_ms_ += 1000;
+  EXPECT_EQ((*this)("mg old0 v\r\n", false), "WOULD BLOCK\r\n") << "it takes long";
+  EXPECT_EQ((*this)("get old0 old1\r\n", false), "WOULD BLOCK\r\n");
+  EXPECT_EQ(Put("new", "y"), "STORED");
+  EXPECT_EQ(Redis("SET other z"), "+OK");
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(Line(absl::StrCat("get old", i)), "END") << i;
+  EXPECT_TRUE(watches.Broken(now_ms_));
+  now_ms_ += 20;
+  store_->Tick();
+  EXPECT_EQ(Get("new") + Get("other"), "yz");
+  EXPECT_EQ(store_->numbers().items, 2u);
+}
+
+TEST_P(MemcachedTest, FlushAll_ATimeThatIsOver_EmptiesTheStoreAtOnce) {
+  Put("a", "x");
+  EXPECT_EQ(Line("flush_all 2592001"), "OK");
+  EXPECT_EQ(Line("get a"), "END");
+  Put("a", "y");
+  now_ms_ += 100;
+  store_->Tick();
+  EXPECT_EQ(Get("a"), "y");
+}
+
 TEST_P(MemcachedTest, OtherCommands_EachForm_Answer) {
   EXPECT_EQ(Line("version"), "VERSION 1.6.18");
   EXPECT_EQ(Line("verbosity 1"), "OK");
