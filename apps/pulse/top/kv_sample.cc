@@ -94,7 +94,9 @@ absl::StatusOr<KvSample> ParseInfo(std::string_view text) {
   PULSE_RETURN_IF_ERROR(fields.Read("used_memory_rss", &s.resident));
   PULSE_ASSIGN_OR_RETURN(s.keys, KeysOf(fields));
   const bool kv = !s.design.empty();
-  PULSE_RETURN_IF_ERROR(fields.Read("partition_limit", &s.memory, kv));
+  // An older server has no partition_limit: its maxmemory is that limit.
+  PULSE_RETURN_IF_ERROR(
+      fields.Read(fields.Has("partition_limit") ? "partition_limit" : "maxmemory", &s.memory, kv));
   PULSE_RETURN_IF_ERROR(fields.Read("partition_bytes", &s.partitions, kv));
   PULSE_RETURN_IF_ERROR(fields.Read("index_bytes", &s.index, kv));
   PULSE_RETURN_IF_ERROR(fields.Read("item_bytes", &s.live, kv));

@@ -116,6 +116,19 @@ TEST(KvTopTest, CompareKv_FirstReplyOrNewProcess_NothingMeasured) {
   EXPECT_EQ(r.shares[0][0], 0);
 }
 
+// Older servers say maxmemory alone.
+TEST(KvTopTest, ParseInfo_NoPartitionLimit_TakesMaxmemory) {
+  const std::string older = absl::StrReplaceAll(InfoAt(10), {{"partition_limit:", "maxmemory:"}});
+  const auto sample = ParseInfo(older);
+  ASSERT_TRUE(sample.ok()) << sample.status();
+  EXPECT_EQ(sample->memory, uint64_t{4} << 30);
+  const auto newer = ParseInfo(absl::StrCat(InfoAt(10), "maxmemory:5368709120\r\n"));
+  ASSERT_TRUE(newer.ok()) << newer.status();
+  EXPECT_EQ(newer->memory, uint64_t{4} << 30);
+  const std::string neither = absl::StrReplaceAll(InfoAt(10), {{"partition_limit:", "no:"}});
+  EXPECT_TRUE(absl::IsInvalidArgument(ParseInfo(neither).status()));
+}
+
 TEST(KvTopTest, ParseInfo_AnotherServerOrNonsense_IsAnError) {
   EXPECT_THAT(Text(ParseInfo("redis_version:7.0.15\r\n").status()), HasSubstr("no PulseDB server"));
   EXPECT_THAT(Text(ParseInfo("").status()), HasSubstr("no PulseDB server"));
