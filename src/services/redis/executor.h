@@ -26,7 +26,6 @@
 
 namespace pulse::redis {
 
-// What INFO tells, beyond what the store knows.
 // Bytes through the server's sockets, taken when they are asked for.
 class Traffic {
  public:
@@ -56,6 +55,7 @@ class Traffic {
   Bytes forgotten_;
 };
 
+// What INFO tells, beyond what the store knows.
 struct ServerFacts {
   std::string run_id;  // 40 hexadecimal digits, of this run alone
   uint16_t port = 0;

@@ -13,9 +13,9 @@
 // - shutdown, slabs, lru, lru_crawler, watch and cache_memlimit are not served, and statistics are
 //   those that the store has.
 // - An item that is stale, or that a client was told to make anew, stays so while it is counted up
-// or
-//   down, also where the number gets longer.
-// - An item that mg N has made of a key in base64 is told by that, too.
+//   or down, also where the number gets longer.
+// - Where mg with N and b makes an item, the reply's k holds the key in base64, followed by b, as
+//   the reply for an item that was there does.
 //
 // config get cluster, which memcached does not know, lists the endpoints as Amazon's ElastiCache
 // does, for the clients that ask for it.

@@ -159,6 +159,8 @@ TEST_P(MemcachedTest, Base64Keys_AreDecoded) {
   EXPECT_EQ(Line("md YQ== b k"), "HD kYQ== b");
   EXPECT_EQ(Line("md YQ== k b"), "NF kYQ== b");
   EXPECT_EQ(Line("ma YQ== b N0 k"), "HD kYQ== b");
+  EXPECT_EQ(Line("mg Yg== b N30 k"), "HD kYg== b W");
+  EXPECT_EQ(Line("mg Yg== b N30 k"), "HD kYg== b Z");
   EXPECT_EQ(Get("a"), "0");
   for (const char* key : {"YQ", "YQ=", "====", "Y%==", "a"}) {
     EXPECT_EQ(Line(absl::StrCat("mg ", key, " b")), "CLIENT_ERROR error decoding key") << key;
