@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # Programs that know nothing of PulseDB are on it by PULSE_URI alone, in the directories of PULSE_MATCH, and
 # never silently without it. usage:
-#   environment_test.sh PLUGIN PULSE SCRATCH DB_CHECK DB_BENCH FAKE_VERSION [STATIC_DB_CHECK]
+#   environment_test.sh PLUGIN PULSE SCRATCH DB_CHECK DB_BENCH FAKE_VERSION PRIVATE_ROCKSDB \
+#     COUNTER_READER [STATIC_DB_CHECK]
 
-PLUGIN=$1 PULSE=$2 SCRATCH=$3 DB_CHECK=$4 DB_BENCH=$5 FAKE_VERSION=$6 STATIC_DB_CHECK=${7:-}
+PLUGIN=$1 PULSE=$2 SCRATCH=$3 DB_CHECK=$4 DB_BENCH=$5 FAKE_VERSION=$6
+PRIVATE_ROCKSDB=$7 COUNTER_READER=$8 STATIC_DB_CHECK=${9:-}
 here=$(dirname "${BASH_SOURCE[0]}")
 # shellcheck source=tests/integration/common.sh
 source "$here/common.sh"
@@ -161,11 +163,13 @@ expect_on_pulse fallback "$SCRATCH/fallback.json"
 # An empty value asks for nothing.
 run_ok empty 60 "${preloaded[@]}" PULSE_URI="" "$DB_CHECK" fill "$SCRATCH/empty" 100 100 1
 # Another version of RocksDB.
-expect_error version "PULSE_URI;;6\.66" env LD_PRELOAD="$FAKE_VERSION:$PLUGIN" PULSE_URI=pulse:// "$DB_CHECK" fill \
-  "$SCRATCH/version" 100 100 1
+expect_error version "PULSE_URI;;6\.66;;PULSE_FALLBACK=stock" env LD_PRELOAD="$FAKE_VERSION:$PLUGIN" PULSE_URI=pulse:// \
+  "$DB_CHECK" fill "$SCRATCH/version" 100 100 1
 run_ok version_fallback 60 env LD_PRELOAD="$FAKE_VERSION:$PLUGIN" PULSE_URI=pulse:// PULSE_FALLBACK=stock "$DB_CHECK" \
   fill "$SCRATCH/version" 100 100 1
 require_match version_fallback "6\.66;;PULSE_FALLBACK=stock" "$SCRATCH/version_fallback.log"
+expect_error version_unknown "6\.66;;PULSE_FALLBACK=other is no value" env LD_PRELOAD="$FAKE_VERSION:$PLUGIN" \
+  PULSE_URI=pulse:// PULSE_FALLBACK=other "$DB_CHECK" fill "$SCRATCH/version" 100 100 1
 # RocksDB inside of the program: it ends before it opens anything.
 if [[ -n "$STATIC_DB_CHECK" ]]; then
   for fallback in "" embedded; do
@@ -173,6 +177,20 @@ if [[ -n "$STATIC_DB_CHECK" ]]; then
       "${preloaded[@]}" PULSE_URI=pulse:// PULSE_FALLBACK="$fallback" "$STATIC_DB_CHECK" fill "$SCRATCH/static" 100 100 1
     [[ ! -e "$SCRATCH/static" ]] || fail "a program with a RocksDB of its own opened a database" "$SCRATCH/static.log"
   done
+  require_match staticembedded "PULSE_FALLBACK=embedded is no value" "$SCRATCH/staticembedded.log"
+  # The same where nothing is logged, the shared RocksDB is of another version, or the list is wrong.
+  static_ends() {
+    expect_error "$1" "$(basename "$STATIC_DB_CHECK");;RocksDB of its own" env PULSE_URI=pulse:// "${@:2}" "$STATIC_DB_CHECK" \
+      fill "$SCRATCH/static" 100 100 1
+    [[ ! -e "$SCRATCH/static" ]] || fail "$1: a program with a RocksDB of its own opened a database" "$SCRATCH/$1.log"
+  }
+  static_ends static_unlogged LD_PRELOAD="$PLUGIN" PULSE_LOG=off
+  static_ends static_version LD_PRELOAD="$FAKE_VERSION:$PLUGIN"
+  static_ends static_bad_list LD_PRELOAD="$PLUGIN" PULSE_MATCH=relative/db
+  # What PULSE_MATCH leaves out may be all that it opens.
+  run_ok static_match 60 "${preloaded[@]}" PULSE_URI=pulse:// PULSE_MATCH="$SCRATCH/in" "$STATIC_DB_CHECK" fill \
+    "$SCRATCH/static3" 100 100 1
+  require_match static_match "$(basename "$STATIC_DB_CHECK");;RocksDB of its own;;PULSE_MATCH" "$SCRATCH/static_match.log"
   run_ok static_fallback 60 "${preloaded[@]}" PULSE_URI=pulse:// PULSE_FALLBACK=stock "$STATIC_DB_CHECK" fill \
     "$SCRATCH/static" 100 100 1
   require_match static_fallback "$(basename "$STATIC_DB_CHECK");;RocksDB of its own" "$SCRATCH/static_fallback.log"
@@ -184,9 +202,21 @@ else
   skip_part "a program with RocksDB linked in statically: no librocksdb.a"
 fi
 
+# A library with a RocksDB of its own: a program that is served besides goes on, and is told.
+run_ok private 60 env LD_PRELOAD="$PLUGIN:$PRIVATE_ROCKSDB" PULSE_URI="pulse://?trace=$SCRATCH/private.json" "$DB_CHECK" fill \
+  "$SCRATCH/private" 20000 200 5
+expect_on_pulse private "$SCRATCH/private.json"
+require_match private "$(basename "$PRIVATE_ROCKSDB");;RocksDB of its own;;is served" "$SCRATCH/private.log"
+expect_error private_alone "$(basename "$PRIVATE_ROCKSDB");;RocksDB of its own" \
+  env LD_PRELOAD="$PLUGIN:$PRIVATE_ROCKSDB" PULSE_URI=pulse:// cat /dev/null
+run_ok counter_reader 60 env LD_PRELOAD="$PLUGIN:$COUNTER_READER" PULSE_URI=pulse:// cat /dev/null
+[[ ! -s "$SCRATCH/counter_reader.log" ]] || fail "who reads a counter has no RocksDB" "$SCRATCH/counter_reader.log"
+
 # --- Programs without RocksDB have nothing to say about it, and PulseDB's own are not on it.
 said=$("${preloaded[@]}" PULSE_URI='pulse://?synk=1' cat /dev/null 2>&1) || fail "cat with a wrong PULSE_URI ended with an error"
 [[ -z "$said" ]] || fail "a program without databases said: $said"
+run_ok shell 60 "${preloaded[@]}" PULSE_URI=pulse:// PULSE_FALLBACK=other sh -c "true; ls '$SCRATCH/side'"
+[[ ! -s "$SCRATCH/shell.log" ]] || fail "a shell and its commands have something to say" "$SCRATCH/shell.log"
 run_ok own_program 60 "${preloaded[@]}" PULSE_URI='pulse://?synk=1' "$PULSE" pool ls "$SCRATCH/pool"
 # The program's own choice goes first.
 run_ok own_uri 60 env LD_PRELOAD="$PLUGIN" PULSE_URI='pulse:///nobody/listens.sock' "$DB_CHECK" fill "$SCRATCH/own" 20000 200 5 \

@@ -3,12 +3,16 @@
 #include <dlfcn.h>
 #include <link.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
@@ -49,11 +53,14 @@ rocksdb::Env* PlainEnv() {
 // PulseDB's own programs say themselves what goes through the plug-in. They export this name.
 bool IsOwnProgram() { return dlsym(RTLD_DEFAULT, "pulse_own_program") != nullptr; }
 
-// Among the loaded objects.
-struct Search {
-  const void* here;       // an address in this object
-  const void* rocksdb;    // one in the RocksDB that it uses
-  std::string with_copy;  // an object that has another one inside
+// What is loaded, the program or a library, and whether it has a RocksDB inside.
+struct Object {
+  std::string name;                 // the path
+  std::vector<std::string> needed;  // what it is linked with
+  bool is_program = false;
+  bool is_plugin = false;  // this object
+  bool is_bound = false;   // the plug-in calls the RocksDB in it
+  bool has_copy = false;   // of those that are neither
 };
 
 bool Covers(const dl_phdr_info& object, const void* address) {
@@ -88,40 +95,123 @@ bool HasRocksDbInside(const dl_phdr_info& object) {
          HasConstant(object, "leveldb.BytewiseComparator");
 }
 
-// What to do with a RocksDB that the plug-in cannot serve.
+std::vector<std::string> NeededBy(const dl_phdr_info& object) {
+  std::vector<std::string> needed;
+  for (int i = 0; i < object.dlpi_phnum; ++i) {
+    if (object.dlpi_phdr[i].p_type != PT_DYNAMIC) continue;
+    const auto* const entries =
+        reinterpret_cast<const ElfW(Dyn)*>(object.dlpi_addr + object.dlpi_phdr[i].p_vaddr);
+    const char* names = nullptr;
+    for (const auto* entry = entries; entry->d_tag != DT_NULL; ++entry) {
+      // The loader has made it an address.
+      if (entry->d_tag == DT_STRTAB) names = reinterpret_cast<const char*>(entry->d_un.d_ptr);
+    }
+    for (const auto* entry = entries; names != nullptr && entry->d_tag != DT_NULL; ++entry) {
+      if (entry->d_tag == DT_NEEDED) needed.emplace_back(names + entry->d_un.d_val);
+    }
+  }
+  return needed;
+}
+
+int AddObject(dl_phdr_info* loaded, size_t, void* data) {
+  auto& objects = *static_cast<std::vector<Object>*>(data);
+  const absl::string_view name = loaded->dlpi_name == nullptr ? "" : loaded->dlpi_name;
+  if (absl::StrContains(name, "linux-vdso")) return 0;
+  Object object;
+  object.is_program = name.empty();
+  object.name = std::string(name);
+  if (object.is_program) {
+    std::error_code error;
+    object.name = std::filesystem::read_symlink("/proc/self/exe", error).string();
+  }
+  object.needed = NeededBy(*loaded);
+  object.is_plugin = Covers(*loaded, &wish);
+  object.is_bound = Covers(*loaded, reinterpret_cast<const void*>(&rocksdb::Env::Default));
+  object.has_copy = !object.is_plugin && !object.is_bound && HasRocksDbInside(*loaded);
+  objects.push_back(std::move(object));
+  return 0;
+}
+
+bool Needs(const Object& object, const Object& library) {
+  const std::string name = std::filesystem::path(library.name).filename().string();
+  return std::find(object.needed.begin(), object.needed.end(), name) != object.needed.end();
+}
+
+// What the environment lets a program do whose RocksDB the plug-in cannot serve.
 bool FallsBackToStock() {
   const char* fallback = std::getenv("PULSE_FALLBACK");
   return fallback != nullptr && absl::string_view(fallback) == "stock";
 }
 
-// Nothing of this program goes through the plug-in, so no open can be refused; the program ends
-// before it opens anything, unless it may run without PulseDB.
-void RefuseOwnCopy(const std::string& object) {
-  const std::string what =
-      absl::StrCat("PULSE_URI does not reach ", object,
-                   ": it has a RocksDB of its own inside, so its databases are not on PulseDB");
-  if (FallsBackToStock()) {
-    Log(LogLevel::kWarn, absl::StrCat(what, ". It runs on, as PULSE_FALLBACK=stock says"));
-    return;
+std::string HowToFallBack() {
+  const char* fallback = std::getenv("PULSE_FALLBACK");
+  if (fallback == nullptr || *fallback == '\0') {
+    return "With PULSE_FALLBACK=stock the program runs without PulseDB";
   }
-  Log(LogLevel::kError,
-      absl::StrCat(what,
-                   ". Link it with a shared librocksdb, or link the plug-in into it; with "
-                   "PULSE_FALLBACK=stock it runs without PulseDB. It ends here"));
+  return absl::StrCat("PULSE_FALLBACK=", fallback,
+                      " is no value that PulseDB knows; with PULSE_FALLBACK=stock the program runs "
+                      "without PulseDB");
+}
+
+// No open of the program can be refused, so it ends before it opens anything. At every PULSE_LOG:
+// nothing else tells why it ended.
+[[noreturn]] void End(absl::string_view why) {
+  Say(absl::StrCat("pulsedb: ", why, ". The program ends here"), LogLevel::kError);
   std::_Exit(1);
 }
 
-int Look(dl_phdr_info* object, size_t, void* data) {
-  auto& search = *static_cast<Search*>(data);
-  if (Covers(*object, search.here) || Covers(*object, search.rocksdb)) return 0;
-  const absl::string_view name = object->dlpi_name == nullptr ? "" : object->dlpi_name;
-  if (absl::StrContains(name, "linux-vdso")) return 0;
-  if (search.with_copy.empty() && HasRocksDbInside(*object)) {
-    std::error_code error;
-    const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
-    search.with_copy = name.empty() && !error ? self.string() : std::string(name);
+// Copies of RocksDB whose calls do not come past the plug-in. `may_be_meant`: PULSE_MATCH leaves
+// databases out, and it cannot be told whether they are those of the copy.
+void ReportOwnCopies(const std::vector<Object>& objects, bool may_be_meant) {
+  const auto find = [&](bool Object::*is) -> const Object* {
+    const auto found = std::find_if(objects.begin(), objects.end(), std::mem_fn(is));
+    return found == objects.end() ? nullptr : &*found;
+  };
+  const Object* const plugin = find(&Object::is_plugin);
+  const Object* const bound = find(&Object::is_bound);
+  // The plug-in alone brings a RocksDB into each program. One that uses it has databases on it.
+  const bool served =
+      bound != nullptr &&
+      (bound->is_program || std::any_of(objects.begin(), objects.end(), [&](const Object& o) {
+         return !o.is_plugin && Needs(o, *bound);
+       }));
+  for (const Object& object : objects) {
+    // The RocksDB that the plug-in was linked with, where the program's own exports come first.
+    if (!object.has_copy || (plugin != nullptr && Needs(*plugin, object))) continue;
+    const std::string what =
+        absl::StrCat("PULSE_URI does not reach ", object.name,
+                     ": it has a RocksDB of its own inside, so its databases are not on PulseDB");
+    if (FallsBackToStock()) {
+      Log(LogLevel::kWarn, absl::StrCat(what, ". It runs on, as PULSE_FALLBACK=stock says"));
+    } else if (may_be_meant) {
+      Log(LogLevel::kWarn,
+          absl::StrCat(what, ". It runs on, since PULSE_MATCH may leave these databases out"));
+    } else if (served && !object.is_program) {
+      Log(LogLevel::kWarn,
+          absl::StrCat(what, ". It runs on, since the program also uses a RocksDB that is served"));
+    } else {
+      End(absl::StrCat(what, ". Link it with a shared librocksdb, or link the plug-in into it. ",
+                       HowToFallBack()));
+    }
   }
-  return 0;
+}
+
+// Nothing of an Env of another layout is touched, and each open is refused.
+void RefuseVersion(const std::vector<Object>& objects, absl::string_view why) {
+  if (FallsBackToStock()) {
+    Log(LogLevel::kWarn, absl::StrCat(why, ". It runs on, as PULSE_FALLBACK=stock says"));
+    return;
+  }
+  const std::string refusal = absl::StrCat(why, ". ", HowToFallBack());
+  // A program's calls of what it has inside do not come past the plug-in.
+  if (std::any_of(objects.begin(), objects.end(),
+                  [](const Object& o) { return o.is_program && o.is_bound; })) {
+    End(refusal);
+  }
+  Wish& made = *new Wish;
+  made.refusal = absl::FailedPreconditionError(refusal);
+  wish = &made;
+  Log(LogLevel::kError, made.refusal.message());
 }
 
 }  // namespace
@@ -129,33 +219,24 @@ int Look(dl_phdr_info* object, size_t, void* data) {
 void InstallDefaultEnv() {
   const char* uri = std::getenv("PULSE_URI");
   if (uri == nullptr || *uri == '\0' || IsOwnProgram()) return;
+  const char* list = std::getenv("PULSE_MATCH");
+  absl::StatusOr<PathMatch> match =
+      list == nullptr ? absl::StatusOr<PathMatch>(PathMatch()) : PathMatch::Parse(list);
+  std::vector<Object> objects;
+  dl_iterate_phdr(&AddObject, &objects);
+  ReportOwnCopies(objects, list != nullptr && match.ok());
   if (const rocksdb::Status version = RegisterRocksDb(); !version.ok()) {
-    // Nothing of an Env of another layout is touched.
-    const std::string why = absl::StrCat("PULSE_URI=", uri, ": ", version.getState());
-    if (FallsBackToStock()) {
-      Log(LogLevel::kWarn, absl::StrCat(why, ". It runs on, as PULSE_FALLBACK=stock says"));
-      return;
-    }
-    Wish& made = *new Wish;
-    made.refusal = absl::FailedPreconditionError(why);
-    wish = &made;
-    Log(LogLevel::kError, made.refusal.message());
+    RefuseVersion(objects, absl::StrCat("PULSE_URI=", uri, ": ", version.getState()));
     return;
   }
   Wish& made = *new Wish;
   made.uri = uri;
   wish = &made;
   rocksdb::Env* const env = rocksdb::Env::Default();
-  const char* list = std::getenv("PULSE_MATCH");
-  const std::shared_ptr<RoutedFileSystem> routed = RoutedFileSystem::Create(
-      made.uri, list == nullptr ? absl::StatusOr<PathMatch>(PathMatch()) : PathMatch::Parse(list),
-      env->GetFileSystem());
+  const std::shared_ptr<RoutedFileSystem> routed =
+      RoutedFileSystem::Create(made.uri, std::move(match), env->GetFileSystem());
   made.routed = routed.get();
   EnvAccess::SetFileSystem(env, routed);
-
-  Search search{&wish, reinterpret_cast<const void*>(&rocksdb::Env::Default), {}};
-  dl_iterate_phdr(&Look, &search);
-  if (!search.with_copy.empty()) RefuseOwnCopy(search.with_copy);
 }
 
 rocksdb::Status PrepareDefaultEnv(const std::string& name, rocksdb::DBOptions* options) {

@@ -17,7 +17,8 @@ namespace pulse::lsm {
 
 // Reads the environment, and does the above. Once, from the object's constructor. What is wrong is
 // logged, and refused by whoever opens a database. A program with a RocksDB of its own inside,
-// whose opens are out of reach, ends, unless PULSE_FALLBACK=stock.
+// whose opens are out of reach, ends, unless PULSE_FALLBACK=stock, or PULSE_MATCH may leave its
+// databases out. A library with one is only told of where the program is served besides.
 void InstallDefaultEnv();
 
 // Before `name` is opened with `options`: of a database on the default Env, makes sure that
