@@ -78,6 +78,11 @@ if [[ "${1:-}" == --fuzz ]]; then
     is_installed "$package" || missing+=("$package")
   done
 fi
+# The policy below, of a setup that was killed.
+marker="# of PulseDB's scripts/setup-debian.sh"
+if grep -qsxF "$marker" /usr/sbin/policy-rc.d; then
+  if [[ $EUID -eq 0 ]]; then rm -f /usr/sbin/policy-rc.d; else sudo rm -f /usr/sbin/policy-rc.d; fi
+fi
 [[ ${#missing[@]} -gt 0 ]] || exit 0
 
 as_root=()
@@ -108,20 +113,27 @@ trap cleanup EXIT
 
 # The packages of etcd and memcached start a service, now and at each boot. The tests start servers of their own
 # and need the programs alone; a service would hold the standard ports, and keep state from test to test. The
-# policy keeps dpkg from starting what it installs now; a machine that has a policy already keeps its own.
+# policy keeps dpkg from starting these two as it installs them; a machine that has a policy already keeps its own.
 services=()
 for package in etcd-server memcached; do
   if [[ " ${missing[*]} " == *" $package "* ]]; then services+=("${package%-server}"); fi
 done
 if [[ ${#services[@]} -gt 0 && ! -e /usr/sbin/policy-rc.d ]]; then
   policy=/usr/sbin/policy-rc.d
-  printf '#!/bin/sh\nexit 101\n' | ${as_root[@]+"${as_root[@]}"} install -m 755 /dev/stdin "$policy"
+  # The service is an argument behind options; systemd adds .service to it.
+  printf '%s\n' '#!/bin/sh' "$marker" \
+    'for a in "$@"; do case "$a" in etcd | etcd.service | memcached | memcached.service) exit 101 ;; esac; done' 'exit 0' |
+    ${as_root[@]+"${as_root[@]}"} install -m 755 /dev/stdin "$policy"
 fi
-if ! apt install -y --no-install-recommends "${missing[@]}" >"$log" 2>&1; then
-  tail -n 30 "$log" >&2
-  die "apt-get could not install: ${missing[*]}. The lines above say why; PulseDB wants Debian 12 or newer"
-fi
+installed=true
+apt install -y --no-install-recommends "${missing[@]}" >"$log" 2>&1 || installed=false
+# Also after a failure, which may have left the two installed: the next run would not find them missing.
 for service in ${services[@]+"${services[@]}"}; do
+  if [[ ! -e /etc/init.d/$service ]]; then continue; fi
   ${as_root[@]+"${as_root[@]}"} update-rc.d "$service" disable >>"$log" 2>&1 ||
     printf 'setup: %s starts at the next boot; to prevent that: update-rc.d %s disable\n' "$service" "$service" >&2
 done
+if [[ $installed == false ]]; then
+  tail -n 30 "$log" >&2
+  die "apt-get could not install: ${missing[*]}. The lines above say why; PulseDB wants Debian 12 or newer"
+fi
