@@ -6,7 +6,8 @@ from figures import (ADAPTIVE, BOTH, PULSE, STOCK, FigureRow, Quantity, flag_in,
 from model import Chart, Highlight, Point, Series
 from remote import part_rows
 from sections import LESS, MORE
-from service_ratios import (AGENT, THREAD_OTHER, THREADS_SAME, auto_by_best, beside_row, rows_in)
+from service_ratios import (AGENT, THREAD_OTHER, THREADS_SAME, agent_fell_back, auto_by_best, beside_row,
+                            is_replayed, rows_in)
 
 
 def _bars(title, unit, row, metric, factor=1.0):
@@ -109,24 +110,34 @@ def _kv(results):
             f"GETs of a hash map ({_between(ratio)})")
 
 
+def _over_rows(medians):
+    every = summarize(medians)
+    return (f"{format_figure(every.median)} times the throughput of the best fixed one "
+            f"({format_figure(every.low)} to {format_figure(every.high)} over {every.count} rows)")
+
+
 def _ops(results):
     """auto against the best fixed split, over the rows of each operation."""
     result = results.of("ops")
-    groups = {}
+    groups, measured, replayed = {}, [], []
     for row in rows_in(result, "offload"):
         got = auto_by_best(result, row)
         if got:
-            groups.setdefault(f"{text_in(row, 'operation')}, card {text_in(row, 'card')}", []).append(
-                got.median)
+            kind = ", replayed" if is_replayed(row) else ""
+            groups.setdefault(f"{text_in(row, 'operation')}, card {text_in(row, 'card')}{kind}",
+                              []).append(got.median)
+            (replayed if kind else measured).append(got.median)
     if not groups:
         return None
-    every = summarize([median for medians in groups.values() for median in medians])
+    sentence = (f"Operators that choose their split themselves reach {_over_rows(measured or replayed)}")
+    if not measured:
+        sentence += ", on cards that are replayed"
+    elif replayed:
+        sentence += f"; on cards that are replayed, {_over_rows(replayed)}"
     chart = Chart("dots", "Operators: auto ÷ the best fixed split",
                   "over hosts and settings; 1 = the best split", groups=list(groups), reference=1.0,
                   series=[Series("", 1, [Point(summarize(medians)) for medians in groups.values()])])
-    return chart, (f"Operators that choose their split themselves reach {format_figure(every.median)} times "
-                   f"the throughput of the best fixed one ({format_figure(every.low)} to "
-                   f"{format_figure(every.high)} over {every.count} rows)")
+    return chart, sentence
 
 
 def _graph(results):
@@ -134,7 +145,7 @@ def _graph(results):
     result = results.of("graph")
     row = beside_row(result)
     ratio = row.get(Quantity("p99_us", AGENT, THREADS_SAME))
-    if not ratio:
+    if not ratio or agent_fell_back(result):
         return None
     names = {text_in(each, "key"): text_in(each, "compactions_by")
              for each in rows_in(object_in(result, "beside"), "rows")}

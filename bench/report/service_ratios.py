@@ -41,6 +41,12 @@ def beside_row(result):
         for pair, seconds in enumerate(list_in(row, "p99_s_all"), 1) if is_number(seconds)]})
 
 
+def agent_fell_back(result):
+    """How many of the compactions that the agent was to do beside transactions the host did."""
+    return sum(int(number_in(row, "fell_back")) for row in rows_in(object_in(result, "beside"), "rows")
+               if text_in(row, "key") == AGENT)
+
+
 def _against_first(rows, label, name, metrics, count):
     """Rows of one label: each against the first."""
     by_label = {}
@@ -78,8 +84,13 @@ def _graph(result):
                        ratio)
 
 
+def is_replayed(row):
+    """Of a row of `pulse bench ops`: a card that is not here, at its profile's price."""
+    return flag_in(row, "replayed") or text_in(row, "card") not in ("", "none")
+
+
 def auto_by_best(result, row):
-    """Of a row of `offload`: what auto reaches of the best fixed split."""
+    """Of a row of `offload` or `changes`: what auto reaches of the best fixed split."""
     median = number_in(row, "auto_by_best")
     if median <= 0:
         return None
@@ -87,17 +98,22 @@ def auto_by_best(result, row):
                   number_in(row, "auto_by_best_most", median), pairs_of(result))
 
 
+def _query_label(row):
+    label = f"{text_in(row, 'query')}, {number_in(row, 'buffer'):g} B"
+    return f"{label}, batches of {number_in(row, 'tasks'):g}" if "tasks" in row else label
+
+
 def _ops(result):
-    for row in rows_in(result, "offload"):
-        ratio = auto_by_best(result, row)
-        if ratio:
-            yield text_in(row, "title"), Quantity("mib_per_s", "auto", "best split"), ratio
-    own = [row for row in rows_in(result, "codecs") if not flag_in(row, "replayed")]
+    for part in ("offload", "changes"):
+        for row in rows_in(result, part):
+            ratio = auto_by_best(result, row)
+            if ratio:
+                yield text_in(row, "title"), Quantity("mib_per_s", "auto", "best split"), ratio
+    own = [row for row in rows_in(result, "codecs") if not is_replayed(row)]
     yield from _against_first(own, lambda r: f"{text_in(r, 'operation')}, {text_in(r, 'file')}",
                               lambda r: text_in(r, "by"), ("mib_per_s", "output_share"), 1)
-    queries = [row for row in rows_in(result, "regex") if "query" in row]
-    yield from _against_first(queries, lambda r: f"{text_in(r, 'query')}, {number_in(r, 'buffer'):g} B",
-                              lambda r: text_in(r, "by"), ("mib_per_s",), 1)
+    queries = [row for row in rows_in(result, "regex") if "query" in row and not is_replayed(row)]
+    yield from _against_first(queries, _query_label, lambda r: text_in(r, "by"), ("mib_per_s",), 1)
     for row in rows_in(result, "routing"):
         for metric in ("gbit_per_s", "p50_us", "p99_us"):
             found = object_in(row, f"{metric}_of_alone")

@@ -3,11 +3,14 @@ about it. What a benchmark has judged itself, as `pulse bench blocks` does, is i
 from figures import FigureRow, Quantity, flag_in, list_in, number_in, object_in, text_in
 from model import TargetRow
 from remote import target_rows
-from service_ratios import (AGENT, THREAD_OTHER, THREADS_SAME, auto_by_best, beside_row, pairs_of, rows_in,
-                            spread_in, widest)
-from targets import HELD, MISSED, NOT_CLEAR, NOT_MEASURED, Target
+from service_ratios import (AGENT, THREAD_OTHER, THREADS_SAME, agent_fell_back, auto_by_best, beside_row,
+                            is_replayed, pairs_of, rows_in, spread_in, widest)
+from targets import HELD, MISSED, NOT_CLEAR, NOT_MEASURED, NOT_SHOWN, Target
 
 AUTO = Target("at least", 0.97)
+AUTO_WITH_CHANGES = Target("above", 1)
+# From this share of the replay's own limit on, a row shows the machine and not the card.
+REPLAY_LIMIT = 0.9
 
 
 def _least(value):
@@ -60,27 +63,47 @@ def _kv(entry):
 
 
 def _ops(entry):
+    yield from _auto(entry, "offload", "auto ÷ best fixed split", AUTO)
+    yield from _auto(entry, "changes", "auto ÷ best fixed split, speeds or sizes change", AUTO_WITH_CHANGES)
+
+
+def _auto(entry, part, what, target):
     """A line for each card and operation: the row that is furthest from what is asked of every one."""
-    groups = {}
-    for row in rows_in(entry.result, "offload"):
+    groups, limited = {}, {}
+    for row in rows_in(entry.result, part):
         got = auto_by_best(entry.result, row)
         if got:
-            groups.setdefault((text_in(row, "card"), text_in(row, "operation")), []).append(
-                (text_in(row, "title"), got))
+            title = text_in(row, "title") + (" (replayed)" if is_replayed(row) else "")
+            into = limited if number_in(row, "of_replay_limit") >= REPLAY_LIMIT else groups
+            into.setdefault((text_in(row, "card"), text_in(row, "operation")), []).append((title, got))
     order = {MISSED: 0, NOT_CLEAR: 1, HELD: 2}
+
+    def worst(own):
+        title, got = min(own, key=lambda each: (order[target.judge(each[1])], each[1].median))
+        return f"{what}, the worst of {len(own)}: {title}", got
     for own in groups.values():
-        title, got = min(own, key=lambda each: (order[AUTO.judge(each[1])], each[1].median))
-        yield _row(entry, f"auto ÷ best fixed split, the worst of {len(own)}: {title}", AUTO, got)
+        name, got = worst(own)
+        yield _row(entry, name, target, got)
+    for own in limited.values():
+        name, got = worst(own)
+        yield TargetRow(name, str(target), got, NOT_SHOWN,
+                        f"the best split has {REPLAY_LIMIT:.0%} or more of what this machine can replay",
+                        entry.name, got.count)
 
 
 def _graph(entry):
     row = beside_row(entry.result)
+    fell_back = agent_fell_back(entry.result)
     for what, over, asked in (("threads on the same CPU", THREADS_SAME, 0.6),
                               ("a thread on the agent's CPU", THREAD_OTHER, 1.05)):
         got = row.get(Quantity("p99_us", AGENT, over))
-        if got:
-            yield _row(entry, f"p99 of transactions beside compactions, the agent's ÷ {what}",
-                       _most(asked), got)
+        name = f"p99 of transactions beside compactions, the agent's ÷ {what}"
+        if got and fell_back:
+            yield TargetRow(name, str(_most(asked)), got, NOT_MEASURED,
+                            f"{fell_back} compactions of the agent's fell back to the host", entry.name,
+                            got.count)
+        elif got:
+            yield _row(entry, name, _most(asked), got)
     merge = object_in(entry.result, "merge")
     blocks = [r for r in rows_in(merge, "rows") if text_in(r, "input").startswith("blocks")]
     largest = max((number_in(r, "bytes") for r in blocks), default=0)

@@ -5,6 +5,7 @@ import unittest
 from samples import ReportTestCase
 import changes
 import results
+import service_ratios
 
 
 def kv(lat=2.0, pairs=2, tiny=False):
@@ -15,18 +16,20 @@ def kv(lat=2.0, pairs=2, tiny=False):
                     "max": 0.52, "count": 2, "verdict": "held"}, {"ratio": "of no target", "median": 3}]}
 
 
-def ops(*reached, tiny=False):
+def ops(*reached, tiny=False, card="none", limit=0.0):
     return {"benchmark": "ops", "settings": {"pairs": 3, "tiny": tiny}, "offload": [
-        {"card": "bf2", "operation": "regex", "title": f"row {i}", "auto_by_best": by,
+        {"card": card, "replayed": card != "none", "of_replay_limit": limit, "operation": "regex",
+         "title": f"row {i}", "auto_by_best": by,
          "auto_by_best_least": by - 0.01, "auto_by_best_most": by + 0.01} for i, by in enumerate(reached)],
         "codecs": [{"operation": "compress", "file": "log", "by": by, "mib_per_s": rate}
                    for by, rate in (("zlib", 100), ("igzip", 300))]}
 
 
-def graph(agent=(100, 102), inline_cpu=1.0):
+def graph(agent=(100, 102), inline_cpu=1.0, fell_back=0):
     everyone = {"none": (50, 52), "threads_same": (200, 210), "thread_other": (100, 100), "agent_other": agent}
     return {"benchmark": "graph", "settings": {"pairs": 2}, "beside": {"rows": [
-        {"key": key, "compactions_by": f"by {key}", "p99_s_all": [micros * 1e-6 for micros in all_pairs]}
+        {"key": key, "compactions_by": f"by {key}", "p99_s_all": [micros * 1e-6 for micros in all_pairs],
+         "fell_back": fell_back if key == "agent_other" else 0}
         for key, all_pairs in everyone.items()]}, "merge": {"memcpy_gib_per_s": 10.0, "rows": [
             {"input": f"blocks, {size}", "bytes": size, "engine": engine, "gib_per_s": rate,
              "gib_per_s_least": rate - 0.5, "gib_per_s_most": rate + 0.5, "caller_cpu_s_per_gib": cpu}
@@ -85,6 +88,46 @@ class ServicesTest(ReportTestCase):
         self.assertEqual(row.verdict, "missed")
         rows = self.targets("ops", ops(1.2, 1.0))
         self.assertEqual(rows["auto ÷ best fixed split, the worst of 2: row 1"].verdict, "held")
+
+    def test_Highlights_Operators_ReplayedCardsAreApart(self):
+        both = ops(1.0)
+        both["offload"] += ops(0.5, card="bf2")["offload"]
+        self.put("ops.json", both)
+        own = "1.00 times the throughput of the best fixed one (1.00 to 1.00 over 1 rows)"
+        self.assertIn(f"{own}; on cards that are replayed, 0.50 times", self.report().highlights[0].sentence)
+        self.assertIn("regex, card bf2, replayed", self.report().highlights[0].chart.groups)
+        self.put("ops.json", ops(0.5, card="bf2"))
+        self.assertIn("over 1 rows), on cards that are replayed", self.report().highlights[0].sentence)
+
+    def test_Targets_Operators_ReplayedCardsAreMarked(self):
+        row = self.targets("ops", ops(1.2, card="bf2"))["auto ÷ best fixed split, the worst of 1: row 0 (replayed)"]
+        self.assertEqual(row.verdict, "held")
+        (row,) = self.targets("ops", ops(0.9, card="bf2", limit=0.97)).values()
+        self.assertEqual(row.verdict, "not shown here")
+        self.assertIn("can replay", row.why)
+
+    def test_Targets_OperatorsWithChanges_AreAboveTheBestSplit(self):
+        result = ops()
+        result["changes"] = ops(1.2, 1.005)["offload"]
+        rows = self.targets("ops", result)
+        row = rows["auto ÷ best fixed split, speeds or sizes change, the worst of 2: row 1"]
+        self.assertEqual((row.asked, row.verdict), ("above 1", "not clear"))
+
+    def test_Ratios_Regex_BatchesAndReplayedRowsAreNotMixed(self):
+        result = {"benchmark": "ops", "settings": {"pairs": 3}, "regex": [
+            {"query": "Q1", "buffer": 64, "by": by, "tasks": tasks, "mib_per_s": rate, "replayed": by == "bf2"}
+            for by, tasks, rate in (("pulse", 1, 100), ("re2", 1, 50), ("bf2", 1, 10), ("pulse", 8, 200),
+                                    ("re2", 8, 20))]}
+        self.assertEqual([(label, quantity.of, ratio.median)
+                          for label, quantity, ratio in service_ratios.ratios(result)],
+                         [("Q1, 64 B, batches of 1", "re2", 0.5), ("Q1, 64 B, batches of 8", "re2", 0.1)])
+
+    def test_Graphs_CompactionsThatFellBack_AreNotMeasured(self):
+        rows = self.targets("graph", graph(fell_back=3))
+        row = rows["p99 of transactions beside compactions, the agent's ÷ threads on the same CPU"]
+        self.assertEqual((row.verdict, row.why),
+                         ("not measured", "3 compactions of the agent's fell back to the host"))
+        self.assertEqual(self.report().highlights, [])
 
     def test_Targets_Graphs_AreOfTheLargestList(self):
         rows = self.targets("graph", graph())
