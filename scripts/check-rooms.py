@@ -164,7 +164,7 @@ EXCEPTIONS = set()
 # ---------------------------------------------------------------------------------------------------
 
 # Limits, in lines of C++ outside tests.
-ALL_LINES = 179000
+ALL_LINES = 185000
 ROOM_LINES = 9000
 FILE_LINES = 600
 

@@ -142,6 +142,7 @@ class Pipeline {
 std::unique_ptr<Operator> MakeOperator(const Step& step, Runtime* runtime, Operator* next);
 // By kind; nullptr where the kind is another file's.
 std::unique_ptr<Operator> MakeMatchOperator(const Step& step, Runtime* runtime, Operator* next);
+std::unique_ptr<Operator> MakeScanOperator(const Step& step, Runtime* runtime, Operator* next);
 std::unique_ptr<Operator> MakeQuantifiedOperator(const Step& step, Runtime* runtime,
                                                  Operator* next);
 std::unique_ptr<Operator> MakeFilterOperator(const Step& step, Runtime* runtime, Operator* next);

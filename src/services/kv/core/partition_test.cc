@@ -99,7 +99,8 @@ TEST(PartitionTest, SmallPartition_ItemsThatExpireBesideOthers_MakeRoom) {
   ASSERT_EQ(Put(p.get(), "b", value, ItemFacts{now + 100'000'000}), Result::kStored);
   for (int round = 0; round < 40; ++round) {
     for (int i = 0; i < 3000; ++i) {
-      const std::string key = "t:" + KeyOf(static_cast<uint64_t>(round * 3000 + i));
+      const std::string key =
+          "t:" + KeyOf(static_cast<uint64_t>(round) * 3000 + static_cast<uint64_t>(i));
       ASSERT_EQ(Put(p.get(), key, value, ItemFacts{now + 5000}), Result::kStored) << round;
     }
     ASSERT_EQ(Put(p.get(), "p:" + KeyOf(static_cast<uint64_t>(round)), value), Result::kStored);

@@ -1,0 +1,210 @@
+// The operator that finds nodes: by an index, by labels, or all of them.
+#include <algorithm>
+#include <utility>
+
+#include "services/graph/cypher/batch_filter.h"
+#include "services/graph/cypher/operators.h"
+
+namespace pulse::cypher {
+namespace {
+
+class ScanOperator : public Operator {
+ public:
+  ScanOperator(const Step* step, Runtime* runtime, Operator* next)
+      : Operator(step, runtime, next), filter_(step->predicates) {}
+
+  bool Push(Rows& in) override {
+    for (size_t i = 0; i < in.size(); ++i) {
+      if (!(step().keys.empty() ? Scan(in.Row(i)) : Seek(in.Row(i)))) return false;
+    }
+    return Flush();
+  }
+
+ private:
+  struct Hashed {
+    uint64_t hash;
+    const Value* value;
+  };
+
+  bool Scan(const Value* row) {
+    before_.clear();
+    for (const int name : step().any_of) {
+      const Token label = ctx_.Label(name);
+      if (label == kNoToken) continue;
+      if (!ScanLabel(label, row)) return false;
+      before_.push_back(label);
+    }
+    if (!step().any_of.empty()) return true;
+    Token label = kNoToken;
+    if (step().label >= 0) {
+      label = ctx_.Label(step().label);
+      if (label == kNoToken) return true;
+    }
+    return ScanLabel(label, row);
+  }
+
+  // Drops the nodes that the scan of another label has given.
+  bool DropSeen(size_t* count) {
+    for (const Token label : before_) {
+      seen_.assign(*count, 0);
+      const std::span<const NodeId> nodes(nodes_.data(), *count);
+      if (!ctx_.Check(ctx_.graph->HasLabel(label, nodes, seen_)) || !ctx_.Tick(*count))
+        return false;
+      size_t kept = 0;
+      for (size_t i = 0; i < *count; ++i) {
+        if (seen_[i] == 0) nodes_[kept++] = nodes_[i];
+      }
+      *count = kept;
+    }
+    return true;
+  }
+
+  bool ScanLabel(Token label, const Value* row) {
+    uint64_t position = 0;
+    while (true) {
+      nodes_.resize(kGraphBatch);
+      auto count = ctx_.graph->ScanNodes(label, &position, nodes_);
+      if (!ctx_.Check(count.status())) return false;
+      if (*count == 0) return true;
+      if (!before_.empty() && !DropSeen(&*count)) return false;
+      if (!filter_.empty()) {
+        if (!filter_.Select({nodes_.data(), *count}, ctx_, &selected_) || !ctx_.Tick(*count))
+          return false;
+        for (const uint32_t i : selected_) {
+          if (!Emit(row, nodes_[i])) return false;
+        }
+        continue;
+      }
+      for (size_t i = 0; i < *count; ++i) {
+        if (!Emit(row, nodes_[i])) return false;
+      }
+    }
+  }
+
+  bool Seek(Value* row) {
+    keys_.clear();
+    for (const int name : step().keys) keys_.push_back(ctx_.Key(name));
+    values_.clear();
+    for (const Expr* sought : step().sought) values_.push_back(Eval(*sought, row, ctx_));
+    if (ctx_.failed()) return false;
+    // No node has a property that the graph has no name of.
+    if (std::find(keys_.begin(), keys_.end(), kNoToken) != keys_.end()) return true;
+    labels_.clear();
+    const auto add = [this](int name) {
+      const Token label = ctx_.Label(name);
+      if (label != kNoToken) labels_.push_back(label);
+    };
+    if (step().label >= 0) add(step().label);
+    for (const int name : step().any_of) add(name);
+    found_.clear();
+    bool listed = true;
+    gone_ = false;
+    switch (step().sought_as) {
+      case Step::Sought::kAll:
+        if (!SeekIn(values_)) return false;
+        break;
+      case Step::Sought::kAny:
+        if (!SeekEach(values_)) return false;
+        break;
+      case Step::Sought::kInList:
+        listed = values_[0].is_null() || values_[0].is_list();
+        if (values_[0].is_list() && !SeekEach(values_[0].as_list())) return false;
+    }
+    // Also where the list is none: the predicate says what is wrong with it.
+    if (gone_ || !listed) return ScanInstead(row);
+    if (labels_.size() > 1 || step().sought_as != Step::Sought::kAll) {
+      std::sort(found_.begin(), found_.end());
+      found_.erase(std::unique(found_.begin(), found_.end()), found_.end());
+    }
+    for (const NodeId node : found_) {
+      if (!Emit(row, node)) return false;
+    }
+    return true;
+  }
+
+  // Without the index, which may have gone since the query was planned.
+  bool ScanInstead(const Value* row) {
+    instead_ = true;
+    const bool more = Scan(row);
+    instead_ = false;
+    return more;
+  }
+
+  // Nodes with one of the values, each of which is sought once.
+  bool SeekEach(std::span<const Value> values) {
+    if (values.size() == 1) return SeekIn(values);
+    const auto bytes = static_cast<int64_t>(values.size() * sizeof(Hashed));
+    if (!ctx_.Charge(bytes)) return false;
+    std::vector<Hashed> order;
+    order.reserve(values.size());
+    for (const Value& value : values) order.push_back({Hash(value), &value});
+    std::stable_sort(order.begin(), order.end(),
+                     [](const Hashed& a, const Hashed& b) { return a.hash < b.hash; });
+    bool more = ctx_.Tick(values.size());
+    for (size_t i = 0; more && i < order.size() && !gone_; ++i) {
+      // Equal ones have the same hash; a few are looked at, and what is found twice is dropped
+      // later.
+      bool seen = false;
+      for (size_t k = i; k > 0 && i - k < 4 && order[k - 1].hash == order[i].hash && !seen; --k) {
+        seen = Equals(*order[k - 1].value, *order[i].value) == 1;
+      }
+      more = seen || SeekIn({order[i].value, 1});
+    }
+    ctx_.Charge(-bytes);
+    return more;
+  }
+
+  // Nodes with all of the values, each of its key. Null is equal to nothing.
+  bool SeekIn(std::span<const Value> values) {
+    if (std::any_of(values.begin(), values.end(), [](const Value& v) { return v.is_null(); })) {
+      return true;
+    }
+    for (const Token label : labels_) {
+      const size_t before = found_.size();
+      const absl::Status status = ctx_.graph->Seek(label, keys_, values, &found_);
+      gone_ = absl::IsFailedPrecondition(status);
+      if (gone_) return true;
+      if (!ctx_.Check(status) || !ctx_.Tick(found_.size() - before + 1)) return false;
+      // It keeps its memory.
+      const size_t held = found_.capacity() * sizeof(NodeId);
+      const size_t more = held - std::exchange(found_held_, held);
+      if (more > 0 && !ctx_.Charge(static_cast<int64_t>(more))) return false;
+    }
+    return true;
+  }
+
+  // Whether the node is one that was sought.
+  bool IsSought(const Value* row, NodeId node) {
+    whole_.assign(row, row + runtime_->width);
+    whole_[static_cast<size_t>(step().slot)] = Value::Node(node);
+    return std::all_of(step().sought_by.begin(), step().sought_by.end(),
+                       [this](const Expr* e) { return Holds(*e, whole_.data(), ctx_); });
+  }
+
+  bool Emit(const Value* row, NodeId node) {
+    if (instead_ && !IsSought(row, node)) return !ctx_.failed();
+    Value* out = NewRow(row);
+    if (out != nullptr) out[step().slot] = Value::Node(node);
+    return out != nullptr;
+  }
+
+  BatchFilter filter_;
+  std::vector<NodeId> nodes_;  // not on the stack, where the scans of a plan lie in each other
+  std::vector<uint32_t> selected_;
+  std::vector<NodeId> found_;
+  std::vector<Token> labels_, keys_;  // that are sought
+  std::vector<Value> values_, whole_;
+  size_t found_held_ = 0;      // by found_, as it was charged
+  bool gone_ = false;          // the index, while it was asked
+  bool instead_ = false;       // a scan, of a seek
+  std::vector<Token> before_;  // labels of `any_of` that were scanned
+  std::vector<uint8_t> seen_;
+};
+
+}  // namespace
+
+std::unique_ptr<Operator> MakeScanOperator(const Step& step, Runtime* runtime, Operator* next) {
+  return std::make_unique<ScanOperator>(&step, runtime, next);
+}
+
+}  // namespace pulse::cypher
