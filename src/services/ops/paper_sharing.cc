@@ -42,10 +42,18 @@ void PaperSharing::Done(Side side, uint64_t bytes, bool host_busy, double host_r
                         int64_t now) {
   const bool over = (phase_ == Phase::kBoth || phase_ == Phase::kAgent) && now >= until_;
   if (phase_ == Phase::kUnknown || over) {
+    phase_ = Phase::kUnknown;
     if (left / kWorthIt < ChunksOfAgentAlone() + ChunksOfBoth()) return;
     Begin(Phase::kTryAgent);
+    tried_ = 0;
   }
   if (phase_ == Phase::kBoth || phase_ == Phase::kAgent) return;
+  // An agent that never works alone for long enough cannot be measured.
+  if (phase_ == Phase::kTryAgent && ++tried_ > kTries * ChunksOfAgentAlone()) {
+    Begin(Phase::kBoth);
+    until_ = now + kVerdictNanos;
+    return;
+  }
   // The host ends what it has begun, or helps an agent that is late: nothing of the agent alone.
   if (phase_ == Phase::kTryAgent && (host_busy || side == Side::kHost)) {
     return Begin(Phase::kTryAgent);

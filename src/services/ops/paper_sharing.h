@@ -30,6 +30,8 @@ class PaperSharing {
   static constexpr uint64_t kLeastOfHost = 2;
   // What measuring costs is worth it if so many times its chunks are left.
   static constexpr uint64_t kWorthIt = 4;
+  // The agent is measured for so many times its chunks at most.
+  static constexpr uint64_t kTries = 4;
   // Measured rates that differ by less are equal.
   static constexpr double kNoise = 0.05;
 
@@ -72,6 +74,7 @@ class PaperSharing {
   uint64_t bytes_ = 0;
   uint64_t chunks_ = 0;
   uint64_t of_host_ = 0;
+  uint64_t tried_ = 0;      // chunks of kTryAgent
   double agent_alone_ = 0;  // TT
   int64_t until_ = 0;       // the verdict
 };

@@ -174,7 +174,12 @@ std::string MetricsText(const std::vector<Number>& numbers) {
       family += '}';
     }
     if (spec.unit == Unit::kNanos) {
-      absl::StrAppend(&family, " ", static_cast<double>(number.value) / 1e9, "\n");
+      // A double's six digits would let a long sum move in steps.
+      std::string seconds = absl::StrCat(number.value / 1'000'000'000, ".",
+                                         absl::Dec(number.value % 1'000'000'000, absl::kZeroPad9));
+      seconds.erase(seconds.find_last_not_of('0') + 1);
+      if (seconds.back() == '.') seconds.pop_back();
+      absl::StrAppend(&family, " ", seconds, "\n");
     } else {
       absl::StrAppend(&family, " ", number.value, "\n");
     }

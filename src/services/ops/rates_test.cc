@@ -6,7 +6,7 @@
 namespace pulse::ops {
 namespace {
 
-constexpr uint64_t kChunk = 512 << 10;
+constexpr uint64_t kChunkBytes = 512 << 10;
 
 TEST(Rate, BytesPerSecond_NewerSamples_PushOutOldOnes) {
   Rate rate;
@@ -40,12 +40,12 @@ TEST(SizedRates, UnknownSize_TakesTheNearestClass) {
 TEST(RateTable, Get_OtherOperationLevelOrEngine_HasNoRate) {
   RateTable table;
   SizedRates rates;
-  rates.Add(kChunk, 1'000'000, 0);
+  rates.Add(kChunkBytes, 1'000'000, 0);
   table.Put({"compress", 1, "isal"}, rates);
-  EXPECT_GT(table.Get({"compress", 1, "isal"}).BytesPerSecond(kChunk, 0), 0);
-  EXPECT_EQ(table.Get({"compress", 2, "isal"}).BytesPerSecond(kChunk, 0), 0);
-  EXPECT_EQ(table.Get({"decompress", 1, "isal"}).BytesPerSecond(kChunk, 0), 0);
-  EXPECT_EQ(table.Get({"compress", 1, "zlib"}).BytesPerSecond(kChunk, 0), 0);
+  EXPECT_GT(table.Get({"compress", 1, "isal"}).BytesPerSecond(kChunkBytes, 0), 0);
+  EXPECT_EQ(table.Get({"compress", 2, "isal"}).BytesPerSecond(kChunkBytes, 0), 0);
+  EXPECT_EQ(table.Get({"decompress", 1, "isal"}).BytesPerSecond(kChunkBytes, 0), 0);
+  EXPECT_EQ(table.Get({"compress", 1, "zlib"}).BytesPerSecond(kChunkBytes, 0), 0);
 }
 
 TEST(RateTable, Verdict_IsOfItsOperationAndLevel) {

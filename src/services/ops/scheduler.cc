@@ -168,7 +168,8 @@ int64_t Scheduler::Backlog(int engine, int64_t now) const {
     if (!std::exchange(first, false)) continue;
     const int64_t begun =
         std::max(flight.start + flight.before, pipes_[static_cast<size_t>(engine)].last_done);
-    nanos -= std::clamp<int64_t>(now - begun, 0, time);
+    // One that is late will be for as long again: others do not wait for a pipeline that stands.
+    nanos += now - begun > time ? now - begun : -std::max<int64_t>(0, now - begun);
   }
   return nanos;
 }
@@ -307,8 +308,9 @@ std::optional<uint64_t> Scheduler::Redo(int engine, bool window_full, bool late,
     // Nothing known of it: its lane is given the time that it took so far.
     if (mine == 0 || mine >= theirs || theirs <= longest) continue;
     // An estimate is not exact: without this margin equal lanes would redo each other's last chunk.
-    const bool in_time = now - flight.start < Expected(flight, now);
-    if (in_time && (late || mine * 5 > theirs * 4)) continue;
+    // Half of all chunks take longer than the mean: what does not serve waits for twice that.
+    const int64_t elapsed = now - flight.start, expected = Expected(flight, now);
+    if (late ? elapsed < 2 * expected : elapsed < expected && mine * 5 > theirs * 4) continue;
     best = &flight;
     longest = theirs;
   }
