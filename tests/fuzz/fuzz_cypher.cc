@@ -26,7 +26,7 @@ MemoryGraph SmallGraph() {
     if (i > 0) FUZZ_CHECK(graph.CreateEdge(last, *node, type, {}).ok());
     last = *node;
   }
-  graph.CreateIndex("A", "x");
+  graph.CreateIndex("A", {"x"});
   return graph;
 }
 

@@ -229,7 +229,7 @@ void Receive(pulse::fuzz::Input* in) {
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   pulse::fuzz::Input in(data, size);
-  Keys()->Clear(true);
+  Keys()->ClearAt(0, true);
   if (in.Byte() % 2 == 0) {
     Serve(&in);
   } else {

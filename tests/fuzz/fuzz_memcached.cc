@@ -76,7 +76,7 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto requests = Split(bytes, bytes.size() + 1);
   FUZZ_CHECK(Split(bytes, piece) == requests);
   pulse::kv::KvStore* store = Store();
-  FUZZ_CHECK(store->Clear(true));
+  FUZZ_CHECK(store->ClearAt(0, true));
   Counters counters;
   const Executor executor(store, &counters, {kMaxValue, 0});
   for (const std::string& text : requests) {

@@ -247,12 +247,9 @@ says() {
 
 # stop_agent PID LOG: SIGTERM must drain and end with status 0.
 stop_agent() {
-  local pid=$1 log=$2 rc
+  local pid=$1 log=$2
   kill -TERM "$pid" 2>/dev/null || fail "the agent was already gone before its SIGTERM" "$log"
-  await 60 is_gone "$pid" || fail "the agent did not end after SIGTERM" "$log"
-  wait "$pid"
-  rc=$?
-  if ((rc != 0)); then fail "the agent ended with status $rc after SIGTERM" "$log"; fi
+  ends_well "$pid" 60 || fail "the agent did not end well after SIGTERM" "$log"
 }
 
 count_fds() {

@@ -187,10 +187,10 @@ class Transaction : public cypher::DatabaseTransaction {
   TransactionHost* const host_;
   std::shared_ptr<const View> base_;
   WriteSet writes_;
-  int64_t change_bytes_ = 0;     // of drafts, and of properties twice: Commit() encodes them
-  uint64_t deleted_edges_ = 0;   // that were there before
-  std::vector<NodeId> touched_;  // every creation, draft, and change of labels or properties
-  std::vector<NodeId> drafted_;  // nodes that were there before and have a draft
+  mutable int64_t change_bytes_ = 0;  // of drafts, and of properties twice: Commit() encodes them
+  uint64_t deleted_edges_ = 0;        // that were there before
+  std::vector<NodeId> touched_;       // every creation, draft, and change of labels or properties
+  std::vector<NodeId> drafted_;       // nodes that were there before and have a draft
   bool finished_ = false;
 
   // Created relationships by node; made when adjacency is first read.

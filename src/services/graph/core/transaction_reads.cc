@@ -307,6 +307,9 @@ absl::StatusOr<bool> Transaction::EdgeExists(const EdgeRef& edge) const {
   return !draft->deleted;
 }
 
+// Of a node and a value of its own in two hash tables.
+static constexpr int64_t kOwnEntryBytes = 96;
+
 absl::Status Transaction::Seek(Token label, std::span<const Token> keys,
                                std::span<const Value> values, std::vector<NodeId>* out) const {
   const size_t before = out->size();
@@ -330,7 +333,9 @@ absl::Status Transaction::Seek(Token label, std::span<const Token> keys,
     const NodeId node = touched_[own.upto];
     if (!current(node)) continue;
     const Value found = PropertyValue(properties, keys[0]);
-    if (!found.is_null()) own.nodes[cypher::Hash(found)].insert(node);
+    if (found.is_null()) continue;
+    own.nodes[cypher::Hash(found)].insert(node);
+    change_bytes_ += kOwnEntryBytes;
   }
   const auto it = own.nodes.find(cypher::Hash(values[0]));
   if (it == own.nodes.end()) return absl::OkStatus();

@@ -367,7 +367,9 @@ class MergeOperator : public UpdateOperator {
  private:
   void Keep(const Value* row) {
     if (kept_.empty() || kept_.back().full()) kept_.emplace_back(runtime_->width);
-    kept_.back().Add(row);
+    Value* const kept = kept_.back().Add(row);
+    // The properties were for the match.
+    for (const auto& [expr, slot] : step().items) kept[slot] = Value();
   }
   // The properties of the pattern, evaluated once for the match. A null matches nothing, and cannot
   // be made.

@@ -188,6 +188,14 @@ TEST_F(SeekTest, Merge_FindsByTheIndex) {
   EXPECT_EQ(PlanOf("MERGE (n:A {n: 1})").find("index"), std::string::npos);
 }
 
+// A slot that is used again has the node of another variable when the properties are evaluated.
+TEST_F(SeekTest, MergeWithPropertiesOfItsOwnPattern_IsRefused) {
+  for (const char* query : {"MERGE (a:A {u: 1})-[:R]->(b:B {v: a.u})",
+                            "MATCH (x:A) WITH x.u AS k MERGE (a:A {v: k})-[:R {w: a.v}]->(b:B)"}) {
+    EXPECT_NE(Error(query).find("the same MERGE"), std::string::npos) << Error(query);
+  }
+}
+
 TEST_F(SeekTest, ListThatIsNone_IsTheErrorOfAScan) {
   parameters_ = {{"list", Value::Int(5)}};
   const std::string query = "MATCH (n:A) WHERE n.v IN $list RETURN n.n";

@@ -211,6 +211,7 @@ class Planner {
   static WalkOrder PlainOrder(const Pattern& pattern, const Start& start);
 
   // planner_update.cc
+  void RefuseOwn(const Expr& properties, const std::vector<Slot>& own);
   void PlanCreate(Pattern* pattern, bool merge, CreateOps* ops, std::vector<Slot>* fresh);
   void PlanMerge(Clause* clause, Step* step);
   void PlanSet(std::vector<SetItem>* items, bool remove, std::vector<SetOp>* out);

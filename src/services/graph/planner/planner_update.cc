@@ -7,6 +7,17 @@
 #include "services/graph/syntax/error.h"
 
 namespace pulse::cypher {
+// MERGE evaluates the properties of its pattern before it has anything of it.
+void Planner::RefuseOwn(const Expr& properties, const std::vector<Slot>& own) {
+  std::set<Slot> used;
+  bool opaque = false;
+  Slots(properties, &used, &opaque);
+  if (std::any_of(own.begin(), own.end(), [&](Slot slot) { return used.contains(slot); })) {
+    Fail("UndefinedVariable", properties.pos,
+         "the properties of MERGE cannot refer to what the same MERGE finds or makes");
+  }
+}
+
 void Planner::PlanCreate(Pattern* pattern, bool merge, CreateOps* ops, std::vector<Slot>* fresh) {
   for (PatternPart& part : *pattern) {
     if (part.kind != PatternPart::Kind::kPlain) {
@@ -39,6 +50,7 @@ void Planner::PlanCreate(Pattern* pattern, bool merge, CreateOps* ops, std::vect
                       "a parameter cannot stand for the properties of MERGE");
         }
         Bind(node.properties.get(), {});
+        if (merge) RefuseOwn(*node.properties, *fresh);
         if (failed()) return;
       }
       node.slot = Declare(node.variable, kNodeType);
@@ -74,6 +86,7 @@ void Planner::PlanCreate(Pattern* pattern, bool merge, CreateOps* ops, std::vect
                       "a parameter cannot stand for the properties of MERGE");
         }
         Bind(edge.properties.get(), {});
+        if (merge) RefuseOwn(*edge.properties, *fresh);
         if (failed()) return;
       }
       edge.slot = Declare(edge.variable, kEdgeType);
