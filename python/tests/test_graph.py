@@ -115,7 +115,7 @@ def test_damaged_log_is_read_as_far_as_it_goes(tmp_path):
     log.write_bytes(data)
     with pytest.raises(pulsedb.CorruptionError):
         pulsedb.Graph(tmp_path / "g")
-    with pytest.raises(ValueError, match="reading only"):
+    with pytest.raises(pulsedb.Error, match="reading only"):
         pulsedb.Graph(tmp_path / "g", damaged=True)
     with pulsedb.Graph(tmp_path / "g", read_only=True, damaged=True) as graph:
         assert graph.execute("MATCH (n:N) RETURN n.i").fetchall() == [(0,)]

@@ -50,7 +50,10 @@ class Counter : public pulse::cypher::ResultSink {
 }  // namespace
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace pulse::cypher;
+  using pulse::cypher::Execute;
+  using pulse::cypher::ExecuteOptions;
+  using pulse::cypher::InfoOf;
+  using pulse::cypher::MakePlan;
   static const MemoryGraph kGraph = SmallGraph();
   const std::string query(reinterpret_cast<const char*>(data), size);
   const auto plan = MakePlan(query, kGraph, nullptr);

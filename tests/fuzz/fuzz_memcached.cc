@@ -60,7 +60,9 @@ pulse::kv::KvStore* Store() {
 }  // namespace
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace pulse::kv::memcached;
+  using pulse::kv::memcached::Counters;
+  using pulse::kv::memcached::Executor;
+  using pulse::kv::memcached::LooksLikeMemcached;
   pulse::fuzz::Input in(data, size);
   const size_t piece = 1 + in.Below(64);
   const std::string bytes = in.Rest();

@@ -139,22 +139,16 @@ is_alive() {
 is_gone() { ! is_alive "$1"; }
 
 # ends_well PID [SECONDS]: awaits the end of a process of this shell, whose status must be 0. It is only
-# waited for once it has ended: where pids come again soon, bash 5.2 may lose a child, says "No record of
-# process", and nobody knows the status.
-ends_well() {
-  local code said
-  await "${2:-120}" is_gone "$1" || return 1
-  said=$SCRATCH/wait.$BASHPID
-  wait "$1" 2>"$said"
-  code=$?
-  cat "$said" >&2
-  [[ $code == 0 ]] || { [[ $code == 127 ]] && grep -q 'No record of process' "$said"; }
-}
+# waited for once it has ended: where pids come again soon, bash 5.2 may lose a child that ends within
+# wait ("No record of process").
+ends_well() { await "${2:-120}" is_gone "$1" && wait "$1"; }
 
 # start LOG COMMAND...: runs COMMAND in the background; its pid is in STARTED.
 start() {
   local log=$1
   shift
+  # What an earlier process wrote there is not of this one, which is a copy of this shell at first.
+  : >"$log"
   "$@" >"$log" 2>&1 &
   STARTED=$!
   STARTED_PIDS+=("$STARTED")

@@ -270,6 +270,8 @@ fi
 grep -q '^ *3$' shell.out && fail "the script went on behind its error" shell.out
 
 note "a server, readers beside it, a second writer, a kill"
+# What an earlier server wrote would say that this one has begun, while it is a copy of this shell still.
+: >serve.log
 "$PULSE" graph serve db --bolt 0 >serve.log 2>&1 &
 server=$!
 STARTED_PIDS+=("$server")
@@ -292,6 +294,7 @@ kill -9 "$server"
 wait "$server" 2>/dev/null
 query $'1 nodes created, 1 properties set, 1 labels added' "CREATE (:Person {name: 'Eve'})"
 query '{"n":4}' --json 'MATCH (p:Person) RETURN count(p) AS n'
+: >serve.log
 "$PULSE" graph serve db --bolt 0 >serve.log 2>&1 &
 server=$!
 STARTED_PIDS+=("$server")
@@ -304,6 +307,7 @@ refused "expected PORT" serve db --bolt 0 --metrics nonsense
 refused "TLS needs both" serve db --bolt 0 --tls-cert file
 
 note "metrics"
+: >serve.log
 "$PULSE" graph serve counted --bolt 0 --http 0 --metrics 0 --timeout 3 >serve.log 2>&1 &
 server=$!
 STARTED_PIDS+=("$server")
