@@ -299,7 +299,8 @@ TEST_F(StoreTest, IndexOfSeveralKeys_FindsByAllAndByTheFirst) {
   ASSERT_TRUE(tx->SetNodeProperty(nodes[0], keys[1], Value::Float(7)).ok());
   const NodeId added = make(tx, 1, 7);
   for (int round = 0; round < 2; ++round) {
-    const GraphView& view = round == 0 ? static_cast<const GraphView&>(*tx) : *Now();
+    const auto now = Now();
+    const GraphView& view = round == 0 ? static_cast<const GraphView&>(*tx) : *now;
     EXPECT_EQ(seek(view, {Value::Int(1), Value::Int(7)}), (Nodes{nodes[0], nodes[37], added}));
     EXPECT_EQ(seek(view, {Value::Int(1), Value::Int(8)}), (Nodes{nodes[7]}));
     if (round == 0) {
