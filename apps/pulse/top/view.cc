@@ -192,43 +192,38 @@ class Painter {
   }
 
  private:
+  // A share as a bar; what comes behind it is the caller's.
+  ScreenLine ShareLine(const char* name, double share, Style style) const {
+    ScreenLine line(look_);
+    line.Add("   ").Add(name).To(18).Bar(share, kBarCells, style);
+    line.Add(fmt::format("{:>6}", Percent(share)), style).Add("  ");
+    return line;
+  }
+  void PutFailures(ScreenLine& line, uint64_t failed) {
+    Put(line.Add(fmt::format(", {} failed", failed), failed > 0 ? Style::kAlarm : Style::kPlain));
+  }
   void Tasks(const TaskSample& t) {
     const double share =
         t.most == 0 ? 0 : static_cast<double>(t.running) / static_cast<double>(t.most);
-    ScreenLine line(look_);
-    line.Add("   compactions").To(18).Bar(share, kBarCells, Style::kMerge);
-    line.Add(fmt::format("{:>6}", Percent(share)), Style::kMerge);
-    line.Add(fmt::format("  {} of {} run, {} done", t.running, t.most, t.done));
-    Put(line.Add(fmt::format(", {} failed", t.failed),
-                 t.failed > 0 ? Style::kAlarm : Style::kPlain));
+    ScreenLine line = ShareLine("compactions", share, Style::kMerge);
+    line.Add(fmt::format("{} of {} run, {} done", t.running, t.most, t.done));
+    PutFailures(line, t.failed);
   }
   void Operators(const OpsSample& now, const OpsRates& rates) {
-    ScreenLine line(look_);
-    line.Add("   operators").To(18).Bar(rates.share, kBarCells, Style::kMerge);
-    line.Add(fmt::format("{:>6}", Percent(rates.share)), Style::kMerge);
-    line.Add("  ").Add(Rate(rates.bytes));
-    line.Add(fmt::format(", {} wait", now.waiting));
-    Put(line.Add(fmt::format(", {} failed", now.failed),
-                 now.failed > 0 ? Style::kAlarm : Style::kPlain));
+    ScreenLine line = ShareLine("operators", rates.share, Style::kMerge);
+    line.Add(Rate(rates.bytes)).Add(fmt::format(", {} wait", now.waiting));
+    PutFailures(line, now.failed);
   }
   void GraphMerges(const MergeSample& now, const MergeRates& rates) {
-    ScreenLine line(look_);
-    line.Add("   graph merges").To(18).Bar(rates.cpu_share, kBarCells, Style::kMerge);
-    line.Add(fmt::format("{:>6}", Percent(rates.cpu_share)), Style::kMerge);
-    line.Add("  ").Add(Rate(rates.bytes_in));
-    line.Add(fmt::format(", {} wait", now.waiting));
-    Put(line.Add(fmt::format(", {} failed", now.failed),
-                 now.failed > 0 ? Style::kAlarm : Style::kPlain));
+    ScreenLine line = ShareLine("graph merges", rates.cpu_share, Style::kMerge);
+    line.Add(Rate(rates.bytes_in)).Add(fmt::format(", {} wait", now.waiting));
+    PutFailures(line, now.failed);
   }
   void Ingest(const IngestSample& now, const IngestRates& rates) {
     const double passed = rates.filtered == 0 ? 0 : rates.sent / rates.filtered;
-    ScreenLine line(look_);
-    line.Add("   ingest").To(18).Bar(passed, kBarCells, Style::kFetch);
-    line.Add(fmt::format("{:>6}", Percent(passed)), Style::kFetch);
-    line.Add("  of ").Add(Rate(rates.filtered));
-    line.Add(fmt::format(", {} open", now.open));
-    Put(line.Add(fmt::format(", {} failed", now.failed),
-                 now.failed > 0 ? Style::kAlarm : Style::kPlain));
+    ScreenLine line = ShareLine("ingest", passed, Style::kFetch);
+    line.Add("of ").Add(Rate(rates.filtered)).Add(fmt::format(", {} open", now.open));
+    PutFailures(line, now.failed);
   }
   void Front(const FrontSample& now, const FrontRates& rates) {
     ScreenLine line(look_);
@@ -249,10 +244,7 @@ class Painter {
   }
   void Stage(const char* name, double share, Style style, const std::string& rate,
              const std::string& more) {
-    ScreenLine line(look_);
-    line.Add("   ").Add(name).To(18).Bar(share, kBarCells, style);
-    line.Add(fmt::format("{:>6}", Percent(share)), style).Add("  ").Add(rate).To(64).Add(more);
-    Put(line);
+    Put(ShareLine(name, share, style).Add(rate).To(64).Add(more));
   }
 
   const Look look_;
