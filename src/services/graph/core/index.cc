@@ -105,14 +105,9 @@ void Index::Find(uint64_t hash, std::vector<NodeId>* out) const {
   }
 }
 
-void Index::FindFirst(const Value& value, std::vector<NodeId>* out) const {
-  if (!Indexable(value)) return;
-  Find(HashOf({&value, 1}, keys_.size() > 1 ? kFirstKey : kAllKeys), out);
-}
-
-void Index::FindAll(std::span<const Value> values, std::vector<NodeId>* out) const {
+void Index::FindBy(std::span<const Value> values, std::vector<NodeId>* out) const {
   if (!std::all_of(values.begin(), values.end(), Indexable)) return;
-  Find(HashAll(values), out);
+  Find(HashOf(values, values.size() < keys_.size() ? kFirstKey : kAllKeys), out);
 }
 
 std::shared_ptr<Index> IndexSet::FindByName(const std::string& name) const {

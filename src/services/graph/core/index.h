@@ -36,9 +36,8 @@ class Index {
   // What a version that is dropped had and those that are left, from `newest` on, have not.
   void Drop(NodeId node, const NodeVersion& dropped, const NodeVersion* newest);
 
-  // Nodes that may have it, in no order: of the first key, or of all.
-  void FindFirst(const Value& value, std::vector<NodeId>* out) const;
-  void FindAll(std::span<const Value> values, std::vector<NodeId>* out) const;
+  // Nodes that may have these values, in no order: of the first key, or of all.
+  void FindBy(std::span<const Value> values, std::vector<NodeId>* out) const;
 
   // Of a value that no equality holds for (null, NaN) there is none.
   static bool Indexable(const Value& value);

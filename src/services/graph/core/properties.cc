@@ -74,6 +74,13 @@ Value PropertyValue(std::string_view bytes, Token key) {
   return value;
 }
 
+bool HasValues(std::string_view bytes, std::span<const Token> keys, std::span<const Value> values) {
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (cypher::Equals(PropertyValue(bytes, keys[i]), values[i]) != 1) return false;
+  }
+  return true;
+}
+
 bool ChangeProperties(std::string_view bytes, std::string_view changes, std::string* out) {
   out->clear();
   Entry old, fresh;

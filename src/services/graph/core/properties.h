@@ -4,6 +4,7 @@
 // Pure; any thread. Input may come from a damaged file: what does not fit gives false.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -23,6 +24,8 @@ bool DecodeProperties(std::string_view bytes, Properties* out);
 // The bytes of one value, and whatever follows; empty where the key is not there.
 std::string_view FindProperty(std::string_view bytes, Token key);
 Value PropertyValue(std::string_view bytes, Token key);
+// Whether each key has a value that is equal to the one at its place.
+bool HasValues(std::string_view bytes, std::span<const Token> keys, std::span<const Value> values);
 // `bytes` with `changes`, in which null removes.
 bool ChangeProperties(std::string_view bytes, std::string_view changes, std::string* out);
 

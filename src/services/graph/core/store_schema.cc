@@ -122,7 +122,7 @@ absl::Status StoreImpl::ValidateConstraints(const WriteSet& writes,
       }
       claims->push_back(claim);
       std::vector<NodeId> candidates;
-      index->FindAll(*values, &candidates);
+      index->FindBy(*values, &candidates);
       auto& same = own[{index, hash}];
       const auto equal = [&](const std::vector<Value>& other) {
         for (size_t i = 0; i < other.size(); ++i) {
@@ -186,7 +186,7 @@ absl::Status StoreImpl::CheckExisting(const Index& index) const {
     }
     if (!definition.unique) continue;
     std::vector<NodeId> candidates;
-    index.FindAll(*values, &candidates);
+    index.FindBy(*values, &candidates);
     for (const NodeId other : candidates) {
       const NodeVersion* rival = other == node ? nullptr : tables_.nodes.Latest(other);
       const auto theirs = rival == nullptr ? std::nullopt : index.ValuesOf(*rival);

@@ -340,11 +340,7 @@ absl::Status Transaction::Seek(Token label, std::span<const Token> keys,
   const auto it = own.nodes.find(cypher::Hash(values[0]));
   if (it == own.nodes.end()) return absl::OkStatus();
   for (const NodeId node : it->second) {
-    bool equal = current(node);
-    for (size_t i = 0; i < keys.size() && equal; ++i) {
-      equal = cypher::Equals(PropertyValue(properties, keys[i]), values[i]) == 1;
-    }
-    if (equal) out->push_back(node);
+    if (current(node) && HasValues(properties, keys, values)) out->push_back(node);
   }
   return absl::OkStatus();
 }

@@ -202,21 +202,13 @@ absl::Status View::Seek(Token label, std::span<const Token> keys, std::span<cons
   const auto index = tables_->indexes.FindFor(label, keys);
   if (index == nullptr) return absl::FailedPreconditionError("there is no such index any more");
   std::vector<NodeId> candidates;
-  if (keys.size() == 1) {
-    index->FindFirst(values[0], &candidates);
-  } else {
-    index->FindAll(values, &candidates);
-  }
+  index->FindBy(values, &candidates);
   CountNodes(candidates.size());
   if (cypher::counted_reads != nullptr) ++cypher::counted_reads->seeks;
   for (const NodeId node : candidates) {
     const NodeVersion* version = FindNode(node);
     if (version == nullptr || !version->HasLabel(label)) continue;
-    bool equal = true;
-    for (size_t i = 0; i < keys.size() && equal; ++i) {
-      equal = cypher::Equals(PropertyValue(version->properties(), keys[i]), values[i]) == 1;
-    }
-    if (equal) out->push_back(node);
+    if (HasValues(version->properties(), keys, values)) out->push_back(node);
   }
   return absl::OkStatus();
 }

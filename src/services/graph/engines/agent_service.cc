@@ -33,13 +33,6 @@ constexpr int64_t kProgressNanos = 200'000'000;
 // An output that is mapped has at most twice the bytes of its inputs, and so many.
 constexpr uint64_t kOutputSpare = uint64_t{64} << 20;
 
-void Background(const MergeAgentOptions& options) {
-  if (const absl::Status st = SetThreadAffinity(options.cpus); !st.ok()) {
-    LogOnce("graph threads", st.message());
-  }
-  EnterBackground(options.idle_only);
-}
-
 absl::StatusOr<uint64_t> SizeOfFile(int fd, absl::string_view what) {
   struct stat st;
   if (fstat(fd, &st) != 0) return ErrnoError(errno, "looking at", what);
@@ -290,7 +283,7 @@ absl::Status MergeAgent::Start(std::shared_ptr<Host> host, UniqueFd socket) {
   const auto shared = std::make_shared<UniqueFd>(std::move(socket));
   pool_.Post(host.get(), [this, host, shared] {
     thread_local bool ready = false;
-    if (!ready) Background(options_);
+    if (!ready) EnterBackground(options_.idle_only, options_.cpus, "graph threads");
     ready = true;
     --counters_.waiting;
     ++counters_.running;

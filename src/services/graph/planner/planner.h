@@ -7,6 +7,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -32,6 +33,11 @@ inline Direction Walked(const EdgePattern& edge, bool forward) {
 // Of a plan, the hops within brackets among them. The stack of an execution grows by a frame or two
 // for each step.
 inline constexpr size_t kMaxSteps = 4000;
+
+// The two by AND, OR or a comparison; without `left`, `right` alone.
+ExprPtr Joined(Op op, ExprPtr left, ExprPtr right);
+// The parts of a chain of AND or OR.
+void Flatten(const Expr& e, Op op, std::vector<const Expr*>* out);
 
 class Planner {
  public:
@@ -141,7 +147,6 @@ class Planner {
   void AddPropertyPredicates(Expr* properties, const std::string& name, Slot slot, uint32_t type,
                              Pos pos, MatchState* state);
   ExprPtr MakeProperty(ExprPtr of, const std::string& key, Pos pos);
-  const Expr* MakeEqual(ExprPtr left, ExprPtr right, Pos pos);
   void ApplyPredicates(MatchState* state, Steps* steps);
   struct Start {
     size_t part = 0, node = 0;
@@ -190,7 +195,7 @@ class Planner {
 
   // planner_seek.cc
   bool IsReady(const Expr& value, const MatchState& state) const;
-  bool EveryHasIndex(const std::vector<std::string>& labels, const std::string& key) const;
+  bool EveryHasIndex(const std::vector<std::string>& labels, std::optional<Token> key) const;
   bool FindEqual(const NodePattern& node, const std::vector<std::string>& labels,
                  const MatchState& state, Seek* seek) const;
   bool FindAnyOf(const NodePattern& node, const std::vector<std::string>& labels,

@@ -103,10 +103,8 @@ void Planner::AddPropertyPredicates(Expr* properties, const std::string& name, S
   for (size_t i = 0; i < properties->kids.size(); ++i) {
     Bind(properties->kids[i].get(), {});
     if (failed()) return;
-    AddPredicate(
-        MakeEqual(MakeProperty(MakeVariable(name, slot, type, pos), properties->names[i], pos),
-                  std::move(properties->kids[i]), pos),
-        state);
+    ExprPtr property = MakeProperty(MakeVariable(name, slot, type, pos), properties->names[i], pos);
+    AddPredicate(Own(Joined(Op::kEq, std::move(property), std::move(properties->kids[i]))), state);
   }
 }
 
@@ -119,16 +117,6 @@ ExprPtr Planner::MakeProperty(ExprPtr of, const std::string& key, Pos pos) {
   property->types = kAnyType;
   property->kids.push_back(std::move(of));
   return property;
-}
-
-const Expr* Planner::MakeEqual(ExprPtr left, ExprPtr right, Pos pos) {
-  auto equal = std::make_unique<Expr>();
-  equal->kind = Expr::Kind::kBinary;
-  equal->op = Op::kEq;
-  equal->pos = pos;
-  equal->kids.push_back(std::move(left));
-  equal->kids.push_back(std::move(right));
-  return Own(std::move(equal));
 }
 
 void Planner::BindNode(NodePattern* node, MatchState* state) {

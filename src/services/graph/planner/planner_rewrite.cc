@@ -11,6 +11,29 @@
 #include "services/graph/syntax/regex_cache.h"
 
 namespace pulse::cypher {
+
+ExprPtr Joined(Op op, ExprPtr left, ExprPtr right) {
+  if (left == nullptr) return right;
+  auto both = std::make_unique<Expr>();
+  both->kind = Expr::Kind::kBinary;
+  both->op = op;
+  both->pos = left->pos;
+  both->end = right->end;
+  both->depth = 1 + std::max(left->depth, right->depth);
+  both->kids.push_back(std::move(left));
+  both->kids.push_back(std::move(right));
+  return both;
+}
+
+void Flatten(const Expr& e, Op op, std::vector<const Expr*>* out) {
+  if (e.kind == Expr::Kind::kBinary && e.op == op) {
+    Flatten(*e.kids[0], op, out);
+    Flatten(*e.kids[1], op, out);
+  } else {
+    out->push_back(&e);
+  }
+}
+
 namespace {
 
 constexpr size_t kMostAlternatives = 16;
@@ -78,29 +101,6 @@ ExprPtr Clone(const Expr& e) {
   copy->ops = e.ops;
   for (const ExprPtr& kid : e.kids) copy->kids.push_back(kid == nullptr ? nullptr : Clone(*kid));
   return copy;
-}
-
-ExprPtr Joined(Op op, ExprPtr left, ExprPtr right) {
-  if (left == nullptr) return right;
-  auto both = std::make_unique<Expr>();
-  both->kind = Expr::Kind::kBinary;
-  both->op = op;
-  both->pos = left->pos;
-  both->end = right->end;
-  both->depth = 1 + std::max(left->depth, right->depth);
-  both->kids.push_back(std::move(left));
-  both->kids.push_back(std::move(right));
-  return both;
-}
-
-// The parts of a chain of AND or OR.
-void Flatten(const Expr& e, Op op, std::vector<const Expr*>* out) {
-  if (e.kind == Expr::Kind::kBinary && e.op == op) {
-    Flatten(*e.kids[0], op, out);
-    Flatten(*e.kids[1], op, out);
-  } else {
-    out->push_back(&e);
-  }
 }
 
 // Of (a.x = 1 AND b.y = 2) OR (a.x = 3 AND b.y = 4): a.x = 1 OR a.x = 3, and the same of b.

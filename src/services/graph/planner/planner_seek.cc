@@ -32,16 +32,16 @@ std::pair<const Expr*, const Expr*> EqualIn(const Expr& e, Slot slot) {
 // The alternatives of a predicate like n.k = 1 OR n.k = 2.
 bool AlternativesIn(const Expr& e, Slot slot, const Expr** property,
                     std::vector<const Expr*>* values) {
-  if (e.kind == Expr::Kind::kBinary && e.op == Op::kOr) {
-    return AlternativesIn(*e.kids[0], slot, property, values) &&
-           AlternativesIn(*e.kids[1], slot, property, values);
+  std::vector<const Expr*> parts;
+  Flatten(e, Op::kOr, &parts);
+  for (const Expr* part : parts) {
+    const auto [found, value] = EqualIn(*part, slot);
+    if (found == nullptr || (*property != nullptr && (*property)->slot2 != found->slot2)) {
+      return false;
+    }
+    *property = found;
+    values->push_back(value);
   }
-  const auto [found, value] = EqualIn(e, slot);
-  if (found == nullptr || (*property != nullptr && (*property)->slot2 != found->slot2)) {
-    return false;
-  }
-  *property = found;
-  values->push_back(value);
   return true;
 }
 
@@ -64,11 +64,11 @@ bool Planner::IsReady(const Expr& value, const MatchState& state) const {
 
 // Whether each of the labels has an index that begins with the key. Labels that the graph does not
 // have need none.
-bool Planner::EveryHasIndex(const std::vector<std::string>& labels, const std::string& key) const {
-  const auto token = view_.FindKey(key);
-  return token && std::all_of(labels.begin(), labels.end(), [&](const std::string& name) {
+bool Planner::EveryHasIndex(const std::vector<std::string>& labels,
+                            std::optional<Token> key) const {
+  return key && std::all_of(labels.begin(), labels.end(), [&](const std::string& name) {
            const auto label = view_.FindLabel(name);
-           return !label || view_.HasIndex(*label, {&*token, 1});
+           return !label || view_.HasIndex(*label, {&*key, 1});
          });
 }
 
@@ -80,21 +80,21 @@ bool Planner::FindEqual(const NodePattern& node, const std::vector<std::string>&
     const Expr *property, *value, *predicate;
   };
   std::vector<Equal> equals;
-  const Equal* one = nullptr;
   for (const Predicate& p : state.predicates) {
     const auto [property, value] = EqualIn(*p.expr, node.slot);
     if (property == nullptr || !IsReady(*value, state)) continue;
     equals.push_back({view_.FindKey(property->name), property, value, p.expr});
   }
+  std::vector<const Equal*> chosen;
   for (const Equal& equal : equals) {
-    if (!EveryHasIndex(labels, equal.property->name)) continue;
-    one = &equal;
+    if (!EveryHasIndex(labels, equal.token)) continue;
+    chosen = {&equal};
     break;
   }
-  std::vector<const Equal*> chosen;
   const auto label = labels.size() == 1 ? view_.FindLabel(labels[0]) : std::nullopt;
-  for (const std::vector<Token>& keys :
-       label&& equals.size() > 1 ? view_.WideIndexes(*label) : std::vector<std::vector<Token>>()) {
+  std::vector<std::vector<Token>> wide;
+  if (label && equals.size() > 1) wide = view_.WideIndexes(*label);
+  for (const std::vector<Token>& keys : wide) {
     std::vector<const Equal*> all;
     for (const Token key : keys) {
       const auto found = std::find_if(equals.begin(), equals.end(),
@@ -103,7 +103,6 @@ bool Planner::FindEqual(const NodePattern& node, const std::vector<std::string>&
     }
     if (all.size() == keys.size() && all.size() > chosen.size()) chosen = std::move(all);
   }
-  if (chosen.empty() && one != nullptr) chosen.push_back(one);
   for (const Equal* equal : chosen) {
     seek->keys.push_back(equal->property->slot2);
     seek->values.push_back(equal->value);
@@ -133,7 +132,8 @@ bool Planner::FindAnyOf(const NodePattern& node, const std::vector<std::string>&
     }
     const bool ready = std::all_of(values.begin(), values.end(),
                                    [&](const Expr* value) { return IsReady(*value, state); });
-    if (property == nullptr || !ready || !EveryHasIndex(labels, property->name)) continue;
+    if (property == nullptr || !ready) continue;
+    if (!EveryHasIndex(labels, view_.FindKey(property->name))) continue;
     seek->keys = {property->slot2};
     seek->values = std::move(values);
     seek->as = e.op == Op::kIn ? Step::Sought::kInList : Step::Sought::kAny;

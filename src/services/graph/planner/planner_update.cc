@@ -131,9 +131,9 @@ void Planner::PlanMerge(Clause* clause, Step* step) {
       const Slot value = Allocate();
       step->items.emplace_back(map, value);
       for (const std::string& key : map->names) {
-        AddPredicate(MakeEqual(MakeProperty(MakeVariable("", slot, type, pos), key, pos),
-                               MakeProperty(MakeVariable("", value, kMapType, pos), key, pos), pos),
-                     &state);
+        ExprPtr own = MakeProperty(MakeVariable("", slot, type, pos), key, pos);
+        ExprPtr wanted = MakeProperty(MakeVariable("", value, kMapType, pos), key, pos);
+        AddPredicate(Own(Joined(Op::kEq, std::move(own), std::move(wanted))), &state);
       }
     };
     for (NodePattern& node : part.nodes) {
