@@ -6,6 +6,9 @@
 
 #include <algorithm>
 
+#include "base/cpu_list.h"
+#include "base/log.h"
+
 namespace pulse {
 
 void EnterBackground(bool idle_only) {
@@ -16,6 +19,11 @@ void EnterBackground(bool idle_only) {
   const auto thread = static_cast<id_t>(gettid());
   // One that gives way more already goes on so.
   setpriority(PRIO_PROCESS, thread, std::max(kNice, getpriority(PRIO_PROCESS, thread)));
+}
+
+void EnterBackground(bool idle_only, const std::vector<int>& cpus, absl::string_view what) {
+  if (const absl::Status st = SetThreadAffinity(cpus); !st.ok()) LogOnce(what, st.message());
+  EnterBackground(idle_only);
 }
 
 }  // namespace pulse

@@ -228,7 +228,7 @@ void Loop::Account(Client* client, uint64_t held) {
   if (held == client->held_) return;
   held_ += held - client->held_;
   client->held_ = held;
-  stats_.values[LoopStats::kHeld].store(held_, std::memory_order_relaxed);
+  stats_.Set(LoopStats::kHeld, held_);
 }
 
 void Loop::HostFailed(const absl::Status& why) {

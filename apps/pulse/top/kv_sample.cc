@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <type_traits>
 #include <utility>
 
@@ -118,10 +117,6 @@ absl::StatusOr<KvSample> ParseInfo(std::string_view text) {
     }
   }
   return s;
-}
-
-double KvRates::SideShare(size_t side) const {
-  return std::accumulate(shares[side].begin(), shares[side].end(), 0.0);
 }
 
 KvRates CompareKv(const KvSample* before, KvSample now, double seconds) {

@@ -60,7 +60,6 @@ struct KvRates {
   double cpu_share = 0;   // of one CPU, the whole process
   CpuTable shares{};      // of one CPU
 
-  double SideShare(size_t side) const;
   // CPU seconds for a request; 0: there was none.
   double PerRequest(size_t side, size_t component) const {
     return requests > 0 ? shares[side][component] / requests : 0;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "apps/pulse/top/cpu_lines.h"
 #include "apps/pulse/top/kv_sample.h"
 #include "apps/pulse/top/kv_view.h"
 #include "base/testing.h"
@@ -87,8 +88,8 @@ TEST(KvTopTest, CompareKv_TwoReplies_RatesOfTheInterval) {
   EXPECT_DOUBLE_EQ(r.evicted, 8);
   EXPECT_EQ(r.refused, 0);
   EXPECT_NEAR(r.cpu_share, 1.5, 1e-9);
-  EXPECT_NEAR(r.SideShare(0), 1, 1e-9);
-  EXPECT_NEAR(r.SideShare(1), 0.2, 1e-9);
+  EXPECT_NEAR(SumOf(r.shares[0]), 1, 1e-9);
+  EXPECT_NEAR(SumOf(r.shares[1]), 0.2, 1e-9);
   EXPECT_NEAR(ShareOf(r, 0, CpuComponent::kStore), 0.5, 1e-9);
   EXPECT_NEAR(ShareOf(r, 1, CpuComponent::kReceive), 0.12, 1e-9);
   EXPECT_NEAR(r.PerRequest(0, static_cast<size_t>(CpuComponent::kStore)), 1e-6, 1e-12);

@@ -79,6 +79,9 @@ absl::StatusOr<Engine*> EngineCache::Get(const std::string& what, const Make& ma
   return engines_.emplace(what, std::move(made)).first->second.get();
 }
 
+namespace {
+
+// An engine of the cache, if there is one, or a new one that goes to `owned`.
 absl::StatusOr<Engine*> KeepEngine(const Processors& processors, const std::string& what,
                                    const EngineCache::Make& make,
                                    std::vector<std::unique_ptr<Engine>>& owned) {
@@ -87,6 +90,8 @@ absl::StatusOr<Engine*> KeepEngine(const Processors& processors, const std::stri
   owned.push_back(std::move(made));
   return owned.back().get();
 }
+
+}  // namespace
 
 absl::StatusOr<std::vector<Engine*>> MakeEngines(const Processors& processors,
                                                  absl::string_view name, const std::string& what,

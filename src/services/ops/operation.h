@@ -69,15 +69,10 @@ SerialCpus SerialCpusFor(const Processors& processors);
 // Options of a queue that does what `order` describes on these processors.
 QueueOptions OptionsFor(const Processors& processors, const EngineOrder& order);
 
-// An engine of the cache, if there is one, or a new one that goes to `owned`.
-absl::StatusOr<Engine*> KeepEngine(const Processors& processors, const std::string& what,
-                                   const EngineCache::Make& make,
-                                   std::vector<std::unique_ptr<Engine>>& owned);
-
-// The engines of all processors: those of EnginesFor by `make`, kept as KeepEngine has it under the
-// name `what`, and that of an agent in another process, to which `order` describes it. One that is
-// lost when its engine is to be made, or has no room for it, is gone without where others are left;
-// the first time of each is logged.
+// The engines of all processors: those of EnginesFor by `make`, kept in the cache under the name
+// `what`, or in `owned` if there is none, and that of an agent in another process, to which `order`
+// describes it. One that is lost when its engine is to be made, or has no room for it, is gone
+// without where others are left; the first time of each is logged.
 absl::StatusOr<std::vector<Engine*>> MakeEngines(const Processors& processors,
                                                  absl::string_view name, const std::string& what,
                                                  const EngineSupplier::MakeLocal& make,

@@ -56,30 +56,22 @@ struct PlacementReport {
   // Without what an earlier report of the same queue counted.
   void SubtractCountsOf(const PlacementReport& earlier) {
     for (size_t i = 0; i < sides.size(); ++i) {
-      sides[i].chunks -= earlier.sides[i].chunks;
-      sides[i].bytes -= earlier.sides[i].bytes;
-      sides[i].redone -= earlier.sides[i].redone;
-      sides[i].refused -= earlier.sides[i].refused;
-      sides[i].discarded -= earlier.sides[i].discarded;
-      sides[i].lost -= earlier.sides[i].lost;
-      sides[i].busy_nanos -= earlier.sides[i].busy_nanos;
+      for (const auto count : kCounts) sides[i].*count -= earlier.sides[i].*count;
     }
   }
 
   // This one, with what another queue, or an earlier report of this one, counted.
   void AddCountsOf(const PlacementReport& other) {
     for (size_t i = 0; i < sides.size(); ++i) {
-      Add(sides[i].chunks, other.sides[i].chunks);
-      Add(sides[i].bytes, other.sides[i].bytes);
-      Add(sides[i].redone, other.sides[i].redone);
-      Add(sides[i].refused, other.sides[i].refused);
-      Add(sides[i].discarded, other.sides[i].discarded);
-      Add(sides[i].lost, other.sides[i].lost);
-      Add(sides[i].busy_nanos, other.sides[i].busy_nanos);
+      for (const auto count : kCounts) Add(sides[i].*count, other.sides[i].*count);
     }
   }
 
  private:
+  static constexpr uint64_t OfSide::*kCounts[] = {
+      &OfSide::chunks,    &OfSide::bytes, &OfSide::redone,    &OfSide::refused,
+      &OfSide::discarded, &OfSide::lost,  &OfSide::busy_nanos};
+
   // Others' numbers may be any: no sum becomes smaller.
   static void Add(uint64_t& sum, uint64_t n) {
     sum += std::min(n, std::numeric_limits<uint64_t>::max() - sum);

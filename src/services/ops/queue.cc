@@ -432,9 +432,7 @@ void Queue::Report(Lock& lock, bool ended) {
   last_report_ = now;
   if (!ended) UpdateStats(now);
   PlacementReport report = stats_.Report();
-  PlacementReport all = report;
-  std::swap(all, reported_);
-  report.SubtractCountsOf(all);
+  report.SubtractCountsOf(std::exchange(reported_, report));
   report.placement = options_.placement.kind;
   report.ended = ended;
   lock.unlock();

@@ -104,8 +104,7 @@ bool Scheduler::Serves(int engine, int64_t now) const {
   if (options_.placement.kind == Placement::Kind::kAgent) {
     return side == Side::kAgent || !Alive(Side::kAgent);
   }
-  if (options_.placement.kind == Placement::Kind::kPaper && Alive(Side::kHost) &&
-      Alive(Side::kAgent)) {
+  if (options_.placement.kind == Placement::Kind::kPaper) {
     const C1 c1 = CheckC1(now);
     if (side == Side::kAgent) return c1 != C1::kFails;
     return c1 != C1::kHolds || sharing_.HostShares() || AgentStalls(now);
@@ -217,11 +216,13 @@ bool Scheduler::OthersAreFaster(int engine, uint64_t bytes, int64_t now) const {
   const int64_t mine = Before(engine, bytes) + TimeUntilDone(engine, bytes, now);
   if (mine == 0) return false;  // not known: this chunk tells
   const bool set_up = Before(engine, bytes) > 0;
+  std::vector<bool> serves(engines_.size());
+  for (size_t i = 0; i < engines_.size(); ++i) serves[i] = Serves(static_cast<int>(i), now);
   if (set_up) {
     // Whether that is worth it, the others' first chunks tell.
     for (size_t i = 0; i < engines_.size(); ++i) {
       const int other = static_cast<int>(i);
-      if (other == engine || !Serves(other, now) || Before(other, bytes) > 0) continue;
+      if (other == engine || !serves[i] || Before(other, bytes) > 0) continue;
       const int64_t each = TimeAtLeast(other, bytes, now);
       if (each == 0) return true;
       // Caches and memory are cold at first. Where chunks cost little beside the set-up, some more
@@ -241,7 +242,7 @@ bool Scheduler::OthersAreFaster(int engine, uint64_t bytes, int64_t now) const {
   std::vector<Lane> lanes;
   std::vector<int> idle(engines_.size());
   for (size_t i = 0; i < engines_.size(); ++i) {
-    idle[i] = Serves(static_cast<int>(i), now) ? engines_[i].lanes - busy_[i] : 0;
+    idle[i] = serves[i] ? engines_[i].lanes - busy_[i] : 0;
   }
   --idle[static_cast<size_t>(engine)];  // the lane that asks
   // What has to be made before is made once for all lanes of an engine.
@@ -255,7 +256,7 @@ bool Scheduler::OthersAreFaster(int engine, uint64_t bytes, int64_t now) const {
     const int64_t before = Before(other, bytes);
     if (engines_[i].pipeline) {
       // One processor, whatever the number of its lanes.
-      if (other == engine || !Serves(other, now)) continue;
+      if (other == engine || !serves[i]) continue;
       const int64_t done = before + std::max(TimeUntilDone(other, bytes, now), each_of(other));
       lanes.push_back({done, each_of(other)});
       continue;
@@ -263,8 +264,8 @@ bool Scheduler::OthersAreFaster(int engine, uint64_t bytes, int64_t now) const {
     for (int n = 0; n < idle[i]; ++n) lanes.push_back({before + each_of(other), each_of(other)});
   }
   for (const Flight& flight : flights_) {
-    const bool pipeline = engines_[static_cast<size_t>(flight.engine)].pipeline;
-    if (pipeline || !Serves(flight.engine, now)) continue;
+    const auto of = static_cast<size_t>(flight.engine);
+    if (engines_[of].pipeline || !serves[of]) continue;
     const int64_t each = each_of(flight.engine);
     lanes.push_back({Remaining(flight, now) + each, each});
   }
@@ -419,16 +420,16 @@ bool Scheduler::Finished(uint64_t attempt, int64_t now, int64_t before) {
   ++finished_[of];
   Learn(flight, now, now - flight.start - before);
   if (flight.beaten) return false;
-  if (options_.placement.kind == Placement::Kind::kPaper && Alive(Side::kHost) &&
-      Alive(Side::kAgent)) {
-    if (CheckC1(now) == C1::kHolds) {
+  if (options_.placement.kind == Placement::Kind::kPaper) {
+    const C1 c1 = CheckC1(now);
+    if (c1 == C1::kHolds) {
       bool host_busy = false;
       for (size_t i = 0; i < engines_.size(); ++i) {
         host_busy |= engines_[i].side == Side::kHost && busy_[i] > 0;
       }
       sharing_.Done(engines_[of].side, flight.bytes, host_busy,
                     RateOf(Side::kHost, options_.chunk_bytes, now), ChunksLeft(), now);
-    } else if (CheckC1(now) == C1::kFails) {
+    } else if (c1 == C1::kFails) {
       sharing_.C1Failed();
     }
   }

@@ -7,11 +7,8 @@
 #include "services/kv/etcd/values.h"
 
 namespace pulse::kv {
-namespace {
 
 using Json = nlohmann::json;
-
-}  // namespace
 
 std::string UdpEndpointIn(const std::string& text) {
   const Json value = Json::parse(text, nullptr, false);

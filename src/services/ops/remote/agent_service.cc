@@ -46,14 +46,6 @@ OpsAgentOptions WithDefaults(OpsAgentOptions options) {
   return options;
 }
 
-// The thread that calls becomes one for work that can wait.
-void Background(const OpsAgentOptions& options) {
-  if (const absl::Status st = SetThreadAffinity(options.cpus); !st.ok()) {
-    LogOnce("ops threads", st.message());
-  }
-  EnterBackground(options.idle_only);
-}
-
 }  // namespace
 
 // --- OpsAgent
@@ -73,7 +65,7 @@ void OpsAgent::Post(const void* owner, std::function<void()> work) {
   pool_.Post(owner, [this, work = std::move(work)] {
     // The pool's threads are this agent's alone.
     thread_local bool ready = false;
-    if (!ready) Background(options_);
+    if (!ready) EnterBackground(options_.idle_only, options_.cpus, "ops threads");
     ready = true;
     work();
   });
