@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Builds and runs the libFuzzer targets of tests/fuzz, each for SECONDS, and fails on a finding:
-#   scripts/fuzz.sh [SECONDS [TARGET...]]    targets: acl blocks bolt completions cypher decompress descriptors dump
-#                                            etcd files filter graph_run graph_salvage gzip_index handshake kv_lane kv_queue kv_udp
-#                                            memcached pages progress_ring resp store uri
+#   scripts/fuzz.sh [SECONDS [TARGET...]]    targets: NAME of each tests/fuzz/fuzz_NAME.cc
 # What a run learns stays in build/fuzz/corpus; the committed corpus is only read. A finding is
 # written to build/fuzz/findings, and belongs into tests/fuzz/corpus once its cause is mended.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-all=(acl blocks bolt completions cypher decompress descriptors dump etcd files filter graph_run graph_salvage gzip_index handshake kv_lane kv_queue kv_udp memcached pages progress_ring resp store uri)
+all=(tests/fuzz/fuzz_*.cc)
+all=("${all[@]#tests/fuzz/fuzz_}")
+all=("${all[@]%.cc}")
 seconds=${1:-20}
 [[ "$seconds" =~ ^[1-9][0-9]*$ ]] || { echo "fuzz: SECONDS must be a positive number: $seconds" >&2; exit 2; }
 shift || true

@@ -123,9 +123,8 @@ for engine in inline threads agent sim auto; do
 done
 
 note "a server says which engine it has, and what each has done"
-"$PULSE" graph serve sim-db --bolt 0 --engine sim >serve.log 2>&1 &
-server=$!
-STARTED_PIDS+=("$server")
+start serve.log "$PULSE" graph serve sim-db --bolt 0 --engine sim
+server=$STARTED
 await 60 grep -q 'copy engine sim' serve.log || fail "the server does not start" serve.log
 grep -q 'stand-in' serve.log || fail "a stand-in is not called one" serve.log
 kill -TERM "$server"

@@ -173,13 +173,14 @@ said=$("$PULSE" graph query torn --damaged --json 'MATCH (n:N) RETURN n.i AS i' 
 [[ "$said" == '{"i":1}' ]] || fail "--damaged says $said" damaged.err
 grep -q "what comes before is shown" damaged.err || fail "--damaged does not tell" damaged.err
 refused "for reading" query torn --damaged 'CREATE (:N)'
-"$PULSE" graph serve torn --damaged --bolt 0 >serve.out 2>&1 &
-server=$!
-STARTED_PIDS+=("$server")
+start serve.out "$PULSE" graph serve torn --damaged --bolt 0
+server=$STARTED
 await 60 grep -q 'process [0-9]' serve.out || fail "a damaged database is not served" serve.out
 kill "$server"
 ends_well "$server" || fail "a server of what is left" serve.out
 grep -q "what comes before is shown" serve.out || fail "a server with --damaged does not tell" serve.out
+printf 'x' | dd of=torn/MANIFEST bs=1 seek=2 conv=notrunc status=none
+refused "nobody knows which files count" check torn
 
 note "--retain: earlier states of the same process"
 printf '%s;\n' "CREATE (:N {i: 1})" "MATCH (n:N) SET n.i = 2" "MATCH (n:N) SET n.i = 3" \
@@ -187,8 +188,6 @@ printf '%s;\n' "CREATE (:N {i: 1})" "MATCH (n:N) SET n.i = 2" "MATCH (n:N) SET n
 grep -q '{"i":2}' retain.out || fail "the state of commit 2" retain.out
 printf '%s;\n' "AT SNAPSHOT 2 MATCH (n:N) RETURN n.i AS i" | "$PULSE" graph shell retained --retain 5 >retain.out 2>&1
 grep -q "is no longer kept; the oldest is 3" retain.out || fail "a state of before" retain.out
-printf 'x' | dd of=torn/MANIFEST bs=1 seek=2 conv=notrunc status=none
-refused "nobody knows which files count" check torn
 
 note "changes, beside a server and after kills"
 "$PULSE" graph query followed "CREATE (:Person {name: 'Ann'})-[:KNOWS {since: 3}]->(:Person)" >/dev/null || fail "a graph to follow"
@@ -270,11 +269,8 @@ fi
 grep -q '^ *3$' shell.out && fail "the script went on behind its error" shell.out
 
 note "a server, readers beside it, a second writer, a kill"
-# What an earlier server wrote would say that this one has begun, while it is a copy of this shell still.
-: >serve.log
-"$PULSE" graph serve db --bolt 0 >serve.log 2>&1 &
-server=$!
-STARTED_PIDS+=("$server")
+start serve.log "$PULSE" graph serve db --bolt 0
+server=$STARTED
 await 60 grep -q 'process [0-9]' serve.log || fail "the server does not start" serve.log
 refused "has the database open for writing" query db "CREATE (:Person {name: 'Eve'})"
 query '{"n":3}' --json 'MATCH (p:Person) RETURN count(p) AS n'
@@ -294,10 +290,8 @@ kill -9 "$server"
 wait "$server" 2>/dev/null
 query $'1 nodes created, 1 properties set, 1 labels added' "CREATE (:Person {name: 'Eve'})"
 query '{"n":4}' --json 'MATCH (p:Person) RETURN count(p) AS n'
-: >serve.log
-"$PULSE" graph serve db --bolt 0 >serve.log 2>&1 &
-server=$!
-STARTED_PIDS+=("$server")
+start serve.log "$PULSE" graph serve db --bolt 0
+server=$STARTED
 await 60 grep -q 'process [0-9]' serve.log || fail "the server does not start again" serve.log
 kill "$server"
 ends_well "$server" || fail "the server does not end well" serve.log
@@ -307,10 +301,8 @@ refused "expected PORT" serve db --bolt 0 --metrics nonsense
 refused "TLS needs both" serve db --bolt 0 --tls-cert file
 
 note "metrics"
-: >serve.log
-"$PULSE" graph serve counted --bolt 0 --http 0 --metrics 0 --timeout 3 >serve.log 2>&1 &
-server=$!
-STARTED_PIDS+=("$server")
+start serve.log "$PULSE" graph serve counted --bolt 0 --http 0 --metrics 0 --timeout 3
+server=$STARTED
 await 60 grep -q 'metrics at' serve.log || fail "the server does not start" serve.log
 python3 "$here/graph_metrics_check.py" "$(grep -o 'http://127.0.0.1:[0-9]*/metrics' serve.log)" \
   "$(grep -o 'http://127.0.0.1:[0-9]*/$' serve.log)" "$(sed -n 's/.*bolt:.*:\([0-9]*\) (process.*/\1/p' serve.log)" \

@@ -1,6 +1,5 @@
 // `auto` against the best fixed split where something changes on the way: an engine's speed, or the
 // sizes of pieces.
-#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>

@@ -1,7 +1,6 @@
 // What decompression knows of how much is left, by which its queue shares the last chunks.
 #include <gtest/gtest.h>
 
-#include <optional>
 #include <string>
 
 #include "base/testing.h"

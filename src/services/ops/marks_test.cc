@@ -13,44 +13,34 @@ namespace {
 
 using testing_util::TestSeed;
 
-absl::StatusOr<QueueStats> StatsOf(const CompressOptions& options, const std::string& data,
-                                   std::string* bytes) {
-  const UniqueFd in = MemoryFile(data);
-  const UniqueFd out = MemoryFile("");
-  auto stats = Compress(options, in.get(), "IN", out.get(), "OUT");
-  *bytes = ContentOf(out);
-  return stats;
-}
-
 TEST(MarkBytes, OfAStream_AreThoseThatItsReaderFinds) {
   const std::string data = MakeData(Kind::kText, 700'000, TestSeed());
   for (const Format format : {Format::kGzip, Format::kZlib}) {
     CompressOptions options;
     options.format = format;
     options.chunk_bytes = 64 << 10;
-    std::string bytes;
-    const auto stats = StatsOf(options, data, &bytes);
-    ASSERT_TRUE(stats.ok()) << stats.status();
-    size_t at = format == Format::kGzip ? GzipHeaderSize(bytes).value() : 2;
+    QueueStats stats;
+    const auto bytes = CompressText(options, data, false, &stats);
+    ASSERT_TRUE(bytes.ok()) << bytes.status();
+    size_t at = format == Format::kGzip ? GzipHeaderSize(*bytes).value() : 2;
     uint64_t found = 0;
     uint64_t chunks = 0;
-    while (const auto mark = ReadMark(absl::string_view(bytes).substr(at))) {
+    while (const auto mark = ReadMark(absl::string_view(*bytes).substr(at))) {
       // A primed stream has the first mark, too.
       if (chunks > 0) found += mark->size;
       at += mark->size + mark->length;
       ++chunks;
     }
     EXPECT_EQ(chunks, (data.size() + options.chunk_bytes - 1) / options.chunk_bytes);
-    EXPECT_EQ(stats->mark_bytes, found) << FormatName(format);
-    EXPECT_NE(stats->Explain().find(absl::StrCat("of the output ", found, " bytes (")),
+    EXPECT_EQ(stats.mark_bytes, found) << FormatName(format);
+    EXPECT_NE(stats.Explain().find(absl::StrCat("of the output ", found, " bytes (")),
               std::string::npos)
-        << stats->Explain();
+        << stats.Explain();
 
     options.primed = true;
-    std::string primed;
-    const auto without = StatsOf(options, data, &primed);
-    ASSERT_TRUE(without.ok()) << without.status();
-    EXPECT_EQ(without->mark_bytes, 0U);
+    QueueStats without;
+    ASSERT_TRUE(CompressText(options, data, false, &without).ok());
+    EXPECT_EQ(without.mark_bytes, 0U);
   }
 }
 
@@ -59,11 +49,10 @@ TEST(MarkBytes, FormatsWithoutMarks_HaveNone) {
   for (const Format format : {Format::kBgzf, Format::kZstd, Format::kLz4}) {
     CompressOptions options;
     options.format = format;
-    std::string bytes;
-    const auto stats = StatsOf(options, data, &bytes);
-    ASSERT_TRUE(stats.ok()) << stats.status();
-    EXPECT_EQ(stats->mark_bytes, 0U);
-    EXPECT_EQ(stats->Explain().find("marks"), std::string::npos);
+    QueueStats stats;
+    ASSERT_TRUE(CompressText(options, data, false, &stats).ok());
+    EXPECT_EQ(stats.mark_bytes, 0U);
+    EXPECT_EQ(stats.Explain().find("marks"), std::string::npos);
   }
 }
 

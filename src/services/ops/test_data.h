@@ -103,11 +103,13 @@ class Input {
 };
 
 inline absl::StatusOr<std::string> CompressText(const CompressOptions& options,
-                                                const std::string& data, bool pipe = false) {
+                                                const std::string& data, bool pipe = false,
+                                                QueueStats* stats = nullptr) {
   const Input in(data, pipe);
   const UniqueFd out = MemoryFile("");
-  const auto stats = Compress(options, in.fd(), "IN", out.get(), "OUT");
-  if (!stats.ok()) return stats.status();
+  const auto found = Compress(options, in.fd(), "IN", out.get(), "OUT");
+  if (!found.ok()) return found.status();
+  if (stats != nullptr) *stats = *found;
   return ContentOf(out);
 }
 

@@ -2,9 +2,6 @@
 // one piece, and those that read and write around them.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <functional>
-#include <mutex>
 #include <set>
 #include <string>
 #include <vector>

@@ -264,16 +264,11 @@ TEST_F(LabelTest, IndexesOfEveryLabel_AreSought) {
   const auto plan = MakePlan("MATCH (n:A|B {v: 5}) RETURN n.n", graph_, nullptr);
   ASSERT_TRUE(plan.ok());
   graph_.DropIndex("B", {"v"});
-  ExecuteOptions options;
-  options.view = &graph_;
-  const ValueMap none;
-  options.parameters = &none;
-  FirstColumn sink(&graph_);
-  ASSERT_TRUE(Execute(**plan, options, &sink, nullptr).ok());
-  std::sort(sink.texts.begin(), sink.texts.end());
-  EXPECT_EQ(sink.texts, NodesWhere([&](size_t n) {
-              return values[n] == 5 && (nodes_[n].contains("A") || nodes_[n].contains("B"));
-            }));
+  const auto rows = RowsOf(**plan);
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  EXPECT_EQ(*rows, NodesWhere([&](size_t n) {
+    return values[n] == 5 && (nodes_[n].contains("A") || nodes_[n].contains("B"));
+  }));
 }
 
 TEST_F(LabelTest, NullAndOtherValues_HaveNoLabels) {

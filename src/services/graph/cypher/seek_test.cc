@@ -38,12 +38,7 @@ class SeekTest : public RandomGraphTest {
   // That a query ends with.
   std::string Error(const std::string& query) {
     const auto plan = MakePlan(query, graph_, nullptr);
-    if (!plan.ok()) return std::string(plan.status().message());
-    ExecuteOptions options;
-    options.view = &graph_;
-    options.parameters = &parameters_;
-    FirstColumn sink(&graph_);
-    return std::string(Execute(**plan, options, &sink, nullptr).message());
+    return std::string((plan.ok() ? RowsOf(**plan).status() : plan.status()).message());
   }
 
   std::string RandomLiteral() {
@@ -150,13 +145,9 @@ TEST_F(SeekTest, IndexDroppedAfterPlanning_RowsAreThoseOfAScan) {
     EXPECT_NE(PlanText(**plan).find("index on u"), std::string::npos) << PlanText(**plan);
     graph_.DropIndex("A", {"u"});
     graph_.DropIndex("A", {"u", "v"});
-    ExecuteOptions options;
-    options.view = &graph_;
-    options.parameters = &parameters_;
-    FirstColumn sink(&graph_);
-    ASSERT_TRUE(Execute(**plan, options, &sink, nullptr).ok());
-    std::sort(sink.texts.begin(), sink.texts.end());
-    EXPECT_EQ(sink.texts, expected) << query;
+    const auto rows = RowsOf(**plan);
+    ASSERT_TRUE(rows.ok()) << rows.status();
+    EXPECT_EQ(*rows, expected) << query;
   }
 }
 

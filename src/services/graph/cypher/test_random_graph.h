@@ -84,18 +84,26 @@ class RandomGraphTest : public testing::Test {
         ADD_FAILURE() << query << ": " << plan.status();
         return {};
       }
-      ExecuteOptions options;
-      options.view = &graph_;
-      options.columns_from = shortcuts ? 1 : ~size_t{0};
-      options.parameters = &parameters_;
-      FirstColumn sink(&graph_);
-      const absl::Status status = Execute(**plan, options, &sink, nullptr);
-      EXPECT_TRUE(status.ok()) << query << ": " << status;
-      std::sort(sink.texts.begin(), sink.texts.end());
-      rows[shortcuts ? 1 : 0] = std::move(sink.texts);
+      auto found = RowsOf(**plan, shortcuts ? 1 : ~size_t{0});
+      EXPECT_TRUE(found.ok()) << query << ": " << found.status();
+      if (found.ok()) rows[shortcuts ? 1 : 0] = *std::move(found);
     }
     EXPECT_EQ(rows[0], rows[1]) << query;
     return rows[1];
+  }
+
+  // The same of a plan. `columns_from`: how many rows make expressions go by columns.
+  absl::StatusOr<std::vector<std::string>> RowsOf(
+      const Plan& plan, size_t columns_from = ExecuteOptions().columns_from) {
+    ExecuteOptions options;
+    options.view = &graph_;
+    options.columns_from = columns_from;
+    options.parameters = &parameters_;
+    FirstColumn sink(&graph_);
+    const absl::Status status = Execute(plan, options, &sink, nullptr);
+    if (!status.ok()) return status;
+    std::sort(sink.texts.begin(), sink.texts.end());
+    return std::move(sink.texts);
   }
 
   std::string PlanOf(const std::string& query) {
