@@ -258,12 +258,34 @@ TEST_P(EveryConfigTest, Append_LargerThanTheQueue_WritesAll) {
   EXPECT_TRUE(ReadRaw(path) == bytes);
 }
 
+// A write for each page: little data, since each of them may wait for a device.
+TEST(SmallestThresholdTest, Append_AwkwardSizes_WritesAll) {
+  for (const char* engine : {"", "&engine=threads"}) {
+    SCOPED_TRACE(engine);
+    ScratchDir dir;
+    const auto fs = OpenFs(std::string("pulse://?queue=1M&write_threshold=4K") + engine);
+    std::mt19937_64 rng(23);
+    const std::string bytes = RandomBytes(&rng, (1 << 20) + 4097);
+    const std::string path = dir / "1.sst";
+    auto f = Create(fs.get(), path);
+    size_t at = 0;
+    for (const size_t size : {1, 511, 4095, 4096, 4097, 65537}) {
+      ASSERT_TRUE(f->Append(Slice(bytes.data() + at, size), kIo, nullptr).ok());
+      at += size;
+    }
+    ASSERT_TRUE(f->Append(Slice(bytes.data() + at, bytes.size() - at), kIo, nullptr).ok());
+    ASSERT_TRUE(f->Close(kIo, nullptr).ok());
+    SyncDirectory(fs.get(), dir.path());
+    EXPECT_TRUE(ReadRaw(path) == bytes);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     All, EveryConfigTest,
     ::testing::Values(FsConfig{"uring", "pulse://"},
                       FsConfig{"uring_vmread", "pulse://?mover=vmread&io=direct"},
                       FsConfig{"small_threshold", "pulse://?queue=1M&write_threshold=64K"},
-                      FsConfig{"threads", "pulse://?engine=threads&queue=1M&write_threshold=4K"},
+                      FsConfig{"threads", "pulse://?engine=threads&queue=1M&write_threshold=32K"},
                       FsConfig{
                           "buffered",
                           "pulse://?io=buffered&sync_interval=64K&queue=1M&write_threshold=128K"},
