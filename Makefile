@@ -22,7 +22,7 @@ ONE_THREAD := UdpBatchTest.*:UdpCodecTest.*:CorruptionTest.*:KillTest.*:*Partiti
 # Programs of one thread.
 NO_THREADS := ^(cypher_test|cypher_shortcuts_test|cypher_features|graph_model_test)$$
 # Configurations in which the same threads meet in the same way as in others.
-SAME_THREADS := *EveryConfigTest.*/one_stream:*EveryConfigTest.*/odd_queue:*EveryConfigTest.*/no_fetch:*EveryConfigTest.*/strict:*EveryConfigTest.*/small_threshold:*FetchTest.*/odd_chunks:*FetchTest.*/four_chunks:*FetchTest.*/buffered:NamesTest.*:*EveryCodec.EveryLevel*:*EveryCodec.AnyDamagedByte*:Decompress.Foreign*:Decompress.Limit*
+SAME_THREADS := *EveryConfigTest.*/one_stream:*EveryConfigTest.*/odd_queue:*EveryConfigTest.*/no_fetch:*EveryConfigTest.*/strict:*EveryConfigTest.*/small_threshold:*FetchTest.*/odd_chunks:*FetchTest.*/four_chunks:*FetchTest.*/buffered:NamesTest.*:*EveryCodec.EveryLevel*:*EveryCodec.AnyDamagedByte*:*EveryCodec.Truncated*:IndexTest.Passes_OfEveryLibrary*:IndexTest.Index_Forged*:IndexTest.Index_WithAnyByte*:ForgedIndexTest.*:Decompress.Foreign*:Decompress.Limit*
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test test-long build asan tsan fuzz integration format check-format check-tidy check-in-tree \
