@@ -30,11 +30,22 @@ rm "$out/ring.json"
 run_ok again 300 "${all[@]}" --only ring,vdpu
 require_match again '1 of 2 benchmarks to run' "$SCRATCH/again.log"
 [[ -s "$out/ring.json" ]] || fail "what was missing is not made again" "$SCRATCH/again.log"
-cp -r "$out" "$SCRATCH/older"
-run_ok none 300 "${all[@]}" --only ring,vdpu --against "$SCRATCH/older"
+mkdir "$SCRATCH/released" "$SCRATCH/empty" "$SCRATCH/nothing-yet"
+archive=$here/../../scripts/results-archive.sh
+run_ok archive 60 "$archive" "$out" "$SCRATCH/released"
+tar -xf "$SCRATCH"/released/pulsedb-results-*.tar.xz -C "$SCRATCH/released"
+older=("$SCRATCH"/released/*/)
+(cd "${older[0]}" && sha256sum --quiet -c SHA256SUMS) || fail "the archive's sums are wrong"
+run_ok archive-again 60 "$archive" "$out" "$SCRATCH/empty"
+cmp "$SCRATCH"/released/*.tar.xz "$SCRATCH"/empty/*.tar.xz || fail "the same results make another archive"
+expect_error archive-empty 'has no JSON files;;bench all' "$archive" "$SCRATCH/nothing-yet" "$SCRATCH"
+cp -r "$out" "$SCRATCH/damaged"
+truncate -s 100 "$SCRATCH/damaged/ring.json"
+expect_error archive-damaged 'ring.json is damaged' "$archive" "$SCRATCH/damaged" "$SCRATCH"
+run_ok none 300 "${all[@]}" --only ring,vdpu --against "${older[0]}"
 require_match none '0 of 2 benchmarks to run' "$SCRATCH/none.log"
 grep -q 'Against the results in' "$out/report.html" || fail "the report compares nothing"
-note "it goes on where it was stopped, and compares with an earlier one"
+note "it goes on where it was stopped, and compares with an earlier one from a release archive"
 
 # One that fails does not keep the others from running, and is named.
 rm "$out"/logs/*.done
