@@ -17,6 +17,8 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Random;
 import java.util.concurrent.TimeUnit;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
@@ -229,7 +231,13 @@ final class PulseEnvTest {
   // `uri`: in the environment; null: not there.
   private String run(final String uri, final int exitCode, final List<String> options, final List<String> program)
       throws Exception {
-    final List<String> command = new ArrayList<>();
+    return run(uri, exitCode, List.of(), options, program);
+  }
+
+  // `before`: a command that starts the JVM.
+  private String run(final String uri, final int exitCode, final List<String> before, final List<String> options,
+      final List<String> program) throws Exception {
+    final List<String> command = new ArrayList<>(before);
     command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
     command.addAll(options);
     command.addAll(Arrays.asList("-cp", System.getProperty("java.class.path")));
@@ -251,6 +259,21 @@ final class PulseEnvTest {
 
   private static Path nativeDir() {
     return Path.of(System.getProperty("native.dir")).toAbsolutePath();
+  }
+
+  // With and without a dictionary, for which RocksDB holds blocks back. The program has the first CPU, the agent the next.
+  @Test
+  void Compression_OfATable_IsOnTheAgentsCpus() throws Exception {
+    assumeTrue(Runtime.getRuntime().availableProcessors() > 1, "there is one CPU");
+    for (final String dictionary : List.of("0", "4096")) {
+      final Path database = dir.resolve("dictionary-" + dictionary);
+      final String said = run(null, 0, List.of("taskset", "-c", "0"), List.of(),
+          List.of(CompressionProgram.class.getName(), database.toString(), "pulse://?agent_cpus=1&compression=agent",
+              dictionary));
+      final Matcher micros = Pattern.compile("on the agent: ([0-9]+)").matcher(said);
+      assertTrue(micros.find(), said);
+      assertTrue(Long.parseLong(micros.group(1)) > 0, said);
+    }
   }
 
   @Test
