@@ -131,7 +131,7 @@ absl::Status StoreImpl::BeginLoad() {
     return absl::FailedPreconditionError("the database is open for reading only");
   }
   std::unique_lock lock(commit_mu_);
-  WaitForLeader(&lock);
+  WaitForQuiet(&lock);
   for (const auto& index : *tables_.indexes.list()) {
     if (!index->definition().unique && !index->definition().required) continue;
     return absl::FailedPreconditionError(

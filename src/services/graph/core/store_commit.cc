@@ -167,9 +167,10 @@ absl::Status StoreImpl::CommitWrites(const View& base, const WriteSet& writes,
                           pending.endpoints.end());
   std::unique_lock lock(commit_mu_);
   do {
-    while (schema_changing_) commit_cv_.wait(lock);
+    while (schema_changing_ || quiet_waiters_ > 0) commit_cv_.wait(lock);
     PULSE_RETURN_IF_ERROR(WaitForMemory(&lock));
-  } while (schema_changing_);  // a change may have begun while it waited for memory
+    // A change may have begun while it waited for memory.
+  } while (schema_changing_ || quiet_waiters_ > 0);
   if (closed_) return absl::FailedPreconditionError("the database is closed");
   PULSE_RETURN_IF_ERROR(apply_failure_);
   PULSE_RETURN_IF_ERROR(Validate(base, writes, pending.endpoints));
@@ -181,7 +182,7 @@ absl::Status StoreImpl::CommitWrites(const View& base, const WriteSet& writes,
   Claim(writes, more, pending.entry.sequence);
   if (!serializable_.empty()) KeepFootprint(Footprint::Of(writes, pending.entry.sequence));
   queue_.push_back(&pending);
-  while (!pending.done && leading_) commit_cv_.wait(lock);
+  if (leading_) pending.turn.wait(lock, [&] { return pending.done || pending.leads; });
   if (!pending.done) Lead(&lock);
   return pending.entry.result;
 }
@@ -202,24 +203,29 @@ void StoreImpl::Lead(std::unique_lock<std::mutex>* lock) {
     if (entry.result.ok()) entry.result = apply_failure_;
     // A sequence whose commit failed stands for nothing.
     applied_ = entry.sequence;
-    pending->done = true;
   }
   Publish(applied_);
   WriteCommitted(applied_);
+  for (Pending* pending : in_flight_) {
+    pending->done = true;
+    pending->turn.notify_one();
+  }
   in_flight_.clear();
-  leading_ = false;
-  commit_cv_.notify_all();
+  leading_ = !queue_.empty();
+  if (leading_) {
+    queue_.front()->leads = true;
+    queue_.front()->turn.notify_one();
+  } else {
+    commit_cv_.notify_all();
+  }
   if (WantsFlush()) WakeMaintenance();
 }
 
-void StoreImpl::WaitForLeader(std::unique_lock<std::mutex>* lock) {
-  while (leading_ || !queue_.empty()) {
-    if (leading_) {
-      commit_cv_.wait(*lock);
-    } else {
-      Lead(lock);
-    }
-  }
+void StoreImpl::WaitForQuiet(std::unique_lock<std::mutex>* lock) {
+  ++quiet_waiters_;
+  while (leading_) commit_cv_.wait(*lock);
+  // Those that it kept waiting come when the caller gives the mutex back.
+  if (--quiet_waiters_ == 0) commit_cv_.notify_all();
 }
 
 void StoreImpl::Publish(uint64_t sequence) {

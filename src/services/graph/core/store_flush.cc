@@ -216,7 +216,7 @@ absl::Status StoreImpl::FlushLocked(bool checkpoint, LoadedGraph* load) {
   std::vector<IndexDefinition> indexes;
   {
     std::unique_lock lock(commit_mu_);
-    WaitForLeader(&lock);
+    WaitForQuiet(&lock);
     PULSE_RETURN_IF_ERROR(apply_failure_);
     if (wal_ != nullptr) PULSE_RETURN_IF_ERROR(wal_->failure());
     before = layers_;
@@ -269,7 +269,7 @@ absl::Status StoreImpl::FlushLocked(bool checkpoint, LoadedGraph* load) {
   PULSE_RETURN_IF_ERROR(WriteManifest(manifest, &made));
   {
     std::unique_lock lock(commit_mu_);
-    if (load != nullptr) WaitForLeader(&lock);
+    if (load != nullptr) WaitForQuiet(&lock);
     // What was appended meanwhile is in newer chunks.
     for (const Side side : {Side::kOut, Side::kIn}) {
       const auto& now = layers_->side(side).chunks;
@@ -283,7 +283,7 @@ absl::Status StoreImpl::FlushLocked(bool checkpoint, LoadedGraph* load) {
       InstallLayers(std::move(next));
     }
     if (checkpoint) {
-      WaitForLeader(&lock);
+      WaitForQuiet(&lock);
       PULSE_RETURN_IF_ERROR(wal_->RemoveBefore(manifest.first_segment));
     }
   }

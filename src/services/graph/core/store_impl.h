@@ -91,6 +91,8 @@ class StoreImpl : public TransactionHost {
     std::string payload;
     std::vector<NodeId> endpoints;  // of relationships that it creates; sorted
     bool done = false;
+    bool leads = false;            // writes what is queued, itself among it
+    std::condition_variable turn;  // of either
   };
 
   // --- Opening ---
@@ -121,8 +123,9 @@ class StoreImpl : public TransactionHost {
   void ForgetClaims();
   // Writes what is queued, applies it, and makes it visible.
   void Lead(std::unique_lock<std::mutex>* lock);
-  // Waits until nobody leads, so that the log and the tables are the caller's.
-  void WaitForLeader(std::unique_lock<std::mutex>* lock);
+  // Waits until nothing is queued or written, so that the log and the tables are the caller's. New
+  // commits wait meanwhile: several writers always have some queued.
+  void WaitForQuiet(std::unique_lock<std::mutex>* lock);
   absl::Status WaitForMemory(std::unique_lock<std::mutex>* lock);
 
   // --- Applying; commit_mu_ is held, or nobody else is there yet ---
@@ -206,7 +209,8 @@ class StoreImpl : public TransactionHost {
   bool stale_ = false;  // ... what comes next is not in this store: it is to be opened anew
   std::unique_ptr<CommittedWriter> committed_;
   bool committed_failed_ = false;
-  bool leading_ = false;
+  bool leading_ = false;   // or somebody was told to; without, nothing is queued
+  int quiet_waiters_ = 0;  // new commits wait for these
   bool closed_ = false;
   bool schema_changing_ = false;
   // Of the change that is being committed; applying it needs no other.

@@ -273,7 +273,7 @@ absl::Status StoreImpl::CreateIndex(const IndexDefinition& definition) {
     return absl::InvalidArgumentError("an index has a name, a label, and one key at least");
   }
   std::unique_lock lock(commit_mu_);
-  WaitForLeader(&lock);
+  WaitForQuiet(&lock);
   PULSE_RETURN_IF_ERROR(CheckSchemaMayChange());
   for (const auto& index : *tables_.indexes.list()) {
     if (index->definition().name == definition.name) {
@@ -297,7 +297,7 @@ absl::Status StoreImpl::CreateIndex(const IndexDefinition& definition) {
 
 absl::Status StoreImpl::DropIndex(const std::string& name) {
   std::unique_lock lock(commit_mu_);
-  WaitForLeader(&lock);
+  WaitForQuiet(&lock);
   PULSE_RETURN_IF_ERROR(CheckSchemaMayChange());
   if (tables_.indexes.FindByName(name) == nullptr) {
     return absl::NotFoundError(Concat("there is no index named ", name));

@@ -22,7 +22,7 @@ absl::StatusOr<std::unique_ptr<cypher::DatabaseTransaction>> StoreImpl::BeginSer
   }
   std::unique_lock lock(commit_mu_);
   // Nobody has kept what those change that were validated before.
-  WaitForLeader(&lock);
+  WaitForQuiet(&lock);
   PULSE_ASSIGN_OR_RETURN(auto view, Snapshot(std::nullopt));
   const uint64_t since = view->sequence();
   if (serializable_.empty()) footprints_from_ = since;

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -39,6 +40,8 @@ class SimFiles : public Files {
     fail_count_ = count;
     syncs_only_ = syncs_only;
   }
+  // Called before each sync of a file, by who syncs, without the lock.
+  void OnSync(std::function<void()> call) { on_sync_ = std::move(call); }
   uint64_t calls() const {
     std::lock_guard lock(mu_);
     return calls_;
@@ -184,6 +187,7 @@ class SimFiles : public Files {
       return absl::OkStatus();
     }
     absl::Status Sync() override {
+      if (files_->on_sync_) files_->on_sync_();
       std::lock_guard lock(files_->mu_);
       if (files_->Fails(true)) return Injected("syncing", path_);
       node_->durable = node_->written;
@@ -254,6 +258,7 @@ class SimFiles : public Files {
     return out;
   }
 
+  std::function<void()> on_sync_;
   mutable std::mutex mu_;
   Names names_, durable_names_;
   std::vector<NameChange> changes_;  // since the last sync of the directory
