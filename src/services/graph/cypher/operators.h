@@ -103,6 +103,12 @@ class Operator {
     }
     return row;
   }
+  // The end of who gives rows at its own end. Also who wants no more of them, as LIMIT, is told:
+  // who sorts or counts behind it gives its rows then.
+  bool FlushAndFinish() {
+    Flush();
+    return !ctx_.failed() && next_->Finish();
+  }
   bool Flush() {
     if (out_.empty()) return !ctx_.failed();
     const bool more = next_->Push(out_);

@@ -98,7 +98,7 @@ class AggregateOperator : public Operator {
         row[step().aggregates[a].second] = Result(*step().aggregates[a].first, &states_[g * n + a]);
       }
     }
-    return Flush() && next_->Finish();
+    return FlushAndFinish();
   }
 
   void Reset() override {

@@ -106,7 +106,7 @@ class ColumnOperator : public Operator {
     for (size_t a = 0; row != nullptr && a < states_.size(); ++a) {
       row[step().aggregates[a].second] = Result(&states_[a]);
     }
-    return Flush() && next_->Finish();
+    return FlushAndFinish();
   }
 
   void Reset() override { states_.clear(); }

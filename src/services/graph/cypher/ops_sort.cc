@@ -101,7 +101,7 @@ class SortOperator : public Operator {
         row[kept_[k]] = std::move(rows_[entry.row * kept_.size() + k]);
       }
     }
-    return Flush() && next_->Finish();
+    return FlushAndFinish();
   }
   void Reset() override {
     keys_.clear();

@@ -130,7 +130,7 @@ class Planner {
   struct MatchState {
     std::vector<Predicate> predicates;
     std::set<Slot> fresh;                   // of this MATCH
-    std::set<Slot> bound;                   // of `fresh`, those that rows have by now
+    std::set<Slot> bound;                   // what rows have by now of this MATCH
     std::vector<const EdgePattern*> edges;  // bound by now, those with a slot
     Scope before;                           // what earlier clauses have bound; for brackets
     std::set<Slot> relisted;                // edges of earlier clauses that this one matches again
@@ -147,6 +147,8 @@ class Planner {
   void AddPropertyPredicates(Expr* properties, const std::string& name, Slot slot, uint32_t type,
                              Pos pos, MatchState* state);
   ExprPtr MakeProperty(ExprPtr of, const std::string& key, Pos pos);
+  static bool AllBound(const MatchState& state);
+  void AddNodeAlone(const NodePattern& node, MatchState* state);
   void ApplyPredicates(MatchState* state, Steps* steps);
   struct Start {
     size_t part = 0, node = 0;

@@ -167,13 +167,31 @@ bool Planner::IsBound(Slot slot, const MatchState& state) const {
   return !state.fresh.contains(slot) || state.bound.contains(slot);
 }
 
+bool Planner::AllBound(const MatchState& state) {
+  return std::includes(state.bound.begin(), state.bound.end(), state.fresh.begin(),
+                       state.fresh.end());
+}
+
+// A node that an earlier clause has bound, and nothing else: null, as OPTIONAL MATCH leaves it, is
+// none.
+void Planner::AddNodeAlone(const NodePattern& node, MatchState* state) {
+  auto there = std::make_unique<Expr>();
+  there->kind = Expr::Kind::kUnary;
+  there->op = Op::kIsNotNull;
+  there->pos = node.pos;
+  there->depth = 2;
+  there->types = Bit(Type::kBool);
+  there->kids.push_back(MakeVariable(node.variable, node.slot, kNodeType, node.pos));
+  AddPredicate(Own(std::move(there)), state);
+}
+
 void Planner::ApplyPredicates(MatchState* state, Steps* steps) {
   Step filter;
   filter.kind = Step::Kind::kFilter;
   for (Predicate& predicate : state->predicates) {
     if (predicate.done) continue;
     const bool ready = predicate.opaque
-                           ? state->bound.size() == state->fresh.size()
+                           ? AllBound(*state)
                            : std::all_of(predicate.needs.begin(), predicate.needs.end(),
                                          [&](Slot slot) { return IsBound(slot, *state); });
     if (!ready) continue;
@@ -203,6 +221,10 @@ void Planner::PlanMatch(Pattern* pattern, Expr* where, Steps* steps, std::vector
     for (EdgePattern& edge : part.edges) {
       if (!failed()) BindEdge(&edge, &state);
     }
+    const NodePattern& first = part.nodes[0];
+    if (part.edges.empty() && !state.fresh.contains(first.slot) && !failed()) {
+      AddNodeAlone(first, &state);
+    }
   }
   if (where != nullptr && !failed()) {
     Bind(where, {.predicate = true});
@@ -219,6 +241,11 @@ void Planner::PlanMatch(Pattern* pattern, Expr* where, Steps* steps, std::vector
     const WalkOrder order = ChooseOrder(*pattern, done, state);
     done[order.part] = true;
     PlanPart(&(*pattern)[order.part], order, &state, steps);
+  }
+  for (const Predicate& predicate : state.predicates) {
+    if (predicate.done || failed()) continue;
+    Fail("InternalError", predicate.expr->pos,
+         "this condition was not planned; please report the statement");
   }
   fresh->assign(state.fresh.begin(), state.fresh.end());
 }

@@ -99,7 +99,7 @@ void Planner::PlanQuantified(EdgePattern* edge, bool forward, Step* step, MatchS
     return true;
   };
   const auto ready = [&](std::vector<const Expr*>* out) {
-    if (inner.bound.size() == inner.fresh.size()) {
+    if (AllBound(inner)) {
       now.insert(now.end(), last.begin(), last.end());
       last.clear();
     }

@@ -1,0 +1,125 @@
+// What clauses give to each other: conditions with subqueries where a MATCH meets what is bound,
+// LIMIT before who sorts or counts, nodes that are null.
+#include "services/graph/cypher/test_random_graph.h"
+
+namespace pulse::cypher {
+namespace {
+
+class ClausesTest : public RandomGraphTest {
+ protected:
+  void SetUp() override {
+    RandomGraphTest::SetUp();
+    MakeGraph(12, 30);
+  }
+  std::string One(const std::string& query) {
+    const std::vector<std::string> rows = Run(query);
+    return rows.size() == 1 ? rows[0] : std::to_string(rows.size()) + " rows";
+  }
+};
+
+// WITH * between a pattern and its condition: that has everything then.
+TEST_F(ClausesTest, Subquery_PatternMeetsWhatIsBound_SeesAllOfIt) {
+  const std::vector<std::string> patterns = {
+      "MATCH (a), (b) MATCH (a)-[r]->(b)",
+      "MATCH (a)-[q]->(b) MATCH (a)-[r]->(b)",
+      "MATCH (a)-[r]->(b) WITH a, r MATCH (a)-[r]->(b)",
+      "MATCH (a)-[r]->(b) WITH r MATCH (a)-[r]->(b)",
+      "MATCH (a)-[r]->(b) WITH a, b, r MATCH (a)-[r]->(b)",
+      "MATCH (a), (b) MATCH (a)-[r*1..2]->(b)",
+      "MATCH (a), (b) MATCH (a) ((x)-[r]->(y)){1,2} (b)",
+      "MATCH (a), (c) MATCH (a)-[r]->(b)-[s]->(c)",
+      "MATCH (a), (c) MATCH (a)-[r]->(c)-[s]->(b)",
+      "MATCH (a), (d), (b) WHERE a.n < 4 AND d.n < 6 MATCH (a)-[r]->(d)-[s]->(b)",
+      "MATCH (a) MATCH (a), (b) MATCH (b)-[r]->(a)",
+      "MATCH (a), (b) MATCH p = (a)-[r]->(b)",
+      "MATCH (a)-[r]->(b), (a)-[s]->(b)",
+      "MATCH (a)-[r]->(a), (a)-[s]->(b)",
+  };
+  const std::vector<std::string> conditions = {
+      "EXISTS { (b)-[:R]->() }",
+      "NOT EXISTS { (b)-[:R]->() }",
+      "COUNT { (b)-[:R|S]->() } > 1",
+      "COUNT { (b)-->() } = COUNT { (a)-->() }",
+      "(b)-[:T]->(:A)",
+      "NOT (b)-[:T]->() AND a.n < 8",
+      "size([(b)-[:R]->(z) | z.n]) = 1",
+      "size(COLLECT { MATCH (b)-[:S]->(z) RETURN z.n }) > 0 OR a.n = 3",
+      "CASE WHEN EXISTS { (b)<-[:R]-() } THEN a.n < b.n ELSE false END",
+  };
+  for (const std::string& pattern : patterns) {
+    for (const std::string& condition : conditions) {
+      const std::string end = " RETURN toString(a.n) + ' ' + toString(b.n)";
+      EXPECT_EQ(Run(pattern + " WHERE " + condition + end),
+                Run(pattern + " WITH * WHERE " + condition + end))
+          << pattern << " WHERE " << condition;
+    }
+  }
+}
+
+TEST_F(ClausesTest, Subquery_OptionalPatternMeetsWhatIsBound_IsNotLost) {
+  const std::string optional =
+      "MATCH (a), (b) WITH a, b ORDER BY a.n, b.n OPTIONAL MATCH (a)-[r:R]->(b) WHERE ";
+  EXPECT_EQ(One(optional + "NOT EXISTS { (b)--() } RETURN count(r)"), One("RETURN 0"));
+  EXPECT_EQ(One(optional + "EXISTS { (a)-->(b) } RETURN count(r)"),
+            One("MATCH (a)-[r:R]->(b) RETURN count(r)"));
+}
+
+TEST_F(ClausesTest, Subquery_OneRepetition_SeesAllOfIt) {
+  for (const char* condition : {"EXISTS { (y)-[:R]->() }", "NOT EXISTS { (x)<-[:S]-() }"}) {
+    const std::string repeated =
+        std::string("MATCH (a) ((x)-[q]->(y) WHERE ") + condition + "){1} (b) RETURN count(*)";
+    const std::string once =
+        std::string("MATCH (x)-[q]->(y) WITH * WHERE ") + condition + " RETURN count(*)";
+    EXPECT_EQ(One(repeated), One(once)) << repeated;
+  }
+}
+
+TEST_F(ClausesTest, Limit_BeforeWhoSortsOrCounts_GivesItsRows) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"UNWIND [3,1,2] AS x WITH x ORDER BY x LIMIT 2 RETURN count(*)", "2"},
+      {"UNWIND [3,1,2] AS x WITH x ORDER BY x LIMIT 2 RETURN sum(x)", "3"},
+      {"UNWIND [3,1,2] AS x WITH x ORDER BY x LIMIT 1 WITH x ORDER BY x DESC RETURN x", "1"},
+      {"UNWIND [3,1,2] AS x WITH x ORDER BY x SKIP 1 LIMIT 1 RETURN collect(x)", "[2]"},
+      {"UNWIND [3,1,2,3] AS x WITH x, count(*) AS c LIMIT 2 RETURN count(*)", "2"},
+      {"UNWIND [3,1,2,3] AS x WITH count(x) AS c LIMIT 1 RETURN sum(c)", "4"},
+      {"UNWIND [3,1,2,3] AS x WITH DISTINCT x LIMIT 2 RETURN count(x)", "2"},
+      {"MATCH (n) WITH count(*) AS c LIMIT 1 RETURN sum(c)", "12"},
+      {"MATCH (n) WITH sum(n.n) AS s LIMIT 1 RETURN max(s)", "66"},
+      {"MATCH ()-->() WITH count(*) AS c LIMIT 1 RETURN max(c)", "30"},
+      {"MATCH ()-->()-->() WITH count(*) AS c LIMIT 1 RETURN count(c)", "1"},
+      {"UNWIND [3,1,2] AS x WITH x ORDER BY x LIMIT 0 RETURN count(*)", "0"},
+      {"UNWIND [3,1] AS y CALL { WITH y UNWIND [1,2] AS x WITH x ORDER BY x LIMIT 1 RETURN "
+       "count(*) AS c } RETURN sum(c)",
+       "2"},
+      {"RETURN size(COLLECT { UNWIND [2,1] AS x WITH x ORDER BY x LIMIT 1 WITH x ORDER BY x RETURN "
+       "x })",
+       "1"},
+      {"RETURN COUNT { UNWIND [2,1] AS x WITH x ORDER BY x LIMIT 1 WITH x ORDER BY x RETURN x }",
+       "1"},
+  };
+  for (const auto& [query, expected] : cases) EXPECT_EQ(One(query), expected) << query;
+}
+
+TEST_F(ClausesTest, LimitOfManyRows_BeforeWhoSorts_GivesItsRows) {
+  for (const int rows : {1, 255, 256, 257, 1000}) {
+    for (const int limit : {1, 2, 255, 256, 257, 900}) {
+      const std::string query = "UNWIND range(1, " + std::to_string(rows) +
+                                ") AS x WITH x ORDER BY x DESC LIMIT " + std::to_string(limit) +
+                                " RETURN count(*)";
+      EXPECT_EQ(One(query), std::to_string(std::min(rows, limit))) << query;
+    }
+  }
+}
+
+TEST_F(ClausesTest, NullNode_MatchedAlone_IsNone) {
+  EXPECT_EQ(One("OPTIONAL MATCH (n:Never) MATCH (n) RETURN count(*)"), "0");
+  EXPECT_EQ(One("OPTIONAL MATCH (n:Never) MATCH (n), (m) RETURN count(*)"), "0");
+  EXPECT_EQ(One("OPTIONAL MATCH (n:Never) MATCH p = (n) RETURN count(*)"), "0");
+  EXPECT_EQ(One("OPTIONAL MATCH (n:Never) RETURN EXISTS { (n) }"), "false");
+  EXPECT_EQ(One("OPTIONAL MATCH (n:Never) RETURN COUNT { MATCH (n) }"), "0");
+  EXPECT_EQ(One("OPTIONAL MATCH (n:Never) OPTIONAL MATCH (n) RETURN n IS NULL"), "true");
+  EXPECT_EQ(One("MATCH (n {n: 1}) MATCH (n) RETURN n.n"), "1");
+}
+
+}  // namespace
+}  // namespace pulse::cypher
