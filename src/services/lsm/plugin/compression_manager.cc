@@ -3,10 +3,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <string>
 #include <utility>
+#include <variant>
 
+#include "base/log.h"
 #include "services/lsm/core/rocksdb_compat.h"
 #include "services/lsm/placement/compression_threads.h"
 
@@ -64,6 +67,16 @@ class AgentCompressor : public rocksdb::CompressorWrapper {
   const pid_t merger_;
 };
 
+void LogSampledDictionaryOnce() {
+  static std::atomic<bool> logged{false};
+  if (logged.exchange(true)) return;
+  Log(LogLevel::kWarn,
+      "tables whose compression samples a dictionary (max_dict_bytes of compression_opts) are "
+      "compressed on the host's "
+      "CPUs, in spite of compression=agent: this RocksDB starts no threads for them; without a "
+      "dictionary it does");
+}
+
 class AgentCompressionManager : public rocksdb::CompressionManagerWrapper {
  public:
   explicit AgentCompressionManager(std::shared_ptr<rocksdb::CompressionManager> wrapped)
@@ -89,6 +102,13 @@ class AgentCompressionManager : public rocksdb::CompressionManagerWrapper {
     // RocksDB leaves the fastest ones, to which handing on a block costs more than it saves, to the
     // thread that merges.
     if (wrapped == nullptr || wrapped->GetRecommendedParallelThreads() == 1) return wrapped;
+    // It starts threads before the first block or never, and here there is nothing to compress with
+    // by then.
+    if (std::holds_alternative<Compressor::DictSampling>(
+            wrapped->GetDictGuidance(rocksdb::CacheEntryRole::kDataBlock))) {
+      LogSampledDictionaryOnce();
+      return wrapped;
+    }
     return std::make_unique<AgentCompressor>(std::move(wrapped), threads, gettid());
   }
 };
