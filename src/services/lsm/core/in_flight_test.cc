@@ -60,6 +60,18 @@ class InFlightTest : public ::testing::Test {
     return result.ToString();
   }
 
+  // A read from just before the end on, of more than there is.
+  void ReadTail(const std::function<IOStatus(FSReadRequest&)>& read) {
+    std::string scratch(5000, '\0');
+    FSReadRequest r;
+    r.offset = kSize - 10;
+    r.len = scratch.size();
+    r.scratch = scratch.data();
+    const IOStatus s = read(r);
+    EXPECT_TRUE(s.ok()) << s.ToString();
+    EXPECT_TRUE(r.status.ok()) << r.status.ToString();
+  }
+
   // `job` must wait for what is held.
   void ExpectWaits(const std::function<IOStatus()>& job) {
     auto done = std::async(std::launch::async, job);
@@ -120,12 +132,12 @@ TEST_F(InFlightTest, Read_PastTheEnd_IsShort) {
   rig_.script.Release();
 }
 
-TEST_F(InFlightTest, MultiReadAndReadAsync_InFlight_ReadTheData) {
+TEST_F(InFlightTest, MultiRead_InFlight_ReadsTheData) {
   WriteHolding(IoOp::kSyncClose);
   auto f = Open();
   std::string a(100, '\0');
   std::string b(5000, '\0');
-  rocksdb::FSReadRequest r[2];
+  FSReadRequest r[2];
   r[0].offset = 17;
   r[0].len = a.size();
   r[0].scratch = a.data();
@@ -139,6 +151,35 @@ TEST_F(InFlightTest, MultiReadAndReadAsync_InFlight_ReadTheData) {
   EXPECT_EQ(r[1].result, bytes_.substr(kSize - 10));
   rig_.script.Release();
 }
+
+TEST_F(InFlightTest, ReadAsync_InFlight_ReadsTheData) {
+  WriteHolding(IoOp::kSyncClose);
+  auto f = Open();
+  std::string got;
+  ReadTail([&](FSReadRequest& r) {
+    void* handle = nullptr;
+    rocksdb::IOHandleDeleter deleter;
+    const auto take = [&](auto& done, void*) { got = done.result.ToString(); };
+    return f->ReadAsync(r, kIo, take, nullptr, &handle, &deleter, nullptr);
+  });
+  EXPECT_EQ(got, bytes_.substr(kSize - 10));
+  rig_.script.Release();
+}
+
+#if PULSE_ROCKSDB_AT_LEAST(11, 8)
+TEST_F(InFlightTest, SubmitReadAsync_InFlight_ReadsTheData) {
+  WriteHolding(IoOp::kSyncClose);
+  auto f = Open();
+  std::string got;
+  ReadTail([&](FSReadRequest& r) {
+    f->SubmitReadAsync(
+        r, kIo, [&](FSReadRequest& done) { got = done.result.ToString(); }, nullptr);
+    return r.status;
+  });
+  EXPECT_EQ(got, bytes_.substr(kSize - 10));
+  rig_.script.Release();
+}
+#endif
 
 TEST_F(InFlightTest, Read_FlushedData_WaitsForItsWrite) {
   rig_.script.Hold(IoOp::kWrite);

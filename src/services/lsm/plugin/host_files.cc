@@ -371,6 +371,22 @@ class FetchingRandomAccessFile : public rocksdb::FSRandomAccessFileOwnerWrapper 
     return IOStatus::OK();
   }
 
+#if PULSE_ROCKSDB_AT_LEAST(11, 8)
+  // A coroutine's read (GetAsync, MultiGetAsync).
+  bool SubmitReadAsync(FSReadRequest& request, const IOOptions& options,
+                       std::function<void(FSReadRequest&)> callback, IODebugContext* dbg) override {
+    if (InFlight()) {
+      request.status =
+          ReadInFlight(request.offset, request.len, options, &request.result, request.scratch, dbg);
+    } else {
+      FSRandomAccessFile* const base = Base(&request.status);
+      if (base != nullptr) return base->SubmitReadAsync(request, options, std::move(callback), dbg);
+    }
+    callback(request);
+    return false;
+  }
+#endif
+
 #if PULSE_ROCKSDB_AT_LEAST(10, 5)
   IOStatus GetFileSize(uint64_t* result) override {
     if (InFlight()) {
