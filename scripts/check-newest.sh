@@ -3,7 +3,7 @@
 # an embedded agent and with an agent process; then the same RocksDB without the plug-in verifies the
 # databases. Without CASEs it runs all of tests/external/newest_suite.py. Needs build/release/bin/pulse.
 #   --bench-only DIR   builds only, and leaves in DIR bin/db_bench, bin/db_stress, lib/librocksdb.so and the
-#                      plug-in lib/libpulse_rocksdb.so. DIR also serves as -DROCKSDB_ROOT=DIR
+#                      plug-in lib/libpulse_rocksdb.so
 # The whole of RocksDB takes twenty minutes to compile, so the library is that of Maven's rocksdbjni, which
 # exports all of RocksDB's names. Only the tools are compiled, from the crate librocksdb-sys of the same
 # release; and the plug-in, as for any RocksDB that is not the distribution's. Exit status 77, with the
@@ -54,7 +54,6 @@ logged() {
 
 library=$out/lib/librocksdb.so
 mkdir -p "$out/lib"
-ln -sfn "$headers/include" "$out/include"
 if [[ ! -f "$library" || "$(cat "$out/VERSION" 2>/dev/null)" != "$version" ]]; then
   logged maven mvn -q -B dependency:copy "-Dartifact=org.rocksdb:rocksdbjni:$version" -DoutputDirectory="$out"
   python3 - "$out/rocksdbjni-$version.jar" "$library" <<'PY'
