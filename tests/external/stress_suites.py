@@ -96,6 +96,16 @@ CRASH = dict(
     threads=16,
 )
 
+# For db_bench: small tables, so that there are compactions to do.
+BENCH = dict(
+    num=100000,
+    value_size=400,
+    write_buffer_size=4 << 20,
+    target_file_size_base=4 << 20,
+    compression_type="none",
+    seed=1,
+)
+
 # Runs db_crashtest.py with its random choices fixed, on both file systems the same.
 SEEDED = "import random, runpy, sys; random.seed(int(sys.argv.pop(1))); sys.argv.pop(0); " \
          "runpy.run_path(sys.argv[0], run_name='__main__')"
@@ -316,9 +326,7 @@ class MakeSuite:
             os.remove(log)
         shutil.rmtree(db, ignore_errors=True)
         command = [os.path.join(ctx.result, "source_make", "db_bench")]
-        command += ["--fs_uri=" + ctx.args.uri, "--db=" + db, "--num=100000", "--value_size=400"]
-        command += ["--write_buffer_size=4194304", "--target_file_size_base=4194304"]
-        command += ["--compression_type=none", "--seed=1"]
+        command += ["--fs_uri=" + ctx.args.uri, "--db=" + db] + flags(BENCH)
         command += ["--benchmarks=fillrandom,overwrite,compact,verifychecksum,readrandom"]
         status, seconds = run_logged(
             command, environment(ctx, "info"), ctx.tmp, log, ctx.args.case_limit
