@@ -276,12 +276,11 @@ class EagerOperator : public Operator {
  public:
   using Operator::Operator;
   bool Push(Rows& in) override {
-    int64_t bytes = 0;
+    const int64_t bytes = in.Bytes();
     for (size_t i = 0; i < in.size(); ++i) {
       if (batches_.empty() || batches_.back().full()) batches_.emplace_back(runtime_->width);
       batches_.back().Add(in.Row(i));
     }
-    bytes = static_cast<int64_t>(in.Bytes());
     charged_ += bytes;
     return ctx_.Charge(bytes);
   }

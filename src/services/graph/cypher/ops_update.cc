@@ -198,8 +198,9 @@ class UpdateOperator : public Operator {
       if (held_.empty() || held_.back().full()) held_.emplace_back(runtime_->width);
       held_.back().Add(in.Row(i));
     }
-    charged_ += static_cast<int64_t>(in.Bytes());
-    return ctx_.Charge(static_cast<int64_t>(in.Bytes()));
+    const int64_t bytes = in.Bytes();
+    charged_ += bytes;
+    return ctx_.Charge(bytes);
   }
   bool Finish() override {
     bool ok = true;
@@ -324,7 +325,9 @@ class MergeOperator : public UpdateOperator {
       : UpdateOperator(step, runtime, next),
         sink_(MakeSink(runtime,
                        [this](Rows& rows) {
-                         for (size_t i = 0; i < rows.size(); ++i) Keep(rows.Row(i));
+                         for (size_t i = 0; i < rows.size(); ++i) {
+                           if (!Keep(rows.Row(i))) return false;
+                         }
                          found_ = true;
                          return true;
                        })),
@@ -342,7 +345,7 @@ class MergeOperator : public UpdateOperator {
       if (!found_) {
         if (!Create(step().create, row, ctx_)) return false;
         ApplySet(step().set, row, ctx_);
-        Keep(row);
+        if (!Keep(row)) return false;
       } else if (!step().on_match.empty()) {
         for (size_t k = before; k < (kept_.size() - 1) * kBatchRows + kept_.back().size(); ++k) {
           ApplySet(step().on_match, kept_[k / kBatchRows].Row(k % kBatchRows), ctx_);
@@ -356,20 +359,27 @@ class MergeOperator : public UpdateOperator {
  protected:
   bool Give(Rows& in) override {
     in.clear();
-    std::vector<Rows> kept;
-    std::swap(kept, kept_);
+    std::vector<Rows> kept = std::exchange(kept_, {});
+    bool more = true;
     for (Rows& rows : kept) {
-      if (!next_->Push(rows) || ctx_.failed()) return false;
+      more = more && next_->Push(rows) && !ctx_.failed();
     }
-    return true;
+    ctx_.Charge(-std::exchange(kept_bytes_, 0));
+    return more;
   }
 
  private:
-  void Keep(const Value* row) {
+  bool Keep(const Value* row) {
     if (kept_.empty() || kept_.back().full()) kept_.emplace_back(runtime_->width);
     Value* const kept = kept_.back().Add(row);
     // The properties were for the match.
     for (const auto& [expr, slot] : step().items) kept[slot] = Value();
+    int64_t bytes = 0;
+    for (int slot = 0; slot < runtime_->width; ++slot) {
+      bytes += static_cast<int64_t>(kept[slot].Bytes());
+    }
+    kept_bytes_ += bytes;
+    return ctx_.Charge(bytes);
   }
   // The properties of the pattern, evaluated once for the match. A null matches nothing, and cannot
   // be made.
@@ -390,6 +400,7 @@ class MergeOperator : public UpdateOperator {
 
   bool found_ = false;
   std::vector<Rows> kept_;
+  int64_t kept_bytes_ = 0;
   std::unique_ptr<Operator> sink_;
   Pipeline inner_;
 };
