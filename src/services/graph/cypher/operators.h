@@ -57,12 +57,6 @@ class Rows {
   }
   void Resize(size_t count) { count_ = count; }
   void clear() { count_ = 0; }
-  // What they take with their values, estimated: lists and maps without what is in them.
-  int64_t Bytes() const {
-    size_t bytes = 0;
-    for (size_t i = 0; i < count_ * width_; ++i) bytes += slots_[i].Bytes();
-    return static_cast<int64_t>(bytes);
-  }
   // What it takes, cleared or not; without what the values refer to.
   size_t Held() const { return slots_.size() * sizeof(Value); }
 

@@ -4,6 +4,7 @@
 
 #include "services/graph/cypher/batch_eval.h"
 #include "services/graph/cypher/functions.h"
+#include "services/graph/cypher/kept_rows.h"
 #include "services/graph/cypher/operators.h"
 #include "services/graph/model/text.h"
 #include "services/graph/syntax/error.h"
@@ -264,31 +265,17 @@ class SubqueryOperator : public Operator {
 // Holds all rows back until no more come.
 class EagerOperator : public Operator {
  public:
-  using Operator::Operator;
-  bool Push(Rows& in) override {
-    const int64_t bytes = in.Bytes();
-    for (size_t i = 0; i < in.size(); ++i) {
-      if (batches_.empty() || batches_.back().full()) batches_.emplace_back(runtime_->width);
-      batches_.back().Add(in.Row(i));
-    }
-    charged_ += bytes;
-    return ctx_.Charge(bytes);
-  }
+  EagerOperator(const Step* step, Runtime* runtime, Operator* next)
+      : Operator(step, runtime, next), kept_(runtime->width, &ctx_) {}
+  bool Push(Rows& in) override { return kept_.Add(in); }
   bool Finish() override {
-    for (Rows& rows : batches_) {
-      if (!next_->Push(rows)) break;
-    }
+    kept_.Drain([this](Rows& rows) { return next_->Push(rows); });
     return next_->Finish();
   }
-  void Reset() override {
-    batches_.clear();
-    ctx_.Charge(-charged_);
-    charged_ = 0;
-  }
+  void Reset() override { kept_.Clear(); }
 
  private:
-  std::vector<Rows> batches_;
-  int64_t charged_ = 0;
+  KeptRows kept_;
 };
 
 }  // namespace

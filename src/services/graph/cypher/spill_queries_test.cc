@@ -91,14 +91,14 @@ class SpillQueries : public testing::Test {
   }
   Ran Run(const std::string& query, size_t memory) {
     Ran ran;
-    const auto plan = MakePlan(query, graph_, nullptr);
+    const auto plan = MakePlan(query, *graph_, nullptr);
     if (!plan.ok()) return ran.status = plan.status(), ran;
-    options_.transaction = &graph_;
+    options_.transaction = graph_.get();
     options_.parameters = &parameters_;
     options_.limits.memory_bytes = memory;
     options_.spill.directory = testing::TempDir();
     options_.spill.disk = disk_;
-    RowTexts texts(&graph_);
+    RowTexts texts(graph_.get());
     ExecuteSummary summary;
     ran.status = Execute(**plan, options_, &texts, &summary);
     ran.rows = std::move(texts.texts);
@@ -123,7 +123,7 @@ class SpillQueries : public testing::Test {
     parameters_ = {{"rows", RandomRows(random, count)}};
   }
 
-  MemoryGraph graph_;
+  std::unique_ptr<MemoryGraph> graph_ = std::make_unique<MemoryGraph>();
   ExecuteOptions options_;
   ValueMap parameters_;
   SpillDisk* disk_ = nullptr;
@@ -273,6 +273,46 @@ TEST_F(SpillQueries, GroupThatIsTooLargeAlone_EndsByMemory) {
   }
 }
 
+// The rows of a query that writes, and then what the graph has.
+TEST_F(SpillQueries, RowsThatWaitForWrites_SameGraphAndRows) {
+  SetRows(6000);
+  const std::string rows = "UNWIND $rows AS r WITH r.n AS n, r.s AS s, r.k AS k ";
+  for (const std::string& query :
+       {rows + "MATCH (a:A {i: k % 20}) CREATE (a)-[e:E {n: n}]->(b:B {s: s}) RETURN a, e, b, n, s",
+        rows + "MATCH (a:A {i: k % 20}) SET a.n = n, a.s = a.s + size(s) RETURN a.i, a.n, a.s, k",
+        rows + "MERGE (b:B {k: k % 50}) ON CREATE SET b.n = n ON MATCH SET b.m = n, b.s = s RETURN "
+               "b, n",
+        rows + "WHERE n < 300 MATCH (a:A) MERGE (a)-[e:E {n: n % 3}]->(b:B) RETURN a.i, e, b, s",
+        rows + "WHERE n < 300 MERGE (a:A) ON MATCH SET a.s = n RETURN a, s, k",
+        rows +
+            "MATCH (a:A {i: k % 20}) FOREACH (x IN [1, 2] | CREATE (:F {x: x, n: n})) RETURN n, s",
+        rows + "MATCH (a:A {i: k % 20}) OPTIONAL MATCH (a)-[e:D]->() DELETE e RETURN a.i, n, s",
+        rows + "CREATE (b:B {s: s}) WITH b, n, k MATCH (a:A {i: k % 20}) WHERE a.i = k % 20 "
+               "RETURN b, a.i, n"}) {
+    std::vector<std::string> results[2];
+    for (const bool little : {false, true}) {
+      graph_ = std::make_unique<MemoryGraph>();
+      ASSERT_TRUE(
+          Run("UNWIND range(0, 19) AS i CREATE (:A {i: i, s: 0})-[:D]->(:C)", size_t{1} << 30)
+              .status.ok());
+      Ran ran = Run(query, little ? kLittle : size_t{4} << 30);
+      ASSERT_TRUE(ran.status.ok()) << query << ran.status;
+      EXPECT_EQ(ran.spilled > 0, little) << query;
+      results[little ? 1 : 0] = std::move(ran.rows);
+      for (const char* read : {"MATCH (n) RETURN n", "MATCH ()-[e]->() RETURN e, e.n"}) {
+        const Ran all = Run(read, size_t{4} << 30);
+        ASSERT_TRUE(all.status.ok());
+        results[little ? 1 : 0].insert(results[little ? 1 : 0].end(), all.rows.begin(),
+                                       all.rows.end());
+      }
+    }
+    ASSERT_EQ(results[0].size(), results[1].size()) << query;
+    for (size_t i = 0; i < results[0].size(); ++i) {
+      ASSERT_EQ(results[0][i], results[1][i]) << query << ", row " << i;
+    }
+  }
+}
+
 TEST_F(SpillQueries, LargeRows_AreSpilledOneByOne) {
   Compare(
       "UNWIND range(1, 40) AS i WITH i, reduce(s = toString(i % 9), x IN range(1, 20) | s + s) "
@@ -336,7 +376,7 @@ TEST_F(SpillQueries, CancelledOrLate_WhileSpilling_Ends) {
 
 TEST_F(SpillQueries, ManyAtOnce_EachHasItsOwnFiles) {
   SetRows(10'000);
-  const auto plan = MakePlan(Concat(kRows, "RETURN n, s ORDER BY s DESC, a"), graph_, nullptr);
+  const auto plan = MakePlan(Concat(kRows, "RETURN n, s ORDER BY s DESC, a"), *graph_, nullptr);
   ASSERT_TRUE(plan.ok());
   const Ran alone = Run(Concat(kRows, "RETURN n, s ORDER BY s DESC, a"), kLittle);
   std::vector<std::thread> threads;
@@ -344,11 +384,11 @@ TEST_F(SpillQueries, ManyAtOnce_EachHasItsOwnFiles) {
     threads.emplace_back([&] {
       for (int i = 0; i < 3; ++i) {
         ExecuteOptions options;
-        options.view = &graph_;
+        options.view = graph_.get();
         options.parameters = &parameters_;
         options.limits.memory_bytes = kLittle;
         options.spill.directory = testing::TempDir();
-        RowTexts texts(&graph_);
+        RowTexts texts(graph_.get());
         EXPECT_TRUE(Execute(**plan, options, &texts, nullptr).ok());
         EXPECT_EQ(texts.texts, alone.rows);
       }
@@ -362,13 +402,13 @@ TEST_F(SpillQueries, Profile_SaysWhichStepSpilled) {
   Profile profile;
   options_.profile = &profile;
   const std::string query = Concat(kRows, "RETURN n, s ORDER BY s, a");
-  const auto plan = MakePlan(query, graph_, nullptr);
+  const auto plan = MakePlan(query, *graph_, nullptr);
   ASSERT_TRUE(plan.ok());
-  options_.view = &graph_;
+  options_.view = graph_.get();
   options_.parameters = &parameters_;
   options_.limits.memory_bytes = kLittle;
   options_.spill.directory = testing::TempDir();
-  RowTexts texts(&graph_);
+  RowTexts texts(graph_.get());
   ExecuteSummary summary;
   ASSERT_TRUE(Execute(**plan, options_, &texts, &summary).ok());
   for (const PlanLine& line : PlanLines(**plan, &profile)) {
