@@ -197,6 +197,10 @@ typedef struct pulse_graph_options {
   /* 1, with read_only: a log that is damaged is read as far as the damage; statistics say so. 0:
    * PULSE_GRAPH_DAMAGED. */
   int32_t damaged;
+  /* Directory of the temporary files with what a statement sorts or groups beyond half of
+   * query_memory; NULL: TMPDIR, else /var/tmp. They have no names there. */
+  const char* spill;
+  uint64_t spill_limit; /* bytes in these files, of a statement; 0: 16 GiB; 1: none are written */
 } pulse_graph_options;
 
 /* `path` NULL: a graph of this process alone, in a temporary directory (TMPDIR, or /tmp), which

@@ -122,6 +122,10 @@ class Graph(_native.Graph):
     memory        bytes, or text as "256M", for relationships that are not in files yet; nodes are in
                   memory beside it
     query_memory  the most that one statement may take, and the most that its result may take
+    spill         directory of the temporary files with what a statement sorts or groups beyond half
+                  of query_memory; None: TMPDIR, else /var/tmp. They have no names there
+    spill_limit   the most that one statement may have in these files; 0: it writes none, and is a
+                  LimitError where it needs more memory
     timeout       seconds after which a statement or transaction is ended; None: never
     sync          False: a commit survives the end of the process, not that of the system
     retain        so many commits before the newest can be read by AT SNAPSHOT
@@ -150,6 +154,8 @@ class Graph(_native.Graph):
         retain=0,
         page_reads=False,
         damaged=False,
+        spill=None,
+        spill_limit="16G",
     ):
         temporary = None
         if path is None or os.fspath(path) == ":memory:":
@@ -172,6 +178,8 @@ class Graph(_native.Graph):
             retain,
             bool(page_reads),
             bool(damaged),
+            "" if spill is None else os.fsdecode(spill),
+            0 if spill_limit == 0 else _bytes("spill_limit", spill_limit),
         )
         self._read_only = bool(read_only)
         _open.add(self)

@@ -184,6 +184,8 @@ class Graph:
         retain: int = 0,
         page_reads: bool = False,
         damaged: bool = False,
+        spill: _Path | None = None,
+        spill_limit: int | str = "16G",
     ) -> None: ...
     @property
     def path(self) -> str: ...

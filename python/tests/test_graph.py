@@ -124,7 +124,7 @@ def test_damaged_log_is_read_as_far_as_it_goes(tmp_path):
 
 @pytest.mark.parametrize(
     "options",
-    [{"memory": "many"}, {"memory": 0}, {"query_memory": True}, {"timeout": 0}, {"timeout": -1}],
+    [{"memory": "many"}, {"memory": 0}, {"query_memory": True}, {"spill_limit": -1}, {"timeout": 0}, {"timeout": -1}],
 )
 def test_open_with_senseless_options_is_refused(tmp_path, options):
     with pytest.raises(ValueError):
@@ -294,6 +294,20 @@ def test_result_larger_than_query_memory_is_refused_and_not_committed(tmp_path):
         with pytest.raises(MemoryError):
             graph.execute("CREATE (:N) WITH 1 AS one UNWIND range(1, 1000) AS i UNWIND range(1, 1000) AS j RETURN i")
         assert count(graph, "N") == 0
+
+
+def test_sort_and_groups_larger_than_query_memory_are_spilled(tmp_path):
+    texts = [str(i * 7919 % 30000) for i in range(30000)]
+    query = "UNWIND $texts AS t WITH t, count(*) AS c ORDER BY t RETURN t"
+    spilled = tmp_path / "spilled"
+    spilled.mkdir()
+    with pulsedb.Graph(tmp_path / "g", query_memory="3M", spill=spilled) as graph:
+        assert [t for (t,) in graph.execute(query, {"texts": texts})] == sorted(texts)
+    assert not list(spilled.iterdir())
+    for limit in (0, "64K"):
+        with pulsedb.Graph(tmp_path / "g", query_memory="3M", spill=spilled, spill_limit=limit) as graph:
+            with pytest.raises(pulsedb.LimitError):
+                graph.execute(query, {"texts": texts})
 
 
 def cpu_ticks(pid):

@@ -44,6 +44,7 @@ void Converse(std::string_view bytes, int minor, bool logged_on) {
   pulse::cypher::MemoryDatabase database;
   pulse::cypher::ServiceOptions options;
   options.query_memory_bytes = size_t{4} << 20;
+  options.spill.limit_bytes = size_t{16} << 20;
   options.query_nanos = 20'000'000;
   pulse::cypher::GraphService service(&database, options);
   BoltShared shared;

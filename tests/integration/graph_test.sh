@@ -239,6 +239,12 @@ refused "the parameter" query db 'RETURN $x'
 refused "for reading" query db --read-only 'CREATE (n)'
 refused "--memory" query db --memory lots 'RETURN 1'
 refused "limit" query db --query-memory 1M 'UNWIND range(1, 10000000) AS x RETURN collect(x)'
+sorted='UNWIND range(1, 50000) AS x WITH x, toString(x) AS t ORDER BY t DESC RETURN collect(x)[0] AS x'
+mkdir spilled
+query '{"x":9999}' --json --query-memory 8M --spill spilled "$sorted"
+[ -z "$(ls -A spilled)" ] || fail "a query has left files: $(ls -A spilled)"
+refused "limit of 8388608 bytes of memory" query db --query-memory 8M --spill-limit 0 "$sorted"
+refused "--spill-limit" query db --query-memory 8M --spill spilled --spill-limit 64K "$sorted"
 refused "--transaction-memory sets the limit" query db --transaction-memory 1M \
   'UNWIND range(1, 100000) AS x CREATE (:TooMuch {x: x})'
 query '{"n":0}' --json 'MATCH (n:TooMuch) RETURN count(n) AS n'

@@ -46,6 +46,8 @@ struct GraphArgs {
   std::string keep_log;  // empty: none
   uint64_t retain = 0;
   std::string query_memory = "1G";
+  std::string spill;  // empty: the default
+  std::string spill_limit = "16G";
   std::string transaction_memory = "8G";
   double timeout_seconds = 0;
   EngineArgs engine;
@@ -102,6 +104,13 @@ absl::StatusOr<cypher::ServiceOptions> ReadServiceOptions(const GraphArgs& args)
   uint64_t bytes = 0;
   PULSE_RETURN_IF_ERROR(ReadSize("--query-memory", args.query_memory, "1G", &bytes));
   options.query_memory_bytes = bytes;
+  if (!args.spill.empty()) options.spill.directory = args.spill;
+  if (args.spill_limit == "0") {
+    options.spill.limit_bytes = 0;
+  } else {
+    PULSE_RETURN_IF_ERROR(
+        ReadSize("--spill-limit", args.spill_limit, "16G", &options.spill.limit_bytes));
+  }
   options.query_nanos = static_cast<int64_t>(args.timeout_seconds * 1e9);
   options.serializable = args.serializable;
   options.imports = args.imports;
@@ -223,6 +232,14 @@ void AddStoreOptions(CLI::App* cmd, GraphArgs* args) {
                   "database was opened here")
       ->capture_default_str();
   cmd->add_option("--query-memory", args->query_memory, "the most that one query may take, about")
+      ->capture_default_str();
+  cmd->add_option("--spill", args->spill,
+                  "directory of the temporary files with what a query sorts or groups beyond half\n"
+                  "of that memory (default: TMPDIR, else /var/tmp)")
+      ->check(CLI::ExistingDirectory);
+  cmd->add_option("--spill-limit", args->spill_limit,
+                  "the most that one query may have in these files; 0: it writes none, and ends\n"
+                  "where it needs more memory")
       ->capture_default_str();
   cmd->add_option("--transaction-memory", args->transaction_memory,
                   "the most that the changes of one transaction may take until it ends, about")

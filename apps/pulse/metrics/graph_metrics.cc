@@ -45,6 +45,9 @@ void AddStatements(const cypher::StatementNumbers& n, Families* out) {
   count("pulse_graph_plans_found_total", "Statements whose plan was kept from before.",
         n.plans_found);
   count("pulse_graph_plans_made_total", "Statements that were parsed, and planned.", n.plans_made);
+  count("pulse_graph_spills_total", "Executions of queries that wrote to temporary files.",
+        n.spills);
+  count("pulse_graph_spilled_bytes_total", "Bytes that they wrote there.", n.spilled_bytes);
 }
 
 void AddStore(const graph::StoreStats& s, Families* out) {

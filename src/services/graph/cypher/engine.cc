@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "base/clock.h"
 #include "services/graph/cypher/operators.h"
@@ -246,6 +247,8 @@ absl::Status Execute(const Plan& plan, const ExecuteOptions& options, ResultSink
   }
   ctx.random_seed = options.random_seed;
   ctx.columns_from = options.columns_from;
+  std::optional<SpillSpace> spill;
+  if (options.spill.enabled()) ctx.spill = &spill.emplace(options.spill);
   ctx.Start(&plan.names);
   if (plan.explain) {
     const Value text = Value::String(PlanText(plan));
@@ -273,6 +276,7 @@ absl::Status Execute(const Plan& plan, const ExecuteOptions& options, ResultSink
   if (summary != nullptr) {
     summary->counters = ctx.counters;
     summary->rows = rows_given;
+    summary->spilled_bytes = spill ? spill->written() : 0;
   }
   return ctx.status();
 }

@@ -40,6 +40,7 @@ struct ExecuteOptions {
   const std::function<bool()>* interrupted = nullptr;
   const Caller* caller = nullptr;     // for procedures; the engine does not look at it
   const OpenCsv* open_csv = nullptr;  // files of LOAD CSV; null: it is refused
+  SpillOptions spill;                 // as it is: nothing is spilled
   Profile* profile = nullptr;         // what each step gives and reads is added; null: not counted
   uint64_t random_seed = 0;           // of rand(); 0: from the clock
   // Rows from which on expressions are evaluated for all at once: fewer do not pay for it. Tests
@@ -50,6 +51,7 @@ struct ExecuteOptions {
 struct ExecuteSummary {
   Counters counters;
   uint64_t rows = 0;
+  uint64_t spilled_bytes = 0;
 };
 
 // Errors: those of error.h, and the graph's own. `summary` may be null.

@@ -177,6 +177,25 @@ TEST_F(Engine, GreedyQueries_LimitOfMemory_End) {
             "90000");
 }
 
+TEST_F(Engine, RowsOfMerge_LimitOfMemory_End) {
+  ASSERT_EQ(Run("UNWIND range(1, 2000) AS i CREATE (:N {i: i})"), "");
+  options_.limits.memory_bytes = 4 << 20;
+  for (const char* query : {
+           // A row for each node that is found, of few rows that MERGE takes.
+           "UNWIND range(1, 200) AS x MERGE (n:N) RETURN count(*)",
+           // Texts that rows hold until all are written.
+           "UNWIND range(1, 2000) AS x WITH reduce(s = toString(x), i IN range(1, 10) | s + s) AS "
+           "t MERGE (n:N {i: 1}) SET n.t = size(t) RETURN count(*)",
+       }) {
+    EXPECT_EQ(Run(query), "error LimitExceeded") << query;
+    EXPECT_EQ(status_.code(), absl::StatusCode::kResourceExhausted) << query << status_;
+  }
+  // What was charged is given back for each row of the outer query.
+  EXPECT_EQ(Run("UNWIND range(1, 20) AS x CALL (x) { MERGE (n:N) RETURN count(*) AS c } "
+                "RETURN sum(c)"),
+            "40000");
+}
+
 TEST_F(Engine, ValuesThatNestDeeply_AreRefused) {
   EXPECT_EQ(Run("RETURN reduce(l = [], i IN range(1, 100000) | [l])"), "error NumberOutOfRange");
   EXPECT_EQ(Run("RETURN reduce(l = {}, i IN range(1, 100000) | {a: l})"), "error NumberOutOfRange");

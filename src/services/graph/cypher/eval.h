@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "services/graph/cypher/spill_file.h"
 #include "services/graph/model/csv_source.h"
 #include "services/graph/model/graph.h"
 #include "services/graph/model/value.h"
@@ -68,6 +69,7 @@ class EvalContext {
   SubplanRunner* subplans = nullptr;
   const Caller* caller = nullptr;
   const OpenCsv* open_csv = nullptr;  // null: LOAD CSV is refused
+  SpillSpace* spill = nullptr;        // null: nothing is spilled
   Limits limits;
   std::function<int64_t()> monotonic_nanos;
   std::function<int64_t()> wall_nanos;  // since 1970, UTC
@@ -113,6 +115,15 @@ class EvalContext {
   }
   // Memory that an operator takes, and gives back with a negative number.
   bool Charge(int64_t bytes);
+  // Whether an operator that holds so many bytes of what is charged is to spill them: where half of
+  // the limit is charged, and it would not write next to nothing again and again.
+  bool SpillDue(int64_t held) const { return memory_ > spill_from_ && held >= spill_least_; }
+  // The same later, for who has spilled and has what may still grow.
+  bool SpillOverdue(int64_t held) const {
+    return memory_ > spill_from_ + spill_from_ / 2 && held >= spill_least_;
+  }
+  // What may be charged until some operator is to spill.
+  int64_t SpillRoom() const { return spill_from_ - memory_; }
   // Whether the transaction's changes, which are in memory until it ends, are within the limit.
   bool ChangesFit();
   // Whether one value of this size may be made at all.
@@ -142,6 +153,7 @@ class EvalContext {
   uint64_t work_ = 0, next_look_ = 0;
   int64_t deadline_ = 0;
   int64_t memory_ = 0;
+  int64_t spill_from_ = INT64_MAX / 2, spill_least_ = 0;
   Column column_;
 };
 

@@ -18,6 +18,10 @@ void EvalContext::Start(const std::vector<std::string>* names) {
   statement_nanos = wall_nanos();
   deadline_ = limits.nanos > 0 ? monotonic_nanos() + limits.nanos : 0;
   next_look_ = kLookEvery;
+  if (spill != nullptr && limits.memory_bytes != 0) {
+    spill_from_ = static_cast<int64_t>(limits.memory_bytes / 2);
+    spill_least_ = static_cast<int64_t>(limits.memory_bytes / 16);
+  }
 }
 
 Value EvalContext::TypeError(std::string_view message) {

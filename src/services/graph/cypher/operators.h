@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -56,7 +57,6 @@ class Rows {
   }
   void Resize(size_t count) { count_ = count; }
   void clear() { count_ = 0; }
-  size_t Bytes() const { return count_ * width_ * sizeof(Value); }
   // What it takes, cleared or not; without what the values refer to.
   size_t Held() const { return slots_.size() * sizeof(Value); }
 
@@ -154,6 +154,7 @@ std::unique_ptr<Operator> MakeQuantifiedOperator(const Step& step, Runtime* runt
 std::unique_ptr<Operator> MakeFilterOperator(const Step& step, Runtime* runtime, Operator* next);
 std::unique_ptr<Operator> MakeTableOperator(const Step& step, Runtime* runtime, Operator* next);
 std::unique_ptr<Operator> MakeLoadCsvOperator(const Step& step, Runtime* runtime, Operator* next);
+std::unique_ptr<Operator> MakeDistinctOperator(const Step& step, Runtime* runtime, Operator* next);
 std::unique_ptr<Operator> MakeSortOperator(const Step& step, Runtime* runtime, Operator* next);
 std::unique_ptr<Operator> MakeUpdateOperator(const Step& step, Runtime* runtime, Operator* next);
 std::unique_ptr<Operator> MakeAggregateOperator(const Step& step, Runtime* runtime, Operator* next);
@@ -187,6 +188,8 @@ class TupleSet {
   }
   // With the hash of the tuple, so that others can be asked of memory meanwhile.
   std::pair<size_t, bool> Insert(uint64_t hash, Value* values, EvalContext& context);
+  // The index of a tuple that is there.
+  std::optional<size_t> Find(uint64_t hash, const Value* values) const;
   static uint64_t HashOf(std::span<const Value> values) {
     uint64_t hash = 0;
     for (const Value& v : values) hash = (hash ^ hash >> 32) * 0x9E3779B97F4A7C15u + Hash(v);
@@ -205,10 +208,12 @@ class TupleSet {
   const Value* Tuple(size_t i) const { return values_.data() + i * width_; }
   Value* Tuple(size_t i) { return values_.data() + i * width_; }
   size_t size() const { return hashes_.size(); }
+  int64_t charged() const { return charged_; }
   void Clear(EvalContext& context);
 
  private:
   void Grow();
+  bool IsTuple(size_t tuple, uint64_t hash, const Value* values) const;
 
   size_t width_;
   int64_t charged_ = 0;

@@ -1,39 +1,25 @@
 // Grouping and aggregation. Groups and their states are flat arrays; a hash index finds the group.
+// What is too much for memory is spilled (spill_groups.h).
 #include <algorithm>
 #include <cmath>
 
+#include "services/graph/cypher/aggregate_state.h"
 #include "services/graph/cypher/batch_eval.h"
 #include "services/graph/cypher/functions.h"
 #include "services/graph/cypher/operators.h"
+#include "services/graph/cypher/spill_groups.h"
 #include "services/graph/model/text.h"
 #include "services/graph/syntax/error.h"
 
 namespace pulse::cypher {
 namespace {
 
-struct AggregateState {
-  // What few aggregates need.
-  struct More {
-    double mean = 0, squares = 0;  // Welford's
-    double percentile = -1;
-    ValueList values;
-  };
-  int64_t count = 0;
-  Value sum;  // also the minimum or maximum
-  std::unique_ptr<More> more;
-
-  More& Rest() {
-    if (more == nullptr) more = std::make_unique<More>();
-    return *more;
-  }
-};
-
 bool IsPercentile(const Expr& e) {
   return e.kind == Expr::Kind::kCall && (e.function->aggregate == Aggregate::kPercentileCont ||
                                          e.function->aggregate == Aggregate::kPercentileDisc);
 }
 
-class AggregateOperator : public Operator {
+class AggregateOperator : public Operator, private GroupTable {
  public:
   AggregateOperator(const Step* step, Runtime* runtime, Operator* next)
       : Operator(step, runtime, next),
@@ -41,7 +27,8 @@ class AggregateOperator : public Operator {
         own_(OwnKeys(*step)),
         groups_(own_.size()),
         keys_(own_.size()),
-        distinct_(step->aggregates.size()) {
+        distinct_(step->aggregates.size()),
+        spill_(this, own_.size(), &ctx_) {
     for (size_t k = 0; k < step->items.size(); ++k) {
       if (std::find(own_.begin(), own_.end(), k) == own_.end()) implied_.push_back(k);
     }
@@ -55,7 +42,50 @@ class AggregateOperator : public Operator {
   }
 
   bool Push(Rows& in) override {
-    if (in.size() >= ctx_.columns_from && !percentiles_) return PushBatch(in);
+    if (spill_.spilling()) return PushSpilled(in);
+    const bool batch = in.size() >= ctx_.columns_from && !percentiles_;
+    return (batch ? PushBatch(in) : PushRows(in)) && spill_.CheckRoom();
+  }
+
+  bool Finish() override {
+    const size_t n = step().aggregates.size();
+    // Without keys there is one group, also of no rows.
+    if (step().items.empty() && groups_.size() == 0) {
+      tuple_.clear();
+      groups_.Insert(&tuple_, ctx_);
+      states_.resize(n);
+    }
+    const std::vector<Value> empty(static_cast<size_t>(runtime_->width));
+    size_t given = 0;
+    for (; given < groups_.size(); ++given) {
+      const size_t g = given;
+      Value* row = NewRow(empty.data());
+      if (row == nullptr) break;
+      for (size_t k = 0; k < own_.size(); ++k)
+        row[step().items[own_[k]].second] = std::move(groups_.Tuple(g)[k]);
+      for (size_t k = 0; k < implied_.size(); ++k) {
+        row[step().items[implied_[k]].second] = std::move(implied_values_[g * implied_.size() + k]);
+      }
+      for (size_t a = 0; a < n; ++a) {
+        row[step().aggregates[a].second] = Result(*step().aggregates[a].first, &states_[g * n + a]);
+      }
+    }
+    if (given == groups_.size() && Flush() && spill_.spilling()) GiveSpilled();
+    return FlushAndFinish();
+  }
+
+  void Reset() override {
+    Clear();
+    spill_.Reset();
+  }
+
+ private:
+  bool Charge(int64_t bytes) {
+    charged_ += bytes;
+    return ctx_.Charge(bytes);
+  }
+
+  bool PushRows(Rows& in) {
     const size_t n = step().aggregates.size();
     for (size_t i = 0; i < in.size(); ++i) {
       Value* row = in.Row(i);
@@ -75,47 +105,6 @@ class AggregateOperator : public Operator {
       if (!ctx_.Tick()) return false;
     }
     return true;
-  }
-
-  bool Finish() override {
-    const size_t n = step().aggregates.size();
-    // Without keys there is one group, also of no rows.
-    if (step().items.empty() && groups_.size() == 0) {
-      tuple_.clear();
-      groups_.Insert(&tuple_, ctx_);
-      states_.resize(n);
-    }
-    const std::vector<Value> empty(static_cast<size_t>(runtime_->width));
-    for (size_t g = 0; g < groups_.size(); ++g) {
-      Value* row = NewRow(empty.data());
-      if (row == nullptr) break;
-      for (size_t k = 0; k < own_.size(); ++k)
-        row[step().items[own_[k]].second] = std::move(groups_.Tuple(g)[k]);
-      for (size_t k = 0; k < implied_.size(); ++k) {
-        row[step().items[implied_[k]].second] = std::move(implied_values_[g * implied_.size() + k]);
-      }
-      for (size_t a = 0; a < n; ++a) {
-        row[step().aggregates[a].second] = Result(*step().aggregates[a].first, &states_[g * n + a]);
-      }
-    }
-    return FlushAndFinish();
-  }
-
-  void Reset() override {
-    for (const auto& distinct : distinct_) {
-      if (distinct != nullptr) distinct->Clear(ctx_);
-    }
-    states_.clear();
-    implied_values_.clear();
-    groups_.Clear(ctx_);
-    ctx_.Charge(-charged_);
-    charged_ = 0;
-  }
-
- private:
-  bool Charge(int64_t bytes) {
-    charged_ += bytes;
-    return ctx_.Charge(bytes);
   }
 
   bool PushBatch(Rows& in) {
@@ -239,6 +228,12 @@ class AggregateOperator : public Operator {
     state->sum = std::move(v);
   }
 
+  // Among those that an aggregate keeps.
+  void KeepValue(Value v, ValueList* values) {
+    Charge(static_cast<int64_t>(std::max(v.Bytes(), v.OwnedBytes())));
+    values->push_back(std::move(v));
+  }
+
   AggregateState& StateOf(size_t group, size_t a) {
     return states_[group * step().aggregates.size() + a];
   }
@@ -255,15 +250,29 @@ class AggregateOperator : public Operator {
     Value v = Eval(*e.kids[0], row, ctx_);
     if (ctx_.failed()) return;
     if (IsPercentile(e)) {
-      const Value p = Eval(*e.kids[1], row, ctx_);
+      const double p = PercentOf(e, row);
       if (ctx_.failed()) return;
-      if (!p.is_number() || !(p.as_number() >= 0 && p.as_number() <= 1)) {
-        ctx_.ArgumentError("NumberOutOfRange", "a percentile lies between 0.0 and 1.0");
-        return;
-      }
-      StateOf(group, a).Rest().percentile = p.as_number();
+      StateOf(group, a).Rest().percentile = p;
     }
     AddValue(a, group, std::move(v), weight);
+  }
+
+  double PercentOf(const Expr& e, Value* row) {
+    const Value p = Eval(*e.kids[1], row, ctx_);
+    if (ctx_.failed()) return 0;
+    if (!p.is_number() || !(p.as_number() >= 0 && p.as_number() <= 1)) {
+      ctx_.ArgumentError("NumberOutOfRange", "a percentile lies between 0.0 and 1.0");
+      return 0;
+    }
+    return p.as_number();
+  }
+
+  // Of an aggregate with DISTINCT: whether the value is new to the group.
+  bool AddSeen(size_t a, size_t group, Value v) {
+    pair_.clear();
+    pair_.push_back(Value::Int(static_cast<int64_t>(group)));
+    pair_.push_back(std::move(v));
+    return distinct_[a]->Insert(&pair_, ctx_).second;
   }
 
   // What a weight does not change is all that the planner gives one besides counts.
@@ -272,12 +281,7 @@ class AggregateOperator : public Operator {
     const Aggregate kind = e.function->aggregate;
     AggregateState* const state = &StateOf(group, a);
     if (v.is_null()) return;
-    if (e.flag) {
-      pair_.clear();
-      pair_.push_back(Value::Int(static_cast<int64_t>(group)));
-      pair_.push_back(v);
-      if (!distinct_[a]->Insert(&pair_, ctx_).second) return;
-    }
+    if (e.flag && !AddSeen(a, group, v)) return;
     Count(e.flag ? 1 : weight, state);
     switch (kind) {
       case Aggregate::kSum:
@@ -296,8 +300,7 @@ class AggregateOperator : public Operator {
         if (state->sum.is_null() || Order(v, state->sum) > 0) Keep(state, std::move(v));
         return;
       case Aggregate::kCollect:
-        Charge(static_cast<int64_t>(std::max(v.Bytes(), v.OwnedBytes())));
-        state->Rest().values.push_back(std::move(v));
+        KeepValue(std::move(v), &state->Rest().values);
         return;
       case Aggregate::kCount:
         return;
@@ -352,24 +355,145 @@ class AggregateOperator : public Operator {
         return list;
       }
       default:
-        return Percentile(e, state);
+        return PercentileOf(&state->Rest(), e.function->aggregate == Aggregate::kPercentileDisc);
     }
   }
 
-  Value Percentile(const Expr& e, AggregateState* state) {
-    ValueList& values = state->Rest().values;
-    if (values.empty()) return {};
-    std::sort(values.begin(), values.end(),
-              [](const Value& a, const Value& b) { return Order(a, b) < 0; });
-    const auto last = static_cast<double>(values.size() - 1);
-    if (e.function->aggregate == Aggregate::kPercentileDisc) {
-      const double rank = std::ceil(state->Rest().percentile * static_cast<double>(values.size()));
-      return values[static_cast<size_t>(std::clamp(rank - 1, 0.0, last))];
+  // --- Groups that are spilled.
+
+  bool PushSpilled(Rows& in) {
+    for (size_t i = 0; i < in.size(); ++i) {
+      Value* row = in.Row(i);
+      piece_.clear();
+      piece_.emplace_back();
+      const auto add = [&](const Expr& e) { piece_.push_back(Eval(e, row, ctx_)); };
+      for (const size_t k : own_) add(*step().items[k].first);
+      piece_.push_back(Value::Int(static_cast<int64_t>(GroupPiece::kRow)));
+      piece_.push_back(Value::Int(Weight(row)));
+      for (const size_t k : implied_) add(*step().items[k].first);
+      for (const auto& [e, slot] : step().aggregates) {
+        if (e->kind == Expr::Kind::kCountStar) continue;
+        add(*e->kids[0]);
+        if (IsPercentile(*e)) piece_.push_back(Value::Float(PercentOf(*e, row)));
+      }
+      if (ctx_.failed() || !spill_.Take(&piece_) || !ctx_.Tick()) return false;
     }
-    const double at = state->Rest().percentile * last;
-    const auto low = static_cast<size_t>(std::floor(at)), high = static_cast<size_t>(std::ceil(at));
-    const double share = at - std::floor(at);
-    return Value::Float(values[low].as_number() * (1 - share) + values[high].as_number() * share);
+    return true;
+  }
+
+  bool GiveSpilled() {
+    const std::vector<Value> empty(static_cast<size_t>(runtime_->width));
+    spill_.Finish([&](Value* from) {
+      Value* const row = NewRow(empty.data());
+      if (row == nullptr) return false;
+      for (const size_t k : own_) row[step().items[k].second] = std::move(*++from);
+      for (const size_t k : implied_) row[step().items[k].second] = std::move(*++from);
+      for (const auto& [e, slot] : step().aggregates) row[slot] = std::move(*++from);
+      return true;
+    });
+    return Flush();
+  }
+
+  size_t Count() const override { return groups_.size(); }
+  int64_t Held() const override {
+    int64_t held = charged_ + groups_.charged();
+    for (const auto& distinct : distinct_) held += distinct != nullptr ? distinct->charged() : 0;
+    return held;
+  }
+  void Clear() override {
+    for (const auto& distinct : distinct_) {
+      if (distinct != nullptr) distinct->Clear(ctx_);
+    }
+    states_.clear();
+    implied_values_.clear();
+    groups_.Clear(ctx_);
+    ctx_.Charge(-charged_);
+    charged_ = 0;
+  }
+  const Value* Keys(size_t group) const override { return groups_.Tuple(group); }
+  size_t Find(uint64_t hash, Value* keys, bool* added) override {
+    if (added == nullptr) return groups_.Find(hash, keys).value_or(kNone);
+    const auto [group, is_new] = groups_.Insert(hash, keys, ctx_);
+    *added = is_new;
+    return group;
+  }
+
+  bool Apply(size_t group, bool added, std::span<Value> piece) override {
+    const auto kind = static_cast<GroupPiece>(piece[0].as_int());
+    size_t at = kind == GroupPiece::kRow ? 2 : 1;
+    if (added) {
+      states_.resize(states_.size() + step().aggregates.size());
+      Charge(static_cast<int64_t>(step().aggregates.size() * sizeof(AggregateState)));
+    }
+    if (kind == GroupPiece::kRow || kind == GroupPiece::kState) {
+      for (size_t k = 0; k < implied_.size(); ++k, ++at) {
+        if (!added) continue;
+        Charge(static_cast<int64_t>(piece[at].Bytes()));
+        implied_values_.push_back(std::move(piece[at]));
+      }
+      for (size_t a = 0; a < step().aggregates.size() && !ctx_.failed(); ++a) {
+        kind == GroupPiece::kRow ? ApplyRow(group, a, piece, &at) : Restore(group, a, piece, &at);
+      }
+    } else {
+      const auto a = static_cast<size_t>(piece[1].as_int());
+      for (Value& value : piece.subspan(2)) {
+        if (kind == GroupPiece::kValues) {
+          KeepValue(std::move(value), &StateOf(group, a).Rest().values);
+        } else {
+          AddSeen(a, group, std::move(value));
+        }
+      }
+    }
+    return !ctx_.failed();
+  }
+  // The next values of a piece, of one aggregate.
+  void ApplyRow(size_t group, size_t a, std::span<Value> piece, size_t* at) {
+    const Expr& e = *step().aggregates[a].first;
+    const int64_t weight = piece[1].as_int();
+    if (e.kind == Expr::Kind::kCountStar) return Count(weight, &StateOf(group, a));
+    Value v = std::move(piece[(*at)++]);
+    if (IsPercentile(e)) StateOf(group, a).Rest().percentile = piece[(*at)++].as_float();
+    AddValue(a, group, std::move(v), weight);
+  }
+  void Restore(size_t group, size_t a, std::span<Value> piece, size_t* at) {
+    AggregateState& state = StateOf(group, a);
+    ReadState(piece, at, &state);
+    Charge(static_cast<int64_t>(state.sum.Bytes()));
+    if (state.more != nullptr) Charge(sizeof(AggregateState::More));
+  }
+
+  bool SaveAll(const Save& save) override {
+    const size_t n = step().aggregates.size();
+    std::vector<Value> piece;
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      BeginPiece(GroupPiece::kState, &piece);
+      for (size_t k = 0; k < implied_.size(); ++k)
+        piece.push_back(implied_values_[g * implied_.size() + k]);
+      for (size_t a = 0; a < n; ++a) AppendState(StateOf(g, a), &piece);
+      if (!save(g, piece)) return false;
+      for (size_t a = 0; a < n; ++a) {
+        const bool saved =
+            SaveValues(StateOf(g, a), a, [&](auto values) { return save(g, values); });
+        if (!saved) return false;
+      }
+    }
+    for (size_t a = 0; a < n; ++a) {
+      for (size_t i = 0; distinct_[a] != nullptr && i < distinct_[a]->size(); ++i) {
+        const Value* pair = distinct_[a]->Tuple(i);
+        BeginPiece(GroupPiece::kSeen, &piece);
+        piece.push_back(Value::Int(static_cast<int64_t>(a)));
+        piece.push_back(pair[1]);
+        if (!save(static_cast<size_t>(pair[0].as_int()), piece)) return false;
+      }
+    }
+    return true;
+  }
+
+  void AppendResults(size_t group, std::vector<Value>* row) override {
+    for (size_t k = 0; k < implied_.size(); ++k)
+      row->push_back(std::move(implied_values_[group * implied_.size() + k]));
+    for (size_t a = 0; a < step().aggregates.size(); ++a)
+      row->push_back(Result(*step().aggregates[a].first, &StateOf(group, a)));
   }
 
   BatchEval eval_;
@@ -390,6 +514,8 @@ class AggregateOperator : public Operator {
   std::vector<std::unique_ptr<TupleSet>> distinct_;
   bool percentiles_ = false;
   int64_t charged_ = 0;
+  GroupSpill spill_;
+  std::vector<Value> piece_;
 };
 
 }  // namespace

@@ -1,10 +1,13 @@
 // ORDER BY. Values of the first two keys become numbers in their order where all of a key have one
-// type, so that sorting compares numbers, and looks at values where these are the same.
+// type, so that sorting compares numbers, and looks at values where these are the same. What is too
+// much for memory is sorted in parts, as runs, which are merged: rows with equal keys stay in the
+// order in which they came.
 #include <algorithm>
 #include <bit>
 
 #include "services/graph/cypher/batch_eval.h"
 #include "services/graph/cypher/operators.h"
+#include "services/graph/cypher/spill_merge.h"
 #include "services/graph/model/text.h"
 #include "services/graph/syntax/error.h"
 
@@ -64,7 +67,7 @@ class SortOperator : public Operator {
   }
   bool Push(Rows& in) override {
     const size_t keys = step().order.size();
-    int64_t bytes = 0;
+    int64_t bytes = 0, room = ctx_.SpillRoom();
     const bool batch = in.size() >= ctx_.columns_from;
     for (size_t k = 0; batch && k < keys; ++k) {
       if (!eval_.Evaluate(*step().order[k].first, {.rows = &in}, eval_.All(in.size()),
@@ -82,17 +85,24 @@ class SortOperator : public Operator {
         bytes += static_cast<int64_t>(row[slot].Bytes());
         rows_.push_back(std::move(row[slot]));
       }
+      ++count_;
       if (!ctx_.Tick()) return false;
+      if (bytes > room) {
+        if (!Charge(std::exchange(bytes, 0)) || !MakeRoom(keys)) return false;
+        room = ctx_.SpillRoom();
+      }
     }
-    count_ += in.size();
-    charged_ += bytes;
-    if (!ctx_.Charge(bytes)) return false;
+    if (!Charge(bytes)) return false;
     if (!limited_ && !Limit()) return false;
     if (count_ > keep_ && count_ - keep_ > keep_ + 4 * kBatchRows) Cut(keys);
     return true;
   }
   bool Finish() override {
     const size_t keys = step().order.size();
+    if (!runs_.empty()) {
+      GiveSpilled(keys);
+      return FlushAndFinish();
+    }
     const std::vector<Value> empty(static_cast<size_t>(runtime_->width));
     for (const Entry& entry : Sorted(keys)) {
       Value* row = NewRow(empty.data());
@@ -104,15 +114,66 @@ class SortOperator : public Operator {
     return FlushAndFinish();
   }
   void Reset() override {
+    Clear();
+    runs_.clear();
+    file_.reset();
+    limited_ = false;
+  }
+
+ private:
+  bool Charge(int64_t bytes) {
+    charged_ += bytes;
+    return ctx_.Charge(bytes);
+  }
+  void Clear() {
     keys_.clear();
     rows_.clear();
     count_ = 0;
     ctx_.Charge(-charged_);
     charged_ = 0;
-    limited_ = false;
   }
 
- private:
+  // Forgets or spills rows where too much is in memory.
+  bool MakeRoom(size_t keys) {
+    if (!ctx_.SpillDue(charged_)) return true;
+    if (!limited_ && !Limit()) return false;
+    if (count_ > keep_) Cut(keys);
+    return !ctx_.SpillDue(charged_) || Spill(keys);
+  }
+  // The rows in memory as a run, with their keys before them.
+  bool Spill(size_t keys) {
+    if (file_ == nullptr) file_ = MakeSpillFile(ctx_);
+    if (file_ == nullptr) return false;
+    const size_t width = kept_.size();
+    RowWriter writer(file_.get(), SpillBuffer(ctx_), &ctx_);
+    std::vector<Value> row(keys + width);
+    for (const Entry& entry : Sorted(keys)) {
+      std::move(&keys_[entry.row * keys], &keys_[entry.row * keys] + keys, row.begin());
+      for (size_t k = 0; k < width; ++k) row[keys + k] = std::move(rows_[entry.row * width + k]);
+      if (!writer.Add(row)) return false;
+    }
+    Clear();
+    return writer.Finish(&runs_);
+  }
+  bool GiveSpilled(size_t keys) {
+    if (count_ > 0 && !Spill(keys)) return false;
+    const std::vector<Value> empty(static_cast<size_t>(runtime_->width));
+    const auto order = [&](const Value* a, const Value* b) {
+      for (size_t k = 0; k < keys; ++k) {
+        if (const int c = Order(a[k], b[k]); c != 0) return step_->order[k].second ? -c : c;
+      }
+      return 0;
+    };
+    MergeRuns(std::move(file_), std::exchange(runs_, {}), order, ctx_, [&](Value* from) {
+      Value* row = NewRow(empty.data());
+      for (size_t k = 0; row != nullptr && k < kept_.size(); ++k) {
+        row[kept_[k]] = std::move(from[keys + k]);
+      }
+      return row != nullptr;
+    });
+    return Flush();
+  }
+
   bool Limit() {
     limited_ = true;
     keep_ = ~size_t{0} / 2;
@@ -203,6 +264,8 @@ class SortOperator : public Operator {
   size_t keep_ = 0;
   bool limited_ = false;
   int64_t charged_ = 0;
+  std::unique_ptr<SpillFile> file_;
+  std::vector<SpillRun> runs_;
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "services/graph/cypher/batch_eval.h"
 #include "services/graph/cypher/functions.h"
+#include "services/graph/cypher/kept_rows.h"
 #include "services/graph/cypher/operators.h"
 #include "services/graph/model/text.h"
 #include "services/graph/syntax/error.h"
@@ -33,17 +34,29 @@ void TupleSet::Grow() {
   }
 }
 
+inline bool TupleSet::IsTuple(size_t tuple, uint64_t hash, const Value* values) const {
+  if (hashes_[tuple] != hash) return false;
+  const Value* known = Tuple(tuple);
+  bool same = true;
+  for (size_t i = 0; i < width_ && same; ++i) same = Equivalent(known[i], values[i]);
+  return same;
+}
+
+std::optional<size_t> TupleSet::Find(uint64_t hash, const Value* values) const {
+  if (index_.empty()) return std::nullopt;
+  const size_t mask = index_.size() - 1;
+  for (size_t at = hash & mask; index_[at] != 0; at = (at + 1) & mask) {
+    if (IsTuple(index_[at] - 1, hash, values)) return index_[at] - 1;
+  }
+  return std::nullopt;
+}
+
 std::pair<size_t, bool> TupleSet::Insert(uint64_t hash, Value* values, EvalContext& ctx) {
   if (hashes_.size() * 2 >= index_.size()) Grow();
   const size_t mask = index_.size() - 1;
   size_t at = hash & mask;
   for (; index_[at] != 0; at = (at + 1) & mask) {
-    const size_t tuple = index_[at] - 1;
-    if (hashes_[tuple] != hash) continue;
-    const Value* known = Tuple(tuple);
-    bool same = true;
-    for (size_t i = 0; i < width_ && same; ++i) same = Equivalent(known[i], values[i]);
-    if (same) return {tuple, false};
+    if (IsTuple(index_[at] - 1, hash, values)) return {index_[at] - 1, false};
   }
   const size_t count = hashes_.size();
   if (count >= UINT32_MAX - 1) {
@@ -100,28 +113,6 @@ class ProjectOperator : public Operator {
 
   BatchEval eval_;
   Operand value_;
-};
-
-class DistinctOperator : public Operator {
- public:
-  DistinctOperator(const Step* step, Runtime* runtime, Operator* next)
-      : Operator(step, runtime, next), seen_(step->items.size()) {}
-  bool Push(Rows& in) override {
-    size_t kept = 0;
-    for (size_t i = 0; i < in.size(); ++i) {
-      tuple_.clear();
-      for (const auto& [expr, slot] : step().items) tuple_.push_back(in.Row(i)[slot]);
-      if (seen_.Insert(&tuple_, ctx_).second) in.Move(i, kept++);
-      if (!ctx_.Tick()) return false;
-    }
-    in.Resize(kept);
-    return kept == 0 || next_->Push(in);
-  }
-  void Reset() override { seen_.Clear(ctx_); }
-
- private:
-  TupleSet seen_;
-  std::vector<Value> tuple_;
 };
 
 class CountOperator : public Operator {
@@ -274,32 +265,17 @@ class SubqueryOperator : public Operator {
 // Holds all rows back until no more come.
 class EagerOperator : public Operator {
  public:
-  using Operator::Operator;
-  bool Push(Rows& in) override {
-    int64_t bytes = 0;
-    for (size_t i = 0; i < in.size(); ++i) {
-      if (batches_.empty() || batches_.back().full()) batches_.emplace_back(runtime_->width);
-      batches_.back().Add(in.Row(i));
-    }
-    bytes = static_cast<int64_t>(in.Bytes());
-    charged_ += bytes;
-    return ctx_.Charge(bytes);
-  }
+  EagerOperator(const Step* step, Runtime* runtime, Operator* next)
+      : Operator(step, runtime, next), kept_(runtime->width, &ctx_) {}
+  bool Push(Rows& in) override { return kept_.Add(in); }
   bool Finish() override {
-    for (Rows& rows : batches_) {
-      if (!next_->Push(rows)) break;
-    }
+    kept_.Drain([this](Rows& rows) { return next_->Push(rows); });
     return next_->Finish();
   }
-  void Reset() override {
-    batches_.clear();
-    ctx_.Charge(-charged_);
-    charged_ = 0;
-  }
+  void Reset() override { kept_.Clear(); }
 
  private:
-  std::vector<Rows> batches_;
-  int64_t charged_ = 0;
+  KeptRows kept_;
 };
 
 }  // namespace
@@ -309,7 +285,7 @@ std::unique_ptr<Operator> MakeTableOperator(const Step& step, Runtime* runtime, 
     case Step::Kind::kProject:
       return std::make_unique<ProjectOperator>(&step, runtime, next);
     case Step::Kind::kDistinct:
-      return std::make_unique<DistinctOperator>(&step, runtime, next);
+      return MakeDistinctOperator(step, runtime, next);
     case Step::Kind::kSort:
       return MakeSortOperator(step, runtime, next);
     case Step::Kind::kSkip:

@@ -3,6 +3,7 @@
 // what it writes.
 #include <algorithm>
 
+#include "services/graph/cypher/kept_rows.h"
 #include "services/graph/cypher/operators.h"
 #include "services/graph/model/text.h"
 #include "services/graph/syntax/error.h"
@@ -188,40 +189,36 @@ namespace {
 
 class UpdateOperator : public Operator {
  public:
-  using Operator::Operator;
-  // Changes the graph for these rows, and them. Rows that go on are left in `in`, or in out_.
+  UpdateOperator(const Step* step, Runtime* runtime, Operator* next)
+      : Operator(step, runtime, next), held_(runtime->width, &ctx_), done_(runtime->width, &ctx_) {}
+  // Changes the graph for these rows, and them. Rows that go on are left in `in`, or in done_.
   virtual bool Apply(Rows& in) = 0;
 
   bool Push(Rows& in) override {
-    if (!step().eager) return Apply(in) && Done() && Give(in);
-    for (size_t i = 0; i < in.size(); ++i) {
-      if (held_.empty() || held_.back().full()) held_.emplace_back(runtime_->width);
-      held_.back().Add(in.Row(i));
-    }
-    charged_ += static_cast<int64_t>(in.Bytes());
-    return ctx_.Charge(static_cast<int64_t>(in.Bytes()));
+    if (step().eager) return held_.Add(in);
+    return Apply(in) && Done() && (in.empty() || Give(in)) && GiveDone();
   }
   bool Finish() override {
-    bool ok = true;
-    for (Rows& rows : held_) ok = ok && Apply(rows);
-    ok = ok && Done();
-    for (Rows& rows : held_) ok = ok && Give(rows);
+    const bool ok = held_.Drain([this](Rows& rows) { return Apply(rows) && done_.Add(rows); }) &&
+                    Done() && GiveDone();
     return next_->Finish() && ok;
   }
   void Reset() override {
-    held_.clear();
-    ctx_.Charge(-charged_);
-    charged_ = 0;
+    held_.Clear();
+    done_.Clear();
   }
 
  protected:
   // All rows were taken.
   virtual bool Done() { return !ctx_.failed(); }
-  virtual bool Give(Rows& in) { return in.empty() || (next_->Push(in) && !ctx_.failed()); }
+
+  KeptRows held_, done_;  // before and behind the change
 
  private:
-  std::vector<Rows> held_;
-  int64_t charged_ = 0;
+  bool Give(Rows& in) { return next_->Push(in) && !ctx_.failed(); }
+  bool GiveDone() {
+    return done_.Drain([this](Rows& rows) { return Give(rows); });
+  }
 };
 
 class CreateOperator : public UpdateOperator {
@@ -322,10 +319,15 @@ class MergeOperator : public UpdateOperator {
  public:
   MergeOperator(const Step* step, Runtime* runtime, Operator* next)
       : UpdateOperator(step, runtime, next),
+        matched_(runtime->width, &ctx_),
         sink_(MakeSink(runtime,
                        [this](Rows& rows) {
-                         for (size_t i = 0; i < rows.size(); ++i) Keep(rows.Row(i));
                          found_ = true;
+                         // They are changed when all are found.
+                         KeptRows& to = step_->on_match.empty() ? done_ : matched_;
+                         for (size_t i = 0; i < rows.size(); ++i) {
+                           if (!Keep(rows.Row(i), &to)) return false;
+                         }
                          return true;
                        })),
         inner_(step->inner, runtime, sink_.get()) {}
@@ -335,41 +337,34 @@ class MergeOperator : public UpdateOperator {
       Value* row = in.Row(i);
       if (!Prepare(row)) return false;
       found_ = false;
-      const size_t before =
-          kept_.size() == 0 ? 0 : (kept_.size() - 1) * kBatchRows + kept_.back().size();
       inner_.RunOne(row);
       if (ctx_.failed()) return false;
       if (!found_) {
         if (!Create(step().create, row, ctx_)) return false;
         ApplySet(step().set, row, ctx_);
-        Keep(row);
-      } else if (!step().on_match.empty()) {
-        for (size_t k = before; k < (kept_.size() - 1) * kBatchRows + kept_.back().size(); ++k) {
-          ApplySet(step().on_match, kept_[k / kBatchRows].Row(k % kBatchRows), ctx_);
-        }
+        if (!Keep(row, &done_)) return false;
+      } else if (!matched_.Drain([this](Rows& rows) { return SetMatched(rows); })) {
+        return false;
       }
       if (!ctx_.Tick()) return false;
     }
+    in.clear();
     return !ctx_.failed();
   }
-
- protected:
-  bool Give(Rows& in) override {
-    in.clear();
-    std::vector<Rows> kept;
-    std::swap(kept, kept_);
-    for (Rows& rows : kept) {
-      if (!next_->Push(rows) || ctx_.failed()) return false;
-    }
-    return true;
+  void Reset() override {
+    matched_.Clear();
+    UpdateOperator::Reset();
   }
 
  private:
-  void Keep(const Value* row) {
-    if (kept_.empty() || kept_.back().full()) kept_.emplace_back(runtime_->width);
-    Value* const kept = kept_.back().Add(row);
+  bool Keep(Value* row, KeptRows* to) {
     // The properties were for the match.
-    for (const auto& [expr, slot] : step().items) kept[slot] = Value();
+    for (const auto& [expr, slot] : step().items) row[slot] = Value();
+    return to->Add(row);
+  }
+  bool SetMatched(Rows& rows) {
+    for (size_t i = 0; i < rows.size(); ++i) ApplySet(step().on_match, rows.Row(i), ctx_);
+    return !ctx_.failed() && done_.Add(rows);
   }
   // The properties of the pattern, evaluated once for the match. A null matches nothing, and cannot
   // be made.
@@ -389,7 +384,7 @@ class MergeOperator : public UpdateOperator {
   }
 
   bool found_ = false;
-  std::vector<Rows> kept_;
+  KeptRows matched_;
   std::unique_ptr<Operator> sink_;
   Pipeline inner_;
 };

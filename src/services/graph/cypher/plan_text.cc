@@ -98,7 +98,8 @@ std::vector<std::pair<std::string_view, uint64_t>> NamedCounts(const ReadCounts&
                                                             {"RunRecords", reads.run_records},
                                                             {"RunBytes", reads.run_bytes},
                                                             {"CheckedBytes", reads.checked_bytes},
-                                                            {"PageFaults", reads.page_faults}};
+                                                            {"PageFaults", reads.page_faults},
+                                                            {"SpilledBytes", reads.spilled_bytes}};
   std::erase_if(out, [](const auto& count) { return count.second == 0; });
   return out;
 }

@@ -175,6 +175,10 @@ absl::Status Open(const char* path, const pulse_graph_options* given, pulse_grap
   embedded.store.allow_damage = options.damaged != 0;
   if (options.memory != 0) embedded.store.memory_limit = options.memory;
   if (options.query_memory != 0) embedded.service.query_memory_bytes = options.query_memory;
+  if (options.spill != nullptr) embedded.service.spill.directory = options.spill;
+  if (options.spill_limit != 0) {
+    embedded.service.spill.limit_bytes = options.spill_limit == 1 ? 0 : options.spill_limit;
+  }
   PULSE_ASSIGN_OR_RETURN(embedded.service.query_nanos, NanosOf(options.timeout));
   auto made = std::make_unique<pulse_graph>();
   std::string place = path == nullptr ? "" : path;

@@ -402,6 +402,27 @@ TEST_F(GraphCApiTest, Limits_OfAResult_AreKept) {
   EXPECT_EQ(Run("UNWIND range(1, 1000000) AS x RETURN x"), PULSE_GRAPH_LIMIT) << error_.message;
 }
 
+TEST_F(GraphCApiTest, QueryMemory_WhatIsSortedBeyondIt_IsSpilled) {
+  const char* const query =
+      "UNWIND range(1, 20000) AS x WITH x, toString(x) AS t ORDER BY t "
+      "RETURN sum(x)";
+  const std::string directory = testing::TempDir();
+  for (const uint64_t limit : {uint64_t{0}, uint64_t{1}, uint64_t{4096}}) {
+    pulse_graph_free(graph_);
+    options_.query_memory = 1 << 20;
+    options_.spill = limit == 0 ? directory.c_str() : nullptr;
+    options_.spill_limit = limit;
+    ASSERT_EQ(Open(), PULSE_GRAPH_OK);
+    EXPECT_EQ(Run(query), limit == 0 ? PULSE_GRAPH_OK : PULSE_GRAPH_LIMIT) << error_.message;
+  }
+  pulse_graph_free(graph_);
+  options_.spill = "/there-is-none";
+  options_.spill_limit = 0;
+  ASSERT_EQ(Open(), PULSE_GRAPH_OK);
+  EXPECT_NE(Run(query), PULSE_GRAPH_OK);
+  EXPECT_NE(std::string(error_.message).find("/there-is-none"), std::string::npos);
+}
+
 TEST_F(GraphCApiTest, Load_Columns_AllOrNothing) {
   const int64_t ids[] = {1, 2, 3}, sources[] = {1, 2}, targets[] = {3, 9};
   const uint8_t valid[] = {1, 0, 1};

@@ -1,5 +1,6 @@
-// What a store reads for a query: PROFILE's costs. A thread says where its reads are to be counted;
-// the store adds to it once for a batch or for a node's list, and nothing where nobody counts.
+// What a store reads for a query, and what the query spills: PROFILE's costs. A thread says where
+// its reads are to be counted; the store adds to it once for a batch or for a node's list, and
+// nothing where nobody counts.
 //
 // Threads: each has its own. Who starts threads for a part of a query gives each of them counts and
 // adds these up (Add).
@@ -35,6 +36,7 @@ struct ReadCounts {
   uint64_t run_bytes = 0;      // of lists and columns in runs
   uint64_t checked_bytes = 0;  // that nobody had read before: with their checksums
   uint64_t page_faults = 0;    // for which a file was read
+  uint64_t spilled_bytes = 0;  // written to temporary files
 
   void Add(const ReadCounts& other) {
     nodes += other.nodes;
@@ -49,6 +51,7 @@ struct ReadCounts {
     run_bytes += other.run_bytes;
     checked_bytes += other.checked_bytes;
     page_faults += other.page_faults;
+    spilled_bytes += other.spilled_bytes;
   }
   // What drivers call database hits.
   uint64_t hits() const { return nodes + seeks + properties + chunk_records + run_records; }

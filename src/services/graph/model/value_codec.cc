@@ -26,6 +26,7 @@ enum Tag : uint8_t {
   kTagDuration = 13,
   kFirstSmall = 48,
 };
+static_assert(kTagDuration < kFirstForeignTag && kLastForeignTag < kFirstSmall);
 constexpr int64_t kSmallInts = 256 - kFirstSmall;
 
 constexpr int64_t kNanosOfSecond = 1'000'000'000;

@@ -14,6 +14,9 @@
 
 namespace pulse::cypher {
 
+// No value begins with one of these bytes: others who write values may give them a meaning.
+inline constexpr uint8_t kFirstForeignTag = 32, kLastForeignTag = 47;
+
 // Base-128, the lowest digits first; at most ten bytes.
 void AppendVarint(uint64_t value, std::string* out);
 inline uint64_t ZigZag(int64_t value) {

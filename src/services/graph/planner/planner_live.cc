@@ -82,9 +82,9 @@ void Planner::FindLive(Plan::Branch* branch) {
   const auto known = [](Step::Kind kind) {
     return kind == Step::Kind::kScan || kind == Step::Kind::kExpand ||
            kind == Step::Kind::kQuantified || kind == Step::Kind::kFilter ||
-           kind == Step::Kind::kAggregate || kind == Step::Kind::kSort ||
-           kind == Step::Kind::kUnwind || kind == Step::Kind::kLoadCsv ||
-           kind == Step::Kind::kCountPaths;
+           kind == Step::Kind::kAggregate || kind == Step::Kind::kDistinct ||
+           kind == Step::Kind::kSort || kind == Step::Kind::kUnwind ||
+           kind == Step::Kind::kLoadCsv || kind == Step::Kind::kCountPaths;
   };
   for (auto step = branch->steps.rbegin(); step != branch->steps.rend(); ++step) {
     // What the step itself makes is no part of the row that it copies, which does no harm.

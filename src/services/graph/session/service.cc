@@ -198,6 +198,7 @@ absl::Status GraphService::Execute(const Statement& statement, const Caller& cal
   options.transaction = transaction;
   options.parameters = parameters;
   options.limits.memory_bytes = options_.query_memory_bytes;
+  options.spill = options_.spill;
   options.cancelled = entry.terminated();
   options.monotonic_nanos = options_.clock;
   options.interrupted = interrupted;
@@ -221,6 +222,7 @@ absl::Status GraphService::Execute(const Statement& statement, const Caller& cal
   const absl::Status status = cypher::Execute(*statement.plan, options, &engine_sink, &summary);
   outcome->counters = summary.counters;
   outcome->rows = summary.rows;
+  if (summary.spilled_bytes > 0) counts_.CountSpill(summary.spilled_bytes);
   if (statement.plan->profile) {
     profile.copied = CopiesSince(copied_before, database_->Copies());
     outcome->plan = PlanText(*statement.plan, &profile);

@@ -35,8 +35,10 @@ namespace pulse::cypher {
 
 struct ServiceOptions {
   size_t query_memory_bytes = size_t{1} << 30;  // of one query, estimated
-  int64_t query_nanos = 0;                      // of one query or transaction; 0: no limit
-  int retries = 12;                             // of transactions that begin by themselves
+  // Where a query goes on beyond half of that.
+  SpillOptions spill{.directory = DefaultSpillDirectory()};
+  int64_t query_nanos = 0;  // of one query or transaction; 0: no limit
+  int retries = 12;         // of transactions that begin by themselves
   size_t cached_plans = 1000;
   size_t cached_text_bytes = size_t{4} << 20;
   size_t max_text_bytes = size_t{4} << 20;

@@ -145,6 +145,31 @@ TEST_F(ServiceTest, Run_BeyondMemory_EndsTheQuery) {
             absl::StatusCode::kResourceExhausted);
 }
 
+TEST_F(ServiceTest, Run_BeyondHalfOfMemory_SpillsAndIsCounted) {
+  ServiceOptions options;
+  options.query_memory_bytes = 4 << 20;
+  options.spill.directory = testing::TempDir();
+  for (const uint64_t limit : {uint64_t{1} << 30, uint64_t{0}, uint64_t{4096}}) {
+    options.spill.limit_bytes = limit;
+    GraphService service(&database_, options);
+    const auto statement = service.Prepare(
+        "PROFILE UNWIND range(1, 50000) AS x WITH x, toString(x) AS t ORDER BY t RETURN sum(x)");
+    ASSERT_TRUE(statement.ok());
+    const absl::Status status = service.Run(**statement, caller_, {}, &sink_, &outcome_);
+    if (limit > 4096) {
+      EXPECT_TRUE(status.ok()) << status;
+      EXPECT_EQ(service.numbers().spills, 1u);
+      EXPECT_GT(service.numbers().spilled_bytes, 100'000u);
+      EXPECT_NE(outcome_.plan.find(Concat("SpilledBytes=", service.numbers().spilled_bytes)),
+                std::string::npos)
+          << outcome_.plan;
+    } else {
+      EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+      EXPECT_EQ(service.numbers().spills, 0u);
+    }
+  }
+}
+
 TEST_F(ServiceTest, Run_BeyondTime_EndsTheQuery) {
   RunOptions options;
   options.timeout_nanos = 1;

@@ -58,6 +58,7 @@ struct StatementNumbers {
   uint64_t nanos = 0;  // of all
   std::array<uint64_t, kBuckets> buckets{};
   uint64_t plans_found = 0, plans_made = 0;
+  uint64_t spills = 0, spilled_bytes = 0;  // executions that wrote to temporary files; what
 };
 
 class StatementCounts {
@@ -78,6 +79,10 @@ class StatementCounts {
   void CountFailure(FailureReason reason) { Add(&failed_[static_cast<size_t>(reason)]); }
   void CountConflict() { Add(&conflicts_); }
   void CountRetry() { Add(&retries_); }
+  void CountSpill(uint64_t bytes) {
+    Add(&spills_);
+    Add(&spilled_bytes_, bytes);
+  }
   void CountPlan(bool found) { Add(found ? &plans_found_ : &plans_made_); }
 
   StatementNumbers Take() const {
@@ -91,6 +96,8 @@ class StatementCounts {
     numbers.nanos = Get(nanos_);
     numbers.plans_found = Get(plans_found_);
     numbers.plans_made = Get(plans_made_);
+    numbers.spills = Get(spills_);
+    numbers.spilled_bytes = Get(spilled_bytes_);
     return numbers;
   }
 
@@ -105,6 +112,7 @@ class StatementCounts {
   std::array<Counter, kFailureReasonNames.size()> failed_{};
   std::array<Counter, StatementNumbers::kBuckets> buckets_{};
   Counter conflicts_{0}, retries_{0}, rows_{0}, nanos_{0}, plans_found_{0}, plans_made_{0};
+  Counter spills_{0}, spilled_bytes_{0};
 };
 
 }  // namespace pulse::cypher

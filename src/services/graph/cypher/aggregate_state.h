@@ -1,0 +1,52 @@
+// What an aggregate knows of one group, and how it is written where groups are spilled.
+// Pure; one thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "services/graph/model/value.h"
+
+namespace pulse::cypher {
+
+struct AggregateState {
+  // What few aggregates need.
+  struct More {
+    double mean = 0, squares = 0;  // Welford's
+    double percentile = -1;
+    ValueList values;
+  };
+  int64_t count = 0;
+  Value sum;  // also the minimum or maximum
+  std::unique_ptr<More> more;
+
+  More& Rest() {
+    if (more == nullptr) more = std::make_unique<More>();
+    return *more;
+  }
+};
+
+// What a piece of a group has behind its kind.
+enum class GroupPiece : int64_t {
+  kRow,     // the weight, the implied keys, the arguments
+  kState,   // the implied keys, the states
+  kValues,  // an aggregate, and values that it keeps, a part of them
+  kSeen,    // an aggregate with DISTINCT, and a value that it has seen
+};
+void BeginPiece(GroupPiece kind, std::vector<Value>* piece);
+
+// Without the values that it keeps.
+void AppendState(const AggregateState& state, std::vector<Value>* piece);
+// Takes what AppendState has appended off `piece`, from *at on.
+void ReadState(std::span<Value> piece, size_t* at, AggregateState* state);
+// The values that it keeps, as pieces. False: `save` gave it.
+bool SaveValues(const AggregateState& state, size_t aggregate,
+                const std::function<bool(std::span<const Value>)>& save);
+
+// Sorts the values.
+Value PercentileOf(AggregateState::More* more, bool discrete);
+
+}  // namespace pulse::cypher

@@ -1,0 +1,428 @@
+// Queries that spill against the same ones that have all the memory they want: rows, in their
+// order, and errors. And how queries end while they spill.
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <random>
+#include <thread>
+
+#include "base/testing.h"
+#include "services/graph/cypher/engine.h"
+#include "services/graph/model/test_memory_graph.h"
+#include "services/graph/model/test_values.h"
+#include "services/graph/model/text.h"
+#include "services/graph/planner/make_plan.h"
+#include "services/graph/syntax/error.h"
+
+namespace pulse::cypher {
+namespace {
+
+using testing_util::Rounds;
+using testing_util::TestSeed;
+
+class RowTexts : public ResultSink {
+ public:
+  explicit RowTexts(const GraphView* graph) : graph_(graph) {}
+  bool OnRows(const Value* rows, size_t stride, size_t count,
+              std::span<const Slot> columns) override {
+    for (size_t i = 0; i < count; ++i) {
+      std::string& text = texts.emplace_back();
+      for (const Slot column : columns) {
+        text += ValueText(rows[i * stride + static_cast<size_t>(column)], *graph_) + ", ";
+      }
+    }
+    return true;
+  }
+  std::vector<std::string> texts;
+
+ private:
+  const GraphView* const graph_;
+};
+
+// Counts what is written, and fails, or calls, when so much has been.
+class WatchedDisk : public SpillDisk {
+ public:
+  ssize_t Write(int fd, const char* bytes, size_t size, uint64_t offset) override {
+    written_ += size;
+    if (written_ > fail_after) return errno = ENOSPC, -1;
+    if (written_ > call_after && call) std::exchange(call, nullptr)();
+    return SpillDisk::Write(fd, bytes, size, offset);
+  }
+  ssize_t Read(int fd, char* bytes, size_t size, uint64_t offset) override {
+    read_ += size;
+    if (read_ > fail_reads_after) return errno = EIO, -1;
+    return SpillDisk::Read(fd, bytes, size, offset);
+  }
+  size_t fail_after = ~size_t{0}, fail_reads_after = ~size_t{0}, call_after = 0;
+  std::function<void()> call;
+
+ private:
+  size_t written_ = 0, read_ = 0;
+};
+
+class SpillQueries : public testing::Test {
+ protected:
+  static constexpr size_t kLittle = 512 << 10;
+
+  struct Ran {
+    std::vector<std::string> rows;
+    absl::Status status;
+    uint64_t spilled = 0;
+  };
+  // Few rows of values of few kinds, so that many are equal; `n` is each row's own.
+  static Value RandomRows(std::mt19937_64& random, size_t count) {
+    ValueList rows;
+    for (size_t i = 0; i < count; ++i) {
+      Value numbers[] = {Value::Int(static_cast<int64_t>(random() % 50)),
+                         Value::Float(static_cast<double>(random() % 100) / 2), Value(),
+                         Value::Float(std::nan(""))};
+      Value any = random() % 3 != 0 ? numbers[random() % 4] : RandomLiteral(random);
+      if (random() % 8 == 0) any = Value::List({std::move(any), numbers[random() % 4]});
+      rows.push_back(Value::Map(
+          {{"n", Value::Int(static_cast<int64_t>(i))},
+           {"a", numbers[random() % 3]},
+           {"b", std::move(any)},
+           {"f", Value::Float(std::ldexp(static_cast<double>(random() % 1000), -7))},
+           {"k", Value::Int(static_cast<int64_t>(random() % (count / 2)))},
+           {"s", Value::String(std::string(random() % 40, static_cast<char>('a' + random() % 3)) +
+                               std::to_string(random() % 7))}}));
+    }
+    return Value::List(std::move(rows));
+  }
+  Ran Run(const std::string& query, size_t memory) {
+    Ran ran;
+    const auto plan = MakePlan(query, *graph_, nullptr);
+    if (!plan.ok()) return ran.status = plan.status(), ran;
+    options_.transaction = graph_.get();
+    options_.parameters = &parameters_;
+    options_.limits.memory_bytes = memory;
+    options_.spill.directory = testing::TempDir();
+    options_.spill.disk = disk_;
+    RowTexts texts(graph_.get());
+    ExecuteSummary summary;
+    ran.status = Execute(**plan, options_, &texts, &summary);
+    ran.rows = std::move(texts.texts);
+    ran.spilled = summary.spilled_bytes;
+    return ran;
+  }
+  // With little memory, and with much: the same, and the former spills.
+  void Compare(const std::string& query, size_t little = kLittle) {
+    const Ran much = Run(query, size_t{4} << 30);
+    ASSERT_TRUE(much.status.ok()) << query << ": " << much.status;
+    EXPECT_EQ(much.spilled, 0u);
+    const Ran ran = Run(query, little);
+    ASSERT_TRUE(ran.status.ok()) << query << ": " << ran.status;
+    EXPECT_GT(ran.spilled, 0u) << query;
+    ASSERT_EQ(ran.rows.size(), much.rows.size()) << query;
+    for (size_t i = 0; i < ran.rows.size(); ++i) {
+      ASSERT_EQ(ran.rows[i], much.rows[i]) << query << ", row " << i;
+    }
+  }
+  void SetRows(size_t count) {
+    std::mt19937_64 random(TestSeed());
+    parameters_ = {{"rows", RandomRows(random, count)}};
+  }
+
+  std::unique_ptr<MemoryGraph> graph_ = std::make_unique<MemoryGraph>();
+  ExecuteOptions options_;
+  ValueMap parameters_;
+  SpillDisk* disk_ = nullptr;
+};
+
+constexpr char kRows[] = "UNWIND $rows AS r WITH r.n AS n, r.a AS a, r.b AS b, r.s AS s, r.k AS k ";
+
+TEST_F(SpillQueries, OrderBy_SameRowsInTheSameOrder) {
+  SetRows(20'000);
+  for (const char* order :
+       {"a", "b DESC", "s", "a, s DESC", "a DESC, b, s", "s DESC, a DESC", "b, a, s, n DESC"}) {
+    Compare(Concat(kRows, "RETURN n, a, b, s ORDER BY ", order));
+  }
+  // More than can be merged at once.
+  SetRows(60'000);
+  Compare(Concat(kRows, "RETURN n, a, b, s ORDER BY s, a"));
+}
+
+TEST_F(SpillQueries, OrderByWithLimit_KeepsTheTop) {
+  SetRows(20'000);
+  for (const char* top :
+       {"LIMIT 9000", "SKIP 100 LIMIT 6000", "SKIP 15000", "SKIP 19990 LIMIT 5"}) {
+    Compare(Concat(kRows, "RETURN n, b, s ORDER BY a DESC, s ", top));
+  }
+  Compare(Concat(kRows, "WITH n, s ORDER BY s, a LIMIT 9000 RETURN count(*), min(s), max(n)"));
+  Compare(Concat(kRows, "WITH n, s ORDER BY s, a LIMIT 9000 WITH n ORDER BY n DESC RETURN n"));
+  // Who sorts or counts behind a LIMIT that is reached in what was spilled gives its rows.
+  const Ran few = Run(Concat(kRows, "WITH n, s, count(*) AS c LIMIT 5 RETURN sum(c)"), kLittle);
+  EXPECT_GT(few.spilled, 0u);
+  EXPECT_EQ(few.rows, std::vector<std::string>{"5, "});
+  // What fits is not spilled.
+  EXPECT_EQ(Run(Concat(kRows, "RETURN n, b, s ORDER BY a DESC, s LIMIT 100"), 2 << 20).spilled, 0u);
+}
+
+TEST_F(SpillQueries, OrderByOfEntities_TheyAreTheSameEntities) {
+  ASSERT_TRUE(Run("UNWIND range(1, 3000) AS i CREATE (:N {i: i, g: i % 7})-[:R {w: i % 11}]->(:M "
+                  "{i: -i})",
+                  size_t{1} << 30)
+                  .status.ok());
+  Compare(
+      "MATCH p = (n:N)-[r]->(m) WITH n, r, m, p ORDER BY r.w, n.g DESC RETURN n, r, m, p, "
+      "n.i + m.i, type(r), [n, {at: m}]");
+  Compare(
+      "MATCH (n)-[r]->(m) WITH [n, {r: r}] AS l, r.w AS w, n.g AS g ORDER BY g DESC, w RETURN "
+      "l[0].i, l[1].r, w");
+}
+
+TEST_F(SpillQueries, OrderByWithinASubquery_BeginsAnewForEachRow) {
+  SetRows(6000);
+  Compare(
+      "UNWIND range(1, 3) AS x CALL (x) { UNWIND $rows AS r WITH r.n AS n, r.s AS s, r.a * x "
+      "AS v ORDER BY v DESC, s RETURN n, s, v } RETURN x, n, s, v");
+}
+
+TEST_F(SpillQueries, Distinct_SameRowsInTheSameOrder) {
+  SetRows(30'000);
+  for (const char* what : {"DISTINCT k", "DISTINCT b", "DISTINCT b, k", "DISTINCT s, a",
+                           "DISTINCT [b, {k: k}] AS l", "DISTINCT n"}) {
+    Compare(Concat(kRows, "RETURN ", what));
+  }
+  Compare(Concat(kRows, "WITH DISTINCT s, a, k % 100 AS k WHERE k < 50 RETURN s, a, k ORDER BY k"));
+  // The first rows need no others.
+  Compare(Concat(kRows, "WITH DISTINCT b, k RETURN b, k LIMIT 14000"));
+  EXPECT_EQ(Run(Concat(kRows, "RETURN DISTINCT n LIMIT 100"), kLittle).spilled, 0u);
+  // Parts that are divided again.
+  SetRows(120'000);
+  Compare(Concat(kRows, "RETURN DISTINCT n, s"));
+}
+
+TEST_F(SpillQueries, DistinctOfEntities_TheyAreTheSameEntities) {
+  ASSERT_TRUE(Run("UNWIND range(1, 4000) AS i CREATE (:N {i: i})-[:R {w: i % 11}]->(:M {i: -i})",
+                  size_t{1} << 30)
+                  .status.ok());
+  Compare("MATCH (n:N)-[r]->(m) UNWIND [1, 2] AS x WITH DISTINCT n, r, m RETURN n.i, r.w, m");
+  Compare("MATCH p = (n:N)-->() UNWIND [1, 2] AS x WITH DISTINCT p, n RETURN p, n.i");
+}
+
+TEST_F(SpillQueries, Groups_SameRowsInTheSameOrder) {
+  SetRows(30'000);
+  const std::string rows = Concat("UNWIND $rows AS r WITH r.n AS n, r.a AS a, r.b AS b, r.s AS s, ",
+                                  "r.k AS k, r.f AS f ");
+  for (const char* groups :
+       {"k, count(*)", "k, count(b), sum(f), avg(f), stDev(f), stDevP(n)", "n, min(b), max(b)",
+        "k, collect(b)", "k, collect(DISTINCT b), count(DISTINCT a), sum(DISTINCT f)",
+        "b, count(*), max(s)", "s, a, collect(n)[0..5], avg(f)",
+        "k, percentileCont(f, 0.3), percentileDisc(f, 0.9), count(*)",
+        "[b, k] AS l, min(s), collect(f)", "k % 40 AS g, collect(s), max(n)",
+        "k % 300 AS g, collect(DISTINCT n), sum(f)",
+        "k % 300 AS g, percentileCont(n, 0.5), min(s), stDev(f)"}) {
+    Compare(Concat(rows, "RETURN ", groups));
+  }
+  Compare(Concat(rows, "WITH k, sum(f) AS f, min(s) AS s RETURN k, f, s ORDER BY f DESC, k"));
+  Compare(Concat(rows, "WITH k, count(*) AS c RETURN k, c LIMIT 9000"));
+  SetRows(120'000);
+  Compare("UNWIND $rows AS r RETURN r.n AS n, count(*), collect(r.b)");
+}
+
+TEST_F(SpillQueries, GroupsByEntities_KeysOfTheirPropertiesStay) {
+  ASSERT_TRUE(
+      Run("UNWIND range(1, 4000) AS i CREATE (:N {i: i, t: toString(i)})-[:R]->(:M {i: -i})",
+          size_t{1} << 30)
+          .status.ok());
+  Compare(
+      "MATCH (n:N)-[r]->(m) UNWIND [1, 2, 3] AS x RETURN n, n.i, n.t, count(*), collect(m), "
+      "sum(x)");
+}
+
+TEST_F(SpillQueries, GroupsWithinASubquery_BeginAnewForEachRow) {
+  SetRows(9000);
+  Compare(
+      "UNWIND range(1, 3) AS x CALL (x) { UNWIND $rows AS r RETURN r.n * x AS v, count(*) AS c "
+      "} RETURN x, v, c");
+  Compare(
+      "UNWIND range(1, 3) AS x CALL (x) { UNWIND $rows AS r RETURN DISTINCT r.n * x AS v } "
+      "RETURN x, v");
+}
+
+TEST_F(SpillQueries, FaultsOfGroupsAndDistinct_EndTheQuery) {
+  SetRows(30'000);
+  for (const char* query :
+       {"UNWIND $rows AS r RETURN DISTINCT r.n, r.s", "UNWIND $rows AS r RETURN r.n, collect(r.s)",
+        "UNWIND $rows AS r RETURN r.k % 50, collect(r.s)"}) {
+    const Ran all = Run(query, kLittle);
+    ASSERT_TRUE(all.status.ok()) << query << all.status;
+    for (int i = 0; i < 8; ++i) {
+      WatchedDisk disk;
+      disk_ = &disk;
+      (i % 2 == 1 ? disk.fail_reads_after : disk.fail_after) =
+          all.spilled / 9 * static_cast<size_t>(i);
+      EXPECT_FALSE(Run(query, kLittle).status.ok()) << query;
+      disk.fail_after = disk.fail_reads_after = ~size_t{0};
+      std::atomic<bool> cancelled{false};
+      options_.cancelled = &cancelled;
+      disk.call_after = all.spilled / 27 * static_cast<size_t>(i);
+      disk.call = [&] { cancelled = true; };
+      const absl::Status status = Run(query, kLittle).status;
+      EXPECT_EQ(status.code(), absl::StatusCode::kCancelled) << query << status;
+      options_.cancelled = nullptr;
+      disk_ = nullptr;
+    }
+  }
+}
+
+TEST_F(SpillQueries, GroupThatIsTooLargeAlone_EndsByMemory) {
+  SetRows(30'000);
+  for (const char* query :
+       {"UNWIND $rows AS r RETURN collect(r.s)", "UNWIND $rows AS r RETURN r.n % 2, collect(r.s)",
+        "UNWIND $rows AS r RETURN count(DISTINCT r.n)"}) {
+    const Ran ran = Run(query, kLittle);
+    EXPECT_EQ(ran.status.code(), absl::StatusCode::kResourceExhausted) << query << ran.status;
+    EXPECT_EQ(InfoOf(ran.status).detail, "LimitExceeded") << query << ran.status;
+  }
+}
+
+// The rows of a query that writes, and then what the graph has.
+TEST_F(SpillQueries, RowsThatWaitForWrites_SameGraphAndRows) {
+  SetRows(6000);
+  const std::string rows = "UNWIND $rows AS r WITH r.n AS n, r.s AS s, r.k AS k ";
+  for (const std::string& query :
+       {rows + "MATCH (a:A {i: k % 20}) CREATE (a)-[e:E {n: n}]->(b:B {s: s}) RETURN a, e, b, n, s",
+        rows + "MATCH (a:A {i: k % 20}) SET a.n = n, a.s = a.s + size(s) RETURN a.i, a.n, a.s, k",
+        rows + "MERGE (b:B {k: k % 50}) ON CREATE SET b.n = n ON MATCH SET b.m = n, b.s = s RETURN "
+               "b, n",
+        rows + "WHERE n < 300 MATCH (a:A) MERGE (a)-[e:E {n: n % 3}]->(b:B) RETURN a.i, e, b, s",
+        rows + "WHERE n < 300 MERGE (a:A) ON MATCH SET a.s = n RETURN a, s, k",
+        rows +
+            "MATCH (a:A {i: k % 20}) FOREACH (x IN [1, 2] | CREATE (:F {x: x, n: n})) RETURN n, s",
+        rows + "MATCH (a:A {i: k % 20}) OPTIONAL MATCH (a)-[e:D]->() DELETE e RETURN a.i, n, s",
+        rows + "CREATE (b:B {s: s}) WITH b, n, k MATCH (a:A {i: k % 20}) WHERE a.i = k % 20 "
+               "RETURN b, a.i, n"}) {
+    std::vector<std::string> results[2];
+    for (const bool little : {false, true}) {
+      graph_ = std::make_unique<MemoryGraph>();
+      ASSERT_TRUE(
+          Run("UNWIND range(0, 19) AS i CREATE (:A {i: i, s: 0})-[:D]->(:C)", size_t{1} << 30)
+              .status.ok());
+      Ran ran = Run(query, little ? kLittle : size_t{4} << 30);
+      ASSERT_TRUE(ran.status.ok()) << query << ran.status;
+      EXPECT_EQ(ran.spilled > 0, little) << query;
+      results[little ? 1 : 0] = std::move(ran.rows);
+      for (const char* read : {"MATCH (n) RETURN n", "MATCH ()-[e]->() RETURN e, e.n"}) {
+        const Ran all = Run(read, size_t{4} << 30);
+        ASSERT_TRUE(all.status.ok());
+        results[little ? 1 : 0].insert(results[little ? 1 : 0].end(), all.rows.begin(),
+                                       all.rows.end());
+      }
+    }
+    ASSERT_EQ(results[0].size(), results[1].size()) << query;
+    for (size_t i = 0; i < results[0].size(); ++i) {
+      ASSERT_EQ(results[0][i], results[1][i]) << query << ", row " << i;
+    }
+  }
+}
+
+TEST_F(SpillQueries, LargeRows_AreSpilledOneByOne) {
+  Compare(
+      "UNWIND range(1, 40) AS i WITH i, reduce(s = toString(i % 9), x IN range(1, 20) | s + s) "
+      "AS s ORDER BY s, i DESC RETURN i, size(s), left(s, 3)",
+      size_t{16} << 20);
+}
+
+TEST_F(SpillQueries, NoDirectoryOrNoBytes_EndsByMemory) {
+  SetRows(20'000);
+  options_.spill.limit_bytes = 0;
+  const Ran none = Run(Concat(kRows, "RETURN n, s ORDER BY s"), kLittle);
+  EXPECT_EQ(InfoOf(none.status).detail, "LimitExceeded") << none.status;
+  options_.spill.limit_bytes = 100'000;
+  const Ran few = Run(Concat(kRows, "RETURN n, s ORDER BY s"), kLittle);
+  EXPECT_EQ(few.status.code(), absl::StatusCode::kResourceExhausted) << few.status;
+  EXPECT_NE(testing_util::Text(few.status).find("--spill-limit"), std::string::npos) << few.status;
+}
+
+TEST_F(SpillQueries, FaultsOfTheDisk_EndTheQueryAtEachPlace) {
+  SetRows(20'000);
+  const std::string query = Concat(kRows, "RETURN n, s ORDER BY s, a");
+  const Ran all = Run(query, kLittle);
+  ASSERT_TRUE(all.status.ok()) << all.status;
+  const size_t files = testing_util::OpenDescriptors();
+  for (int i = 0; i < 10; ++i) {
+    WatchedDisk disk;
+    disk_ = &disk;
+    const bool reads = i % 2 == 1;
+    (reads ? disk.fail_reads_after : disk.fail_after) = all.spilled / 11 * static_cast<size_t>(i);
+    const Ran ran = Run(query, kLittle);
+    EXPECT_FALSE(ran.status.ok()) << i;
+    if (!reads) {
+      EXPECT_EQ(ran.status.code(), absl::StatusCode::kResourceExhausted) << ran.status;
+    }
+    EXPECT_EQ(testing_util::OpenDescriptors(), files);
+  }
+}
+
+TEST_F(SpillQueries, CancelledOrLate_WhileSpilling_Ends) {
+  SetRows(40'000);
+  const std::string query = Concat(kRows, "RETURN n, s, b ORDER BY s, a");
+  for (const size_t at : {size_t{1}, size_t{1'000'000}}) {
+    WatchedDisk disk;
+    disk_ = &disk;
+    std::atomic<bool> cancelled{false};
+    options_.cancelled = &cancelled;
+    disk.call_after = at;
+    disk.call = [&] { cancelled = true; };
+    EXPECT_EQ(Run(query, kLittle).status.code(), absl::StatusCode::kCancelled);
+    options_.cancelled = nullptr;
+  }
+  WatchedDisk disk;
+  disk_ = &disk;
+  int64_t now = 0;
+  options_.monotonic_nanos = [&now] { return now; };
+  options_.limits.nanos = 1000;
+  disk.call_after = 1'000'000;
+  disk.call = [&] { now = 2000; };
+  EXPECT_EQ(Run(query, kLittle).status.code(), absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST_F(SpillQueries, ManyAtOnce_EachHasItsOwnFiles) {
+  SetRows(10'000);
+  const auto plan = MakePlan(Concat(kRows, "RETURN n, s ORDER BY s DESC, a"), *graph_, nullptr);
+  ASSERT_TRUE(plan.ok());
+  const Ran alone = Run(Concat(kRows, "RETURN n, s ORDER BY s DESC, a"), kLittle);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 3; ++i) {
+        ExecuteOptions options;
+        options.view = graph_.get();
+        options.parameters = &parameters_;
+        options.limits.memory_bytes = kLittle;
+        options.spill.directory = testing::TempDir();
+        RowTexts texts(graph_.get());
+        EXPECT_TRUE(Execute(**plan, options, &texts, nullptr).ok());
+        EXPECT_EQ(texts.texts, alone.rows);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_F(SpillQueries, Profile_SaysWhichStepSpilled) {
+  SetRows(20'000);
+  Profile profile;
+  options_.profile = &profile;
+  const std::string query = Concat(kRows, "RETURN n, s ORDER BY s, a");
+  const auto plan = MakePlan(query, *graph_, nullptr);
+  ASSERT_TRUE(plan.ok());
+  options_.view = graph_.get();
+  options_.parameters = &parameters_;
+  options_.limits.memory_bytes = kLittle;
+  options_.spill.directory = testing::TempDir();
+  RowTexts texts(graph_.get());
+  ExecuteSummary summary;
+  ASSERT_TRUE(Execute(**plan, options_, &texts, &summary).ok());
+  for (const PlanLine& line : PlanLines(**plan, &profile)) {
+    EXPECT_EQ(line.reads.spilled_bytes, line.name == "Sort" ? summary.spilled_bytes : 0)
+        << line.name;
+  }
+  EXPECT_NE(PlanText(**plan, &profile).find(Concat("SpilledBytes=", summary.spilled_bytes)),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace pulse::cypher
