@@ -13,7 +13,7 @@ namespace {
 
 // Listeners share their port with SO_REUSEPORT, so that two servers would too, and each get some
 // of the connections.
-absl::Status CheckPortIsFree(const Address& address) {
+absl::Status CheckPortIsFree(const Address& address, const std::string& option) {
   const UniqueFd fd(socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const int on = 1;
   if (!fd.valid()) return ErrnoError(errno, "opening a socket for", address.ToString());
@@ -22,10 +22,11 @@ absl::Status CheckPortIsFree(const Address& address) {
   if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.size) == 0) {
     return absl::OkStatus();
   }
-  return ErrnoError(errno, "listening on", address.ToString(),
-                    errno == EADDRINUSE
-                        ? "another program has this port; stop it, or choose another with --port"
-                        : "");
+  return ErrnoError(
+      errno, "listening on", address.ToString(),
+      errno == EADDRINUSE
+          ? absl::StrCat("another program has this port; stop it, or choose another with ", option)
+          : "");
 }
 
 }  // namespace
@@ -63,7 +64,7 @@ absl::Status CheckListen(const AccessOptions& options, const Access& access,
         " may, who needs no password: give passwords by --requirepass or --users, or --tls-cert "
         "and --tls-key, or say --insecure"));
   }
-  return address.port() == 0 ? absl::OkStatus() : CheckPortIsFree(address);
+  return address.port() == 0 ? absl::OkStatus() : CheckPortIsFree(address, options.port_option);
 }
 
 }  // namespace pulse::net

@@ -19,7 +19,8 @@ struct AccessOptions {
   bool insecure = false;        // listen beyond loopback without password or TLS
   std::string tls_cert;
   std::string tls_key;
-  std::string tls_ca;  // clients must show a certificate that it signed
+  std::string tls_ca;                  // clients must show a certificate that it signed
+  std::string port_option = "--port";  // by which the port was given, for messages
 };
 
 struct Access {

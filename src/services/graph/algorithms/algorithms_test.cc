@@ -8,6 +8,7 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
+#include <new>
 #include <random>
 #include <set>
 
@@ -419,6 +420,17 @@ TEST_F(LargeGraphTest, Threads_OneOrSeveral_GiveTheSame) {
   EXPECT_EQ(PropagateLabels(*one, 50, &memory)->label, PropagateLabels(*four, 50, &memory)->label);
   EXPECT_EQ(Distances(*one, 0, "w", &memory)->distance,
             Distances(*four, 0, "w", &memory)->distance);
+}
+
+TEST_F(LargeGraphTest, SystemGivesAThreadNoMemory_IsAnError) {
+  Memory memory(&budget_);
+  for (const int threads : {1, 4}) {
+    const auto scope = MakeScope(threads, &memory);
+    ASSERT_TRUE(scope.ok());
+    const absl::Status status = scope->ForBlocks(
+        100, 1, [](uint64_t, uint64_t) -> absl::Status { throw std::bad_alloc(); });
+    EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  }
 }
 
 TEST_F(LargeGraphTest, Limits_OfMemoryAndTime_EndEachAlgorithm) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <new>
 #include <thread>
 #include <utility>
 
@@ -94,7 +95,13 @@ absl::Status Scope::Number(Memory* memory) {
 
 absl::Status Scope::ForBlocks(uint64_t count, uint64_t block, const Body& body) const {
   const uint64_t blocks = (count + block - 1) / block;
-  const auto run = [&](uint64_t i) { return body(i * block, std::min(count, (i + 1) * block)); };
+  const auto run = [&](uint64_t i) -> absl::Status {
+    try {
+      return body(i * block, std::min(count, (i + 1) * block));
+    } catch (const std::bad_alloc&) {  // which would end the process where it leaves a thread
+      return absl::ResourceExhaustedError("the system gave no memory for this algorithm");
+    }
+  };
   // A few blocks are done before threads have begun.
   if (threads_ == 1 || blocks <= 2) {
     for (uint64_t i = 0; i < blocks; ++i) {

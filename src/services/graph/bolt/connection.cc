@@ -257,9 +257,11 @@ void BoltConnection::DropTransaction() {
 
 void BoltConnection::HandleTermination() {
   const auto because = [](const cypher::RunningEntry& entry) {
-    return cypher::LimitError(
-        absl::StatusCode::kCancelled,
-        Concat(entry.id(), " was terminated, or has reached its limit of time"));
+    return entry.is_late()
+               ? cypher::LimitError(absl::StatusCode::kDeadlineExceeded,
+                                    Concat(entry.id(), " has reached its limit of time"))
+               : cypher::LimitError(absl::StatusCode::kCancelled,
+                                    Concat(entry.id(), " was terminated"));
   };
   // A query of its own that nobody has pulled yet: who pulls is told.
   for (const auto& [id, result] : results_) {
@@ -487,13 +489,11 @@ void BoltConnection::Succeed(net::Ticket ticket, std::string_view metadata) {
   Answer(ticket, message, true);
 }
 
-void BoltConnection::Fail(net::Ticket ticket, const absl::Status& status, Doing doing) {
-  shared_->failures.fetch_add(1, std::memory_order_relaxed);
-  const Failure failure = FailureOf(status, doing);
+std::string FailureMessage(const Failure& failure, Version version) {
   std::string message;
   PackWriter out(&message);
   out.StructHeader(kFailure, 1);
-  const bool gql = version_.AtLeast(7);
+  const bool gql = version.AtLeast(7);
   out.MapHeader(gql ? 4 : 2);
   out.String(gql ? "neo4j_code" : "code");
   out.String(failure.code);
@@ -505,6 +505,12 @@ void BoltConnection::Fail(net::Ticket ticket, const absl::Status& status, Doing 
     out.String("description");
     out.String(failure.gql_description);
   }
+  return message;
+}
+
+void BoltConnection::Fail(net::Ticket ticket, const absl::Status& status, Doing doing) {
+  shared_->failures.fetch_add(1, std::memory_order_relaxed);
+  const std::string message = FailureMessage(FailureOf(status, doing), version_);
   // Nothing of it is kept; what comes is ignored until a RESET.
   results_.clear();
   transaction_.reset();

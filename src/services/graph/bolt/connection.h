@@ -46,6 +46,9 @@ class PartSink {
   virtual void CloseConnection() = 0;
 };
 
+// A message of type FAILURE, without chunks.
+std::string FailureMessage(const Failure& failure, Version version);
+
 class BoltConnection : public std::enable_shared_from_this<BoltConnection> {
  public:
   // `sink` is made for it and belongs to it.

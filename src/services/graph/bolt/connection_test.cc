@@ -406,6 +406,17 @@ TEST_F(ConnectionTest, Terminated_IdleTransaction_IsRolledBackAtOnce) {
   EXPECT_EQ(Count("A"), 0);
 }
 
+TEST_F(ConnectionTest, TimedOut_IdleTransaction_SaysSo) {
+  LogOn();
+  Ask({Begin({{"tx_timeout", Value::Int(1)}})});
+  EXPECT_TRUE(testing_util::Eventually([&] {
+    service_.running()->Sweep(NowNanos());
+    return database_.open_transactions() == 0;
+  }));
+  EXPECT_EQ(Texts({Query("RETURN 1"), Commit()}),
+            (Strings{"FAILURE Neo.ClientError.Transaction.TransactionTimedOut", "IGNORED"}));
+}
+
 // A query is one entry of the list from RUN to its end: who has seen it there can end it.
 TEST_F(ConnectionTest, Terminated_BetweenRunAndPull_FailsThePull) {
   LogOn();

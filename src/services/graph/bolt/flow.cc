@@ -6,7 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/log.h"
 #include "services/graph/bolt/connection.h"
+#include "services/graph/model/text.h"
 
 namespace pulse::bolt {
 namespace {
@@ -41,7 +43,9 @@ class BoltFlow : public net::Flow {
     const size_t most = bolt_->stranger_since() == 0 ? shared_->limits.message_bytes
                                                      : shared_->limits.message_bytes_before_logon;
     if ((size == 0 ? bytes.size() : size) > most) {
-      return absl::ResourceExhaustedError("a message is longer than its limit");
+      return absl::ResourceExhaustedError(
+          cypher::Concat("a message is longer than the limit of ", most,
+                         " bytes: send what it has in several, such as a list in parts"));
     }
     return size;
   }
@@ -55,7 +59,7 @@ class BoltFlow : public net::Flow {
       case Phase::kChoice: {
         Version version;
         if (!ReadChoice(bytes, &version).ok()) return connection_->Close({});
-        bolt_->SetVersion(version);
+        SetVersion(version);
         phase_ = Phase::kMessages;
         return connection_->Reply(ticket, std::string_view());
       }
@@ -68,8 +72,9 @@ class BoltFlow : public net::Flow {
   // Nobody waits for what runs any more: no client of Bolt ends one side alone.
   void OnClientEnd() override { connection_->Close({}); }
   std::string OnHostLost(net::Ticket, bool) override { return {}; }
-  // Before the handshake a browser may be told; afterwards there is no message for it.
-  std::string ErrorReply(const absl::Status&) override {
+  // Before the handshake a browser may be told, and afterwards who has logged on.
+  std::string ErrorReply(const absl::Status& error) override {
+    if (phase_ == Phase::kMessages && absl::IsResourceExhausted(error)) return TooLong(error);
     if (phase_ != Phase::kHandshake) return {};
     return "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: text/plain\r\n\r\n"
            "This port speaks Bolt, for Neo4j's drivers.\n";
@@ -101,11 +106,26 @@ class BoltFlow : public net::Flow {
     const std::shared_ptr<net::Remote> remote_;
   };
 
+  void SetVersion(Version version) {
+    version_ = version;
+    bolt_->SetVersion(version);
+  }
+
+  std::string TooLong(const absl::Status& error) {
+    if (bolt_->stranger_since() != 0) return {};
+    const std::string text(error.message());
+    Log(LogLevel::kWarn, cypher::Concat("graph: bolt: ", connection_->peer(), ": ", text));
+    shared_->failures.fetch_add(1, std::memory_order_relaxed);
+    std::string bytes;
+    AppendChunks(FailureMessage(cypher::FailureOf(error, Doing::kProtocol), version_), &bytes);
+    return bytes;
+  }
+
   void Handshake(net::Ticket ticket, std::string_view bytes) {
     const auto answer = AnswerHandshake(bytes);
     if (!answer.ok()) return connection_->Close({});
     if (!answer->manifest && answer->version.major == 0) return connection_->Close(answer->bytes);
-    bolt_->SetVersion(answer->version);
+    SetVersion(answer->version);
     phase_ = answer->manifest ? Phase::kChoice : Phase::kMessages;
     connection_->Reply(ticket, answer->bytes);
   }
@@ -138,6 +158,7 @@ class BoltFlow : public net::Flow {
   net::Connection* const connection_;
   const std::shared_ptr<BoltConnection> bolt_;
   Phase phase_ = Phase::kHandshake;
+  Version version_;
   ChunkSplitter splitter_;
   std::deque<Part> out_;
   bool close_ = false;

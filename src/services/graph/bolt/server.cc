@@ -61,7 +61,9 @@ absl::Status ServerImpl::Start() {
   if (!address.ok()) {
     return absl::InvalidArgumentError(Concat("--bind: ", std::string(address.status().message())));
   }
-  PULSE_RETURN_IF_ERROR(net::CheckListen(options_, access_, options_.bind, *address));
+  net::AccessOptions named = options_;
+  named.port_option = "--bolt";
+  PULSE_RETURN_IF_ERROR(net::CheckListen(named, access_, options_.bind, *address));
   shared_.users = &access_.users;
   pool_ = std::make_unique<WorkerPool>(options_.workers, "pulse-bolt-w", options_.cpus);
   shared_.pool = pool_.get();

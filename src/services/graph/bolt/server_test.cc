@@ -116,6 +116,15 @@ TEST_F(ServerTest, Handshake_OfSomethingElse_IsAnsweredAndEnded) {
   EXPECT_TRUE(Serves());
 }
 
+TEST_F(ServerTest, Port_InUse_NamesTheOption) {
+  Open();
+  BoltOptions again = options_;
+  again.port = server_->port();
+  const absl::Status status = BoltServer::Open(&service_, again).status();
+  EXPECT_NE(std::string(status.message()).find("choose another with --bolt"), std::string::npos)
+      << status;
+}
+
 TEST_F(ServerTest, Handshake_ByteByByte_IsUnderstood) {
   Open();
   Client client(server_->port());
@@ -161,6 +170,7 @@ TEST_F(ServerTest, LongMessage_BeyondTheLimit_IsRefused) {
   EXPECT_EQ(client.Answer(), "SUCCESS");
   client.SendMessage(
       test::Query("RETURN size($x)", {{"x", test::Text(std::string(200'000, 'x'))}}));
+  EXPECT_EQ(client.Answer(), "FAILURE Neo.ClientError.Request.Invalid");
   EXPECT_EQ(client.Answer(), "END");
   EXPECT_TRUE(Serves());
 }

@@ -37,6 +37,12 @@ std::optional<std::vector<Value>> Index::ValuesOf(const NodeVersion& version) co
   return values;
 }
 
+bool Index::HasAllKeys(const NodeVersion& version) const {
+  return std::none_of(keys_.begin(), keys_.end(), [&version](Token key) {
+    return PropertyValue(version.properties(), key).is_null();
+  });
+}
+
 bool Index::Concerns(Token token, bool is_label) const {
   return is_label ? token == label_ : std::find(keys_.begin(), keys_.end(), token) != keys_.end();
 }

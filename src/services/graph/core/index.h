@@ -30,6 +30,8 @@ class Index {
 
   // The values of all keys, where the version has the label and all of them.
   std::optional<std::vector<Value>> ValuesOf(const NodeVersion& version) const;
+  // Whether a node has all of the keys. NaN is a value, though no index finds it.
+  bool HasAllKeys(const NodeVersion& version) const;
   bool Concerns(Token label_or_key, bool is_label) const;
 
   void Add(NodeId node, const NodeVersion& version);

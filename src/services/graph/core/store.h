@@ -119,7 +119,8 @@ class GraphStore : public cypher::Database {
   absl::Status Flush();
   // Merges all runs of each direction into one.
   absl::Status Compact();
-  // Checkpoint(), and no more use.
+  // Checkpoint(), and no more use. An error is one of the checkpoint: what was committed is in the
+  // log, and stays committed.
   absl::Status Close();
   StoreStats stats() const;
 

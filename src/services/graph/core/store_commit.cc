@@ -176,7 +176,7 @@ absl::Status StoreImpl::CommitWrites(const View& base, const WriteSet& writes,
   PULSE_RETURN_IF_ERROR(Validate(base, writes, pending.endpoints));
   if (reads != nullptr) PULSE_RETURN_IF_ERROR(ValidateReads(base.sequence(), *reads));
   std::vector<uint64_t> more;
-  PULSE_RETURN_IF_ERROR(ValidateConstraints(writes, &more));
+  PULSE_RETURN_IF_ERROR(ValidateConstraints(base.sequence(), writes, &more));
   pending.entry.sequence = ++last_sequence_;
   pending.entry.payload = pending.payload;
   Claim(writes, more, pending.entry.sequence);

@@ -367,7 +367,12 @@ absl::Status StoreImpl::Close() {
   }
   memory_cv_.notify_all();
   std::lock_guard lock(maintenance_mu_);
-  return FlushLocked(true);
+  const absl::Status status = FlushLocked(true);
+  if (status.ok()) return status;
+  return absl::Status(
+      status.code(),
+      Concat("the checkpoint at close failed: ", std::string(status.message()),
+             "; all commits are in the log, which whoever opens the database next reads"));
 }
 
 StoreStats StoreImpl::stats() const {

@@ -109,7 +109,9 @@ class StoreImpl : public TransactionHost {
                         std::vector<NodeId> endpoints) const;
   absl::Status ValidateNodes(uint64_t since, const WriteSet& writes) const;
   absl::Status ValidateDeletion(const View& base, NodeId node) const;
-  absl::Status ValidateConstraints(const WriteSet& writes, std::vector<uint64_t>* claims) const;
+  // `since`: of the transaction's snapshot. What broke a constraint after it is Aborted.
+  absl::Status ValidateConstraints(uint64_t since, const WriteSet& writes,
+                                   std::vector<uint64_t>* claims) const;
   // Whether something of this key was claimed by a commit after `since`.
   bool Claimed(uint64_t key, uint64_t since) const {
     const auto it = claims_.find(key);

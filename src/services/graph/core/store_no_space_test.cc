@@ -13,7 +13,9 @@ namespace {
 
 class NoSpaceTest : public ::testing::Test {
  protected:
-  NoSpaceTest() {
+  NoSpaceTest() { OpenAgain(); }
+  void OpenAgain() {
+    store_.reset();
     StoreOptions options;
     options.files = &files_;
     options.background = false;
@@ -75,6 +77,20 @@ TEST_F(NoSpaceTest, Checkpoint_LeavesNoFilesBehind) {
   ASSERT_EQ(checkpoints_, 1u);
   Link(300);
   Retry([this] { return store_->Checkpoint(); });
+}
+
+TEST_F(NoSpaceTest, Close_WithoutACheckpoint_LosesNoCommit) {
+  Link(300);
+  files_.SetCapacity(Bytes() + 1);
+  const absl::Status closed = store_->Close();
+  EXPECT_TRUE(absl::IsResourceExhausted(closed)) << closed;
+  EXPECT_NE(std::string(closed.message()).find("all commits are in the log"), std::string::npos)
+      << closed;
+  const uint64_t before = store_->stats().relationships;
+  EXPECT_GE(before, 300u);
+  files_.SetCapacity(uint64_t{1} << 40);
+  OpenAgain();
+  EXPECT_EQ(store_->stats().relationships, before);
 }
 
 }  // namespace

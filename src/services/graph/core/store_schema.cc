@@ -65,7 +65,7 @@ absl::Status Broken(const Index& index, std::string_view how) {
 
 }  // namespace
 
-absl::Status StoreImpl::ValidateConstraints(const WriteSet& writes,
+absl::Status StoreImpl::ValidateConstraints(uint64_t since, const WriteSet& writes,
                                             std::vector<uint64_t>* claims) const {
   const auto indexes = tables_.indexes.list();
   std::vector<const Index*> constraints;
@@ -104,7 +104,7 @@ absl::Status StoreImpl::ValidateConstraints(const WriteSet& writes,
       if (!(*version)->HasLabel(index->label())) continue;
       const auto values = index->ValuesOf(**version);
       if (!values) {
-        if (!index->definition().required) continue;
+        if (!index->definition().required || index->HasAllKeys(**version)) continue;
         status = Broken(*index,
                         Concat("node ", draft.id, " must have ",
                                index->definition().keys.size() > 1 ? "all of its keys"
@@ -150,6 +150,18 @@ absl::Status StoreImpl::ValidateConstraints(const WriteSet& writes,
         const auto theirs = index->ValuesOf(*other);
         if (theirs && equal(*theirs)) rival = node;
       }
+      // Who runs again sees what the snapshot did not have.
+      if (rival != ~NodeId{0} && !writes.nodes.contains(rival)) {
+        const NodeVersion* seen = tables_.nodes.Latest(rival);
+        while (seen != nullptr && seen->begin() > since) seen = seen->previous();
+        const auto theirs = seen == nullptr ? std::nullopt : index->ValuesOf(*seen);
+        if (!theirs || !equal(*theirs)) {
+          status = absl::AbortedError(Concat("another transaction committed the same ",
+                                             ValuesText(*index, *values, latest),
+                                             " meanwhile; run this one again"));
+          break;
+        }
+      }
       for (const auto& [node, theirs] : same) {
         if (equal(theirs)) rival = node;
       }
@@ -181,7 +193,7 @@ absl::Status StoreImpl::CheckExisting(const Index& index) const {
     if (version == nullptr || version->deleted() || !version->HasLabel(index.label())) continue;
     const auto values = index.ValuesOf(*version);
     if (!values) {
-      if (!definition.required) continue;
+      if (!definition.required || index.HasAllKeys(*version)) continue;
       return Broken(index, Concat("node ", node, " has not all of its keys"));
     }
     if (!definition.unique) continue;

@@ -35,6 +35,7 @@ class LoadCsvOperator : public Operator {
                        "LOAD CSV is not allowed here: no directory of files to import "
                        "was named"));
     }
+    file_ = where;
     auto records = (*ctx_.open_csv)(where, step().separator);
     if (!records.ok()) return Failed(records.status());
     std::vector<CsvRecords::Field> fields;
@@ -62,7 +63,7 @@ class LoadCsvOperator : public Operator {
         RuntimeError("ExternalResourceFailed", "LoadCsvFailed", {why.data(), why.size()}));
   }
   bool Failed(const CsvRecords& records, std::string_view why) {
-    return Failed(absl::InvalidArgumentError(Concat("line ", records.line(), ": ", why)));
+    return Failed(absl::InvalidArgumentError(Concat(file_, ", line ", records.line(), ": ", why)));
   }
 
   static Value FieldOf(const CsvRecords::Field& field) {
@@ -100,6 +101,8 @@ class LoadCsvOperator : public Operator {
     for (const auto& field : fields) list.push_back(FieldOf(field));
     return Value::List(std::move(list));
   }
+
+  std::string file_;  // as the statement names it
 };
 
 }  // namespace

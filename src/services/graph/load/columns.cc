@@ -1,6 +1,7 @@
 #include "services/graph/load/columns.h"
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <cmath>
 #include <utility>
@@ -223,6 +224,7 @@ absl::StatusOr<FileHeader> ReadHeader(absl::string_view file, bool of_nodes,
   for (const CsvField& field : fields) {
     FileColumn& column = header.columns.emplace_back();
     if (absl::Status st = ReadColumn(field.text, &column, &header.neo4j); !st.ok()) return st;
+    header.names.push_back(column.name);
     if (const auto given = types.find(column.name); given != types.end() && !column.name.empty()) {
       auto type = ParseFieldType(given->second);
       if (!type.ok()) return type.status();
@@ -261,9 +263,23 @@ bool ParseFloat(absl::string_view text, double* value) {
   return error == std::errc() && at == end;
 }
 
-FieldType InferType(FieldType so_far, const CsvField& field, const CsvDialect& dialect) {
-  if (so_far == FieldType::kString || IsNullField(field, dialect)) return so_far;
-  if (field.quoted) return FieldType::kString;
+bool IsRoundedByDouble(absl::string_view text) {
+  const absl::string_view digits = text.substr(!text.empty() && text[0] == '-' ? 1 : 0);
+  if (digits.empty() || digits.find_first_not_of("0123456789") != absl::string_view::npos) {
+    return false;
+  }
+  int64_t number = 0;
+  if (!ParseInt(text, &number)) return true;
+  // Doubles have 53 bits: all integers up to 2^53, and above it those that end with enough zeros.
+  const uint64_t magnitude =
+      number < 0 ? uint64_t{0} - static_cast<uint64_t>(number) : static_cast<uint64_t>(number);
+  return magnitude != 0 &&
+         static_cast<int>(std::bit_width(magnitude)) - std::countr_zero(magnitude) > 53;
+}
+
+void InferredType::Add(const CsvField& field, const CsvDialect& dialect) {
+  if (type_ == FieldType::kString || IsNullField(field, dialect)) return;
+  if (field.quoted) return Widen(FieldType::kString);
   int64_t number = 0;
   double real = 0;
   bool b = false;
@@ -275,15 +291,25 @@ FieldType InferType(FieldType so_far, const CsvField& field, const CsvDialect& d
   FieldType type = FieldType::kString;
   if (!code && ParseInt(text, &number)) {
     type = FieldType::kInt;
+    rounded_ |= IsRoundedByDouble(text);
   } else if (!code && text.find_first_of("0123456789") != absl::string_view::npos &&
              ParseFloat(text, &real)) {  // "nan" and "inf" are rather names
-    type = FieldType::kFloat;
+    // An integer of more than 64 bits: what it identifies would be another thing.
+    if (!IsRoundedByDouble(text)) type = FieldType::kFloat;
   } else if (ParseBool(text, &b)) {
     type = FieldType::kBool;
   }
-  if (so_far == FieldType::kInferred || so_far == type) return type;
+  Widen(type);
+}
+
+void InferredType::Widen(FieldType type) {
+  if (type_ == type || type == FieldType::kInferred) return;
+  if (type_ == FieldType::kInferred) {
+    type_ = type;
+    return;
+  }
   const auto numeric = [](FieldType t) { return t == FieldType::kInt || t == FieldType::kFloat; };
-  return numeric(so_far) && numeric(type) ? FieldType::kFloat : FieldType::kString;
+  type_ = numeric(type_) && numeric(type) ? FieldType::kFloat : FieldType::kString;
 }
 
 void StartColumn(const FileColumn& column, cypher::Column* out) {

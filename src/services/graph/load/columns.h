@@ -16,7 +16,7 @@
 namespace pulse::graph {
 
 enum class FieldType : uint8_t {
-  kInferred,  // kInt where every value is one, else kFloat, kBool, kString
+  kInferred,  // kInt where every value is one, else kFloat, kBool, kString (InferredType)
   kBool,
   kInt,
   kFloat,
@@ -45,6 +45,7 @@ struct FileColumn {
 
 struct FileHeader {
   std::vector<FileColumn> columns;
+  std::vector<std::string> names;  // of the columns, also where they are no properties
   bool neo4j = false;
   uint64_t end = 0;  // where the first record begins
 };
@@ -57,8 +58,29 @@ absl::StatusOr<FileHeader> ReadHeader(absl::string_view file, bool of_nodes,
                                       const CsvDialect& dialect,
                                       const std::map<std::string, std::string>& types);
 
-// What one field is, for inference: the narrowest type that has it, wider than `so_far`.
-FieldType InferType(FieldType so_far, const CsvField& field, const CsvDialect& dialect);
+// The narrowest type that holds the fields of a column without changing any: a number that no type
+// of numbers holds exactly makes it a column of texts.
+class InferredType {
+ public:
+  void Add(const CsvField& field, const CsvDialect& dialect);
+  // Of the same column.
+  void Add(const InferredType& other) {
+    Widen(other.type_);
+    rounded_ |= other.rounded_;
+  }
+  // kInferred: no field had a value.
+  FieldType type() const {
+    return type_ == FieldType::kFloat && rounded_ ? FieldType::kString : type_;
+  }
+
+ private:
+  void Widen(FieldType type);
+  FieldType type_ = FieldType::kInferred;
+  bool rounded_ = false;  // there is an integer that a double does not hold exactly
+};
+
+// Whether it is an integer that a double does not hold exactly, of 64 bits or of more.
+bool IsRoundedByDouble(absl::string_view text);
 
 bool IsNullField(const CsvField& field, const CsvDialect& dialect);
 bool ParseInt(absl::string_view text, int64_t* value);

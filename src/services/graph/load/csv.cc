@@ -10,6 +10,32 @@ bool IsLineEnd(char c) { return c == '\n' || c == '\r'; }
 
 }  // namespace
 
+const char* NotCsv(absl::string_view beginning) {
+  struct Format {
+    absl::string_view magic;
+    const char* what;
+  };
+  static constexpr Format kFormats[] = {
+      {"\x1f\x8b", "it is compressed by gzip: write what `zcat` makes of it to a file"},
+      {"\x28\xb5\x2f\xfd", "it is compressed by zstd: write what `zstdcat` makes of it to a file"},
+      {absl::string_view("\xfd"
+                         "7zXZ\0",
+                         6),
+       "it is compressed by xz: write what `xzcat` makes of it to a file"},
+      {"BZh", "it is compressed by bzip2: write what `bzcat` makes of it to a file"},
+      {"\xff\xfe", "it is UTF-16: write what `iconv -f utf-16 -t utf-8` makes of it to a file"},
+      {"\xfe\xff", "it is UTF-16: write what `iconv -f utf-16 -t utf-8` makes of it to a file"},
+  };
+  // bzip2's magic is of letters: its block begins with another one.
+  constexpr absl::string_view kBzip2Block = "1AY&SY";
+  for (const Format& format : kFormats) {
+    if (beginning.substr(0, format.magic.size()) != format.magic) continue;
+    if (format.magic == "BZh" && beginning.substr(4, kBzip2Block.size()) != kBzip2Block) continue;
+    return format.what;
+  }
+  return nullptr;
+}
+
 absl::Status CheckDialect(const CsvDialect& dialect) {
   const char all[] = {dialect.delimiter, dialect.quote, dialect.array_delimiter, dialect.escape};
   for (size_t i = 0; i < 4; ++i) {

@@ -27,6 +27,10 @@ struct CsvDialect {
   std::string null_text = {};
 };
 
+// What a file is by its first bytes that is no CSV, with the remedy: "gzip: ...". Null: it may be
+// some.
+const char* NotCsv(absl::string_view beginning);
+
 // InvalidArgument where two of them are the same, or one is a line's end.
 absl::Status CheckDialect(const CsvDialect& dialect);
 

@@ -96,9 +96,30 @@ class Loader {
                    "column :TYPE"));
       }
     }
+    PULSE_RETURN_IF_ERROR(CheckTypes());
     if (!options_.reject_path.empty()) {
       rejects_ = OpenFile(options_.reject_path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
       if (!rejects_.valid()) return ErrnoError(errno, "creating", options_.reject_path);
+    }
+    return absl::OkStatus();
+  }
+
+  // A type that is given for no column is a mistake in its name.
+  absl::Status CheckTypes() const {
+    std::set<std::string> names;
+    for (const auto* files : {&nodes_, &edges_}) {
+      for (const auto& file : *files) {
+        names.insert(file->header().names.begin(), file->header().names.end());
+      }
+    }
+    for (const auto& [name, type] : options_.types) {
+      if (names.contains(name)) continue;
+      std::string all;
+      for (const std::string& one : names) {
+        if (!one.empty()) all += Concat(all.empty() ? "" : ", ", one);
+      }
+      return absl::InvalidArgumentError(Concat("the type ", type, " is for a column ", name,
+                                               ", which no file has; there are: ", all));
     }
     return absl::OkStatus();
   }

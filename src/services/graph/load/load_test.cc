@@ -77,9 +77,9 @@ TEST(LoadCsv, InferredTypes_AreTheNarrowestThatHoldAllValues) {
   ASSERT_TRUE(LoadInto({.nodes = {{"N", nodes.path()}}}, &graph).ok());
   EXPECT_EQ(
       Lines(graph),
-      (Set{":N big=9223372036854775808.0 bool=true code='007' id=1 int=-5 quoted='5' real=1.0 "
+      (Set{":N big='9223372036854775807' bool=true code='007' id=1 int=-5 quoted='5' real=1.0 "
            "text='1'",
-           ":N big=9223372036854775808.0 bool=false code='120' id=2 int=6 quoted='6' "
+           ":N big='9223372036854775808' bool=false code='120' id=2 int=6 quoted='6' "
            "real=2500.0 text='x'"}));
   MemoryGraph given;
   ASSERT_TRUE(LoadInto({.nodes = {{"N", nodes.path()}},
@@ -87,8 +87,77 @@ TEST(LoadCsv, InferredTypes_AreTheNarrowestThatHoldAllValues) {
                        &given)
                   .ok());
   EXPECT_TRUE(Lines(given).contains(
-      ":N big=9223372036854775808.0 bool=true code='007' id=1 int='-5' quoted='5' real=1.0 "
+      ":N big='9223372036854775807' bool=true code='007' id=1 int='-5' quoted='5' real=1.0 "
       "text='1'"));
+}
+
+TEST(LoadCsv, FilesThatAreNoCsv_AreRefusedByName) {
+  const std::pair<std::string, std::string> files[] = {
+      {"\x1f\x8b\x08\n", "gzip"},
+      {"\x28\xb5\x2f\xfd\n", "zstd"},
+      {std::string("\xfd"
+                   "7zXZ\0\n",
+                   7),
+       "xz"},
+      {"BZh91AY&SY\n", "bzip2"},
+      {std::string("\xff\xfei\0d\0", 6), "UTF-16"}};
+  for (const auto& [content, format] : files) {
+    const File nodes(content);
+    MemoryGraph graph;
+    const absl::Status status = LoadInto({.nodes = {{"N", nodes.path()}}}, &graph).status();
+    EXPECT_NE(Text(status).find(nodes.path()), std::string::npos) << status;
+    EXPECT_NE(Text(status).find(format), std::string::npos) << status;
+  }
+  const File nodes("BZh,b\n1,2\n");
+  MemoryGraph graph;
+  EXPECT_TRUE(LoadInto({.nodes = {{"N", nodes.path()}}}, &graph).ok());
+}
+
+TEST(LoadCsv, WhatIsNoFile_IsRefused) {
+  MemoryGraph graph;
+  const absl::Status status = LoadInto({.nodes = {{"N", "/dev/null"}}}, &graph).status();
+  EXPECT_NE(Text(status).find("/dev/null: not a file"), std::string::npos) << status;
+}
+
+TEST(LoadCsv, TypeOfNoColumn_IsRefused) {
+  const File nodes("id,age\n1,2\n");
+  MemoryGraph graph;
+  const absl::Status status =
+      LoadInto({.nodes = {{"N", nodes.path()}}, .types = {{"nope", "int"}}}, &graph).status();
+  EXPECT_NE(Text(status).find("a column nope, which no file has; there are: age, id"),
+            std::string::npos)
+      << status;
+}
+
+TEST(LoadCsv, NumbersThatNoTypeHoldsExactly_StayTexts) {
+  const File nodes(
+      "id,long,mixed,exact,edge\n"
+      "1,12345678901234567890,9007199254740993,9007199254740992,-9223372036854775808\n"
+      "2,12345678901234567891,0.5,0.5,9223372036854775807\n");
+  MemoryGraph graph;
+  ASSERT_TRUE(LoadInto({.nodes = {{"N", nodes.path()}}}, &graph).ok());
+  EXPECT_EQ(Lines(graph),
+            (Set{":N edge=-9223372036854775808 exact=9007199254740992.0 id=1 "
+                 "long='12345678901234567890' mixed='9007199254740993'",
+                 ":N edge=9223372036854775807 exact=0.5 id=2 long='12345678901234567891' "
+                 "mixed='0.5'"}));
+  MemoryGraph given;
+  const auto report =
+      LoadInto({.nodes = {{"N", nodes.path()}}, .types = {{"long", "int"}}}, &given);
+  EXPECT_EQ(report.status().code(), absl::StatusCode::kInvalidArgument) << report.status();
+}
+
+// The first megabyte shows small numbers only.
+TEST(LoadCsv, LongIntegerBehindFractions_MakesTexts) {
+  std::string content = "id,w\n";
+  for (int i = 0; i < 200'000; ++i) content += std::to_string(i) + ",0.5\n";
+  content += "200000,9007199254740993\n";
+  const File nodes(content);
+  MemoryGraph graph;
+  ASSERT_TRUE(LoadInto({.nodes = {{"N", nodes.path()}}}, &graph).ok());
+  const auto lines = Lines(graph);
+  EXPECT_TRUE(lines.contains(":N id=200000 w='9007199254740993'"));
+  EXPECT_TRUE(lines.contains(":N id=0 w='0.5'"));
 }
 
 // The first megabyte shows integers only, what comes behind it does not.

@@ -25,14 +25,6 @@ constexpr int kLengthBits = 20;
 constexpr uint64_t kMostLength = (uint64_t{1} << kLengthBits) - 1;
 constexpr uint64_t kMostOffset = uint64_t{1} << (63 - kLengthBits);
 
-// The narrowest type that has what both have.
-FieldType Wider(FieldType a, FieldType b) {
-  if (a == b || b == FieldType::kInferred) return a;
-  if (a == FieldType::kInferred) return b;
-  const auto numeric = [](FieldType t) { return t == FieldType::kInt || t == FieldType::kFloat; };
-  return numeric(a) && numeric(b) ? FieldType::kFloat : FieldType::kString;
-}
-
 // For a message: not a whole book.
 std::string Short(absl::string_view text) {
   return text.size() <= 60 ? std::string(text) : std::string(text.substr(0, 57)) + "...";
@@ -55,6 +47,12 @@ absl::StatusOr<RunBytes> ParsedFile::ReadBytes() const {
 absl::StatusOr<FileState> ParsedFile::State() const {
   struct stat info;
   if (stat(path_.c_str(), &info) != 0) return ErrnoError(errno, "looking at", path_);
+  if (!S_ISREG(info.st_mode)) {
+    return absl::InvalidArgumentError(
+        Concat(path_,
+               ": not a file; one is read twice, for the types and for the values, so that a pipe "
+               "has to be written to a file first"));
+  }
   return FileState{static_cast<uint64_t>(info.st_size), info.st_mtim.tv_sec, info.st_mtim.tv_nsec};
 }
 
@@ -74,6 +72,9 @@ absl::Status ParsedFile::Open() {
     PULSE_ASSIGN_OR_RETURN(opened_, State());
   }
   PULSE_ASSIGN_OR_RETURN(bytes_, ReadBytes());
+  if (const char* format = NotCsv(text().substr(0, 16)); format != nullptr) {
+    return absl::InvalidArgumentError(Concat(path_, ": ", format));
+  }
   auto header = ReadHeader(text(), of_nodes_, options_.dialect, options_.types);
   if (!header.ok()) {
     return absl::InvalidArgumentError(
@@ -97,17 +98,17 @@ absl::Status ParsedFile::Infer(bool all, const Parallel& parallel) {
   } else {
     ends.push_back(bytes_.size);
   }
-  std::vector<std::vector<FieldType>> types(ends.size());
+  std::vector<std::vector<InferredType>> types(ends.size());
   const auto infer = [&](size_t p) {
-    std::vector<FieldType>& of = types[p];
-    of.assign(header_.columns.size(), FieldType::kInferred);
+    std::vector<InferredType>& of = types[p];
+    of.resize(header_.columns.size());
     const uint64_t begin = p == 0 ? header_.end : ends[p - 1];
     CsvReader reader(text(), begin, ends[p], options_.dialect);
     std::vector<CsvField> fields;
     while (reader.Next(&fields) && (all || reader.offset() - begin < kSampleBytes)) {
       if (reader.error() != nullptr || fields.size() != of.size()) continue;
       for (size_t c = 0; c < of.size(); ++c) {
-        if (inferred_[c] != 0) of[c] = InferType(of[c], fields[c], options_.dialect);
+        if (inferred_[c] != 0) of[c].Add(fields[c], options_.dialect);
       }
     }
     return absl::OkStatus();
@@ -116,8 +117,9 @@ absl::Status ParsedFile::Infer(bool all, const Parallel& parallel) {
   for (size_t c = 0; c < header_.columns.size(); ++c) {
     FileColumn& column = header_.columns[c];
     if (inferred_[c] == 0) continue;
-    column.type = FieldType::kInferred;
-    for (const auto& of : types) column.type = Wider(column.type, of[c]);
+    InferredType inferred;
+    for (const auto& of : types) inferred.Add(of[c]);
+    column.type = inferred.type();
     if (column.type == FieldType::kInferred) column.type = FieldType::kString;
     // Keys are compared, and no number with a point is equal to what another file writes of it.
     if (column.role == ColumnRole::kKey && column.type != FieldType::kInt) {
@@ -275,6 +277,10 @@ bool ParsedFile::AddField(const Spaces& spaces, size_t at, const CsvField& field
     part->left[property] = 1;
     left_.store(true, std::memory_order_relaxed);
     return true;
+  }
+  // Behind the sample that showed a number with a point.
+  if (inferred_[at] != 0 && column.type == FieldType::kFloat && IsRoundedByDouble(field.text)) {
+    return refuse();
   }
   return AppendField(column, field, options_.dialect, &part->columns[property]) || refuse();
 }

@@ -86,8 +86,12 @@ class FileRecords : public CsvRecords {
       filled_ += static_cast<size_t>(n);
       at_end_ = n == 0;
     }
-    if (std::exchange(beginning_, false) && filled_ >= 3 &&
-        std::string_view(piece_.data(), 3) == "\xEF\xBB\xBF") {
+    const bool beginning = std::exchange(beginning_, false);
+    if (beginning) {
+      const char* format = graph::NotCsv(absl::string_view(piece_.data(), filled_));
+      if (format != nullptr) return absl::InvalidArgumentError(Concat(name_, ": ", format));
+    }
+    if (beginning && filled_ >= 3 && std::string_view(piece_.data(), 3) == "\xEF\xBB\xBF") {
       StartAt(3);  // a mark of the text's encoding
     } else {
       StartAt(0);

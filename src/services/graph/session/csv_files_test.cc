@@ -167,12 +167,18 @@ TEST_F(LoadCsvTest, WithoutHeaders_RowsAreLists) {
               ElementsAre("'a'"));
 }
 
+TEST_F(LoadCsvTest, CompressedFile_IsRefusedByName) {
+  Write("a.csv", "\x1f\x8b\x08 and so on\n");
+  EXPECT_THAT(Rows("LOAD CSV FROM 'a.csv' AS r RETURN r").back(),
+              HasSubstr("a.csv: it is compressed by gzip"));
+}
+
 TEST_F(LoadCsvTest, Mistakes_AreNamed) {
   Write("a.csv", "a,a\n1,2\n");
   Write("b.csv", "a,b\n1,2,3\n");
   const auto error = [&](std::string_view text) { return Rows(text).back(); };
   EXPECT_THAT(error("LOAD CSV WITH HEADERS FROM 'a.csv' AS r RETURN r"),
-              HasSubstr("line 1: the header a comes twice"));
+              HasSubstr("a.csv, line 1: the header a comes twice"));
   EXPECT_THAT(error("LOAD CSV WITH HEADERS FROM 'b.csv' AS r RETURN r"),
               HasSubstr("line 2: there are 3 fields, and 2 headers"));
   EXPECT_THAT(error("LOAD CSV FROM 'c.csv' AS r RETURN r"), HasSubstr("No such file"));

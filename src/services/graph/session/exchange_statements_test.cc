@@ -7,6 +7,7 @@
 
 #include "base/testing.h"
 #include "services/graph/model/test_memory_database.h"
+#include "services/graph/session/failure.h"
 #include "services/graph/session/service.h"
 #include "services/graph/session/test_row_texts.h"
 
@@ -97,6 +98,18 @@ TEST_F(ExchangeStatementsTest, ServerWithoutDirectories_Refuses) {
   EXPECT_THAT(std::string(written.message()), HasSubstr("without --export DIR"));
   EXPECT_TRUE(absl::IsPermissionDenied(Run(&closed, "IMPORT DATABASE 'out'")));
   EXPECT_TRUE(absl::IsPermissionDenied(Run(&one_, "EXPORT DATABASE '../out'")));
+}
+
+TEST_F(ExchangeStatementsTest, DirectoryInTheWayOrMissing_IsNoErrorOfTheSchema) {
+  ASSERT_TRUE(Run(&one_, "EXPORT DATABASE 'out'").ok());
+  for (const char* text : {"EXPORT DATABASE 'out'", "EXPORT DATABASE 'no/such/out'",
+                           "IMPORT DATABASE 'none'", "LOAD CSV FROM 'none.csv' AS r RETURN r"}) {
+    const absl::Status status = Run(&one_, text);
+    for (const Doing doing : {Doing::kSchema, Doing::kQuery}) {
+      EXPECT_EQ(FailureOf(status, doing).code, "Neo.ClientError.Statement.ExternalResourceFailed")
+          << text << ": " << status;
+    }
+  }
 }
 
 TEST_F(ExchangeStatementsTest, Interrupted_LeavesNothing) {

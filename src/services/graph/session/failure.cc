@@ -1,5 +1,7 @@
 #include "services/graph/session/failure.h"
 
+#include "absl/strings/cord.h"
+#include "absl/strings/string_view.h"
 #include "services/graph/syntax/error.h"
 
 namespace pulse::cypher {
@@ -20,6 +22,9 @@ constexpr Row kKinds[] = {
     {"ProcedureError", "Neo.ClientError.Procedure.ProcedureNotFound"},
     {"ConstraintVerificationFailed", "Neo.ClientError.Schema.ConstraintValidationFailed"},
     {"ConstraintValidationFailed", "Neo.ClientError.Schema.ConstraintValidationFailed"},
+    {"ConstraintNotFound", "Neo.ClientError.Schema.ConstraintNotFound"},
+    {"ForbiddenOnConstraintIndex", "Neo.ClientError.Schema.ForbiddenOnConstraintIndex"},
+    {"ExternalResourceFailed", "Neo.ClientError.Statement.ExternalResourceFailed"},
     {"InvalidBookmark", "Neo.ClientError.Transaction.InvalidBookmark"},
     {"DatabaseNotFound", "Neo.ClientError.Database.DatabaseNotFound"},
     {"ReadOnlyDatabase", "Neo.ClientError.General.ForbiddenOnReadOnlyDatabase"},
@@ -128,6 +133,14 @@ Failure FailureOf(const absl::Status& status, Doing doing) {
         "error: connection exception - protocol error. General network protocol error.";
   }
   return failure;
+}
+
+absl::Status OfKind(const absl::Status& status, std::string_view kind) {
+  absl::Status of(status.code(), status.message());
+  RuntimeError(kind, kind, "")
+      .ForEachPayload(
+          [&of](absl::string_view type, const absl::Cord& info) { of.SetPayload(type, info); });
+  return of;
 }
 
 }  // namespace pulse::cypher

@@ -20,4 +20,7 @@ struct Failure {
 };
 Failure FailureOf(const absl::Status& status, Doing doing);
 
+// The same status as an error of a kind, by which FailureOf knows it.
+absl::Status OfKind(const absl::Status& status, std::string_view kind);
+
 }  // namespace pulse::cypher

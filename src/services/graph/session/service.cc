@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <new>
 #include <random>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "services/graph/exchange/import.h"
 #include "services/graph/model/text.h"
 #include "services/graph/planner/make_plan.h"
+#include "services/graph/session/failure.h"
 #include "services/graph/session/plan_tree.h"
 #include "services/graph/syntax/error.h"
 
@@ -219,7 +221,15 @@ absl::Status GraphService::Execute(const Statement& statement, const Caller& cal
     options.profile = &profile;
     copied_before = database_->Copies();
   }
-  const absl::Status status = cypher::Execute(*statement.plan, options, &engine_sink, &summary);
+  absl::Status status;
+  try {
+    status = cypher::Execute(*statement.plan, options, &engine_sink, &summary);
+  } catch (const std::bad_alloc&) {  // the limit of the process, or of its control group
+    // Before anything is committed: the transaction is rolled back, and what it took is free.
+    status = LimitError(absl::StatusCode::kResourceExhausted,
+                        "the system gave no memory for this query; a lower limit of query memory "
+                        "ends such queries earlier");
+  }
   outcome->counters = summary.counters;
   outcome->rows = summary.rows;
   if (summary.spilled_bytes > 0) counts_.CountSpill(summary.spilled_bytes);
@@ -309,19 +319,23 @@ absl::Status GraphService::RunExchange(const SchemaCommand& command, const Runni
     // Whoever stopped it is told as of a query.
     return absl::IsCancelled(status) ? Terminated(entry) : status;
   };
+  // A directory is no rule of the schema.
+  const auto of_directory = [](const absl::Status& status) {
+    return absl::IsPermissionDenied(status) ? status : OfKind(status, "ExternalResourceFailed");
+  };
   if (command.exchange == SchemaCommand::Exchange::kExport) {
-    PULSE_ASSIGN_OR_RETURN(const auto to, graph::NewDirectory::Create(
-                                              options_.exports, command.directory, "--export"));
+    const auto to = graph::NewDirectory::Create(options_.exports, command.directory, "--export");
+    if (!to.ok()) return of_directory(to.status());
     graph::ExportOptions exporting;
     exporting.stopped = stopped;
-    return named(graph::ExportDatabase(database_, exporting, to.get()).status());
+    return named(graph::ExportDatabase(database_, exporting, to->get()).status());
   }
-  PULSE_ASSIGN_OR_RETURN(const auto from,
-                         graph::OpenExport(options_.imports, command.directory, "--import"));
+  const auto from = graph::OpenExport(options_.imports, command.directory, "--import");
+  if (!from.ok()) return of_directory(from.status());
   graph::ImportOptions importing;
   importing.memory_bytes = options_.query_memory_bytes;
   importing.stopped = stopped;
-  const auto imported = graph::ImportDatabase(from, importing, database_);
+  const auto imported = graph::ImportDatabase(*from, importing, database_);
   plans_.Clear();
   if (!imported.ok()) return named(imported.status());
   outcome->counters.nodes_created = imported->nodes;
@@ -342,10 +356,13 @@ absl::Status GraphService::CheckSchema(const SchemaCommand& command,
     const std::string_view what = command.constraint ? "constraint" : "index";
     if (named == indexes.end() || (command.constraint && !named->constraint)) {
       outcome->notice = Concat("there is no ", what, " `", wanted.name, "`");
-      return command.lenient ? absl::OkStatus() : absl::NotFoundError(outcome->notice);
+      if (command.lenient) return absl::OkStatus();
+      const absl::Status missing = absl::NotFoundError(outcome->notice);
+      return command.constraint ? OfKind(missing, "ConstraintNotFound") : missing;
     }
     if (!command.constraint && named->constraint) {
-      return absl::FailedPreconditionError(
+      return RuntimeError(
+          "ForbiddenOnConstraintIndex", "ForbiddenOnConstraintIndex",
           Concat("the index `", wanted.name, "` belongs to a constraint: use DROP CONSTRAINT"));
     }
     *change = true;
@@ -388,7 +405,16 @@ absl::StatusOr<std::unique_ptr<Transaction>> GraphService::Begin(const Caller& c
   if (options.read_only || !caller.may_write) {
     PULSE_ASSIGN_OR_RETURN(transaction->view_, database_->Snapshot());
   } else {
-    PULSE_ASSIGN_OR_RETURN(transaction->transaction_, BeginWriting(options));
+    auto writing = BeginWriting(options);
+    if (writing.ok()) {
+      transaction->transaction_ = *std::move(writing);
+    } else if (InfoOf(writing.status()).kind != "ReadOnlyDatabase") {
+      return writing.status();
+    } else {
+      // Drivers begin as for writing unless told otherwise: what only reads is served all the same.
+      transaction->read_only_ = writing.status();
+      PULSE_ASSIGN_OR_RETURN(transaction->view_, database_->Snapshot());
+    }
   }
   return transaction;
 }
@@ -443,8 +469,13 @@ absl::Status Transaction::RunUncounted(const Statement& statement, const ValueMa
     status = absl::InvalidArgumentError(
         "AT SNAPSHOT is for queries in a transaction of their own: this one has its snapshot");
   } else if (writes && transaction_ == nullptr) {
-    status = RuntimeError("SemanticError", "ReadOnly",
-                          "this statement writes, and the transaction is for reading only");
+    // Not as ReadOnlyDatabase: drivers would look for another server, and try for half a minute.
+    status = read_only_.ok()
+                 ? RuntimeError("SemanticError", "ReadOnly",
+                                "this statement writes, and the transaction is for reading only")
+                 : RuntimeError(
+                       "SemanticError", "ReadOnly",
+                       Concat("this statement writes, and ", std::string(read_only_.message())));
   } else if (writes && (statement.schema ? wrote_ : !schema_.empty())) {
     status = RuntimeError("SemanticError", "SchemaAndData",
                           "a transaction cannot change both the schema and data");

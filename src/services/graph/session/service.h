@@ -121,6 +121,7 @@ class Transaction {
   const Caller caller_;
   const std::unique_ptr<RunningEntry> entry_;
   std::shared_ptr<const GraphView> view_;  // read-only
+  absl::Status read_only_;                 // why it is, where the database is
   std::unique_ptr<DatabaseTransaction> transaction_;
   std::vector<SchemaCommand> schema_;
   bool wrote_ = false;

@@ -2,12 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <new>
 #include <numeric>
 #include <thread>
 
 #include "base/testing.h"
 #include "services/graph/model/test_memory_database.h"
 #include "services/graph/model/text.h"
+#include "services/graph/session/failure.h"
 #include "services/graph/session/test_row_texts.h"
 #include "services/graph/syntax/error.h"
 
@@ -87,6 +89,59 @@ TEST_F(ServiceTest, Run_FailingWrite_LeavesNothing) {
   EXPECT_FALSE(Run("CREATE (:A) WITH 1 AS one RETURN one / 0").ok());
   EXPECT_EQ(Rows("MATCH (n) RETURN count(n)"), Strings{"0"});
   EXPECT_EQ(database_.open_transactions(), 0);
+}
+
+// As the standard library does where the process may take no more.
+class NoMemorySink : public RowTexts {
+ public:
+  bool OnRows(const GraphView&, const Value*, size_t, size_t, std::span<const Slot>) override {
+    throw std::bad_alloc();
+  }
+};
+
+TEST_F(ServiceTest, Run_SystemGivesNoMemory_FailsAndGoesOn) {
+  const auto statement = service_.Prepare("CREATE (n:A) RETURN 1");
+  ASSERT_TRUE(statement.ok()) << statement.status();
+  NoMemorySink sink;
+  const absl::Status own = service_.Run(**statement, caller_, RunOptions(), &sink, &outcome_);
+  EXPECT_EQ(own.code(), absl::StatusCode::kResourceExhausted) << own;
+  const auto transaction = Begin();
+  const absl::Status within = transaction->Run(**statement, nullptr, &sink, &outcome_);
+  EXPECT_EQ(within.code(), absl::StatusCode::kResourceExhausted) << within;
+  uint64_t sequence = 0;
+  EXPECT_FALSE(transaction->Commit(&sequence).ok());
+  EXPECT_EQ(Rows("MATCH (n) RETURN count(n)"), Strings{"0"});
+}
+
+class ReadOnlyDatabase : public MemoryDatabase {
+ public:
+  absl::StatusOr<std::unique_ptr<DatabaseTransaction>> Begin() override {
+    return absl::FailedPreconditionError("the database is open for reading only");
+  }
+};
+
+// Drivers begin as for writing unless told otherwise.
+TEST_F(ServiceTest, Begin_ReadOnlyDatabase_RefusesStatementsThatWriteAlone) {
+  ReadOnlyDatabase database;
+  GraphService service(&database, ServiceOptions());
+  auto transaction = service.Begin(caller_, RunOptions());
+  ASSERT_TRUE(transaction.ok()) << transaction.status();
+  const auto run = [&](std::string_view text) {
+    sink_ = RowTexts();
+    const auto statement = service.Prepare(text);
+    EXPECT_TRUE(statement.ok()) << statement.status();
+    return (*transaction)->Run(**statement, nullptr, &sink_, &outcome_);
+  };
+  EXPECT_TRUE(run("RETURN 1").ok());
+  EXPECT_EQ(sink_.rows(), Strings{"1"});
+  const absl::Status refused = run("CREATE (:A)");
+  EXPECT_EQ(FailureOf(refused, Doing::kQuery).code, "Neo.ClientError.Statement.AccessMode");
+  EXPECT_NE(Text(refused).find("open for reading only"), std::string::npos) << refused;
+  transaction = service.Begin(caller_, RunOptions());
+  ASSERT_TRUE(transaction.ok()) << transaction.status();
+  EXPECT_TRUE(run("RETURN 2").ok());
+  uint64_t sequence = 0;
+  EXPECT_TRUE((*transaction)->Commit(&sequence).ok());
 }
 
 TEST_F(ServiceTest, Run_Aborted_IsRunAgain) {
@@ -461,6 +516,12 @@ TEST_F(ServiceTest, Schema_CreateShowDrop_Agree) {
   EXPECT_FALSE(outcome_.notice.empty());
   EXPECT_EQ(Run("DROP INDEX c").code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(Run("DROP CONSTRAINT i").code(), absl::StatusCode::kNotFound);
+  const auto code_of = [&](std::string_view text) {
+    return FailureOf(Run(text), Doing::kSchema).code;
+  };
+  EXPECT_EQ(code_of("DROP INDEX c"), "Neo.ClientError.Schema.ForbiddenOnConstraintIndex");
+  EXPECT_EQ(code_of("DROP CONSTRAINT i"), "Neo.ClientError.Schema.ConstraintNotFound");
+  EXPECT_EQ(code_of("DROP INDEX none"), "Neo.ClientError.Schema.IndexNotFound");
   ASSERT_TRUE(Run("DROP INDEX i").ok());
   ASSERT_TRUE(Run("DROP CONSTRAINT c").ok());
   EXPECT_EQ(outcome_.constraints_removed, 1u);
