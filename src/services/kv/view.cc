@@ -48,6 +48,8 @@ const Item* KvView::Look(std::string_view key, Found* found) {
   if (item == nullptr) return nullptr;
   const int64_t expires_ms = item->expires_ms();
   found->value.expires_ms = expires_ms == kNoExpiry ? redis::kNever : expires_ms;
+  const bool has_flags = (item->fields() & kHasClientFlags) != 0;
+  found->value.client_flags = has_flags ? item->facts().client_flags : 0;
   return item;
 }
 
@@ -101,12 +103,23 @@ void KvView::Remember(std::string_view key, uint64_t hash) {
 }
 
 void KvView::Put(std::string_view key, std::string_view data, int64_t expires_ms) {
+  PutWith({.expires_ms = ItemExpiry(expires_ms)}, key, data);
+}
+
+void KvView::PutFrom(const Found& before, std::string_view key, std::string_view data) {
+  ItemFacts facts;
+  if (before.exists) {
+    facts.expires_ms = ItemExpiry(before.value.expires_ms);
+    facts.client_flags = before.value.client_flags;
+  }
+  PutWith(facts, key, data);
+}
+
+void KvView::PutWith(const ItemFacts& facts, std::string_view key, std::string_view data) {
   if (!error_.empty()) return;
   const uint64_t hash = HashKey(key);
   if (manner_.many) Remember(key, hash);
   Item* item = nullptr;
-  ItemFacts facts;
-  facts.expires_ms = ItemExpiry(expires_ms);
   Partition& partition = PartitionFor(hash);
   const auto result = partition.Put(key, hash, data.size(), facts, &item, manner_.urgent);
   if (result == Partition::Result::kStored) CopyValue(item->value_bytes(), data);

@@ -98,7 +98,7 @@ void Rename(Call& call, bool if_absent) {
   Found to;
   if (if_absent && !call.view.Get(call.args[2], &to)) return;
   if (!same && !(if_absent && to.exists)) {
-    call.view.Put(call.args[2], from.value.data, from.value.expires_ms);
+    call.view.PutFrom(from, call.args[2], from.value.data);
     call.view.Delete(call.args[1]);
   }
   if (if_absent) {
@@ -128,7 +128,7 @@ void Copy(Call& call) {
   Found to;
   if (!call.view.Get(call.args[1], &from) || !call.view.Get(call.args[2], &to)) return;
   const bool copied = from.exists && (replace || !to.exists);
-  if (copied) call.view.Put(call.args[2], from.value.data, from.value.expires_ms);
+  if (copied) call.view.PutFrom(from, call.args[2], from.value.data);
   call.reply.Integer(copied ? 1 : 0);
 }
 
