@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/testing.h"
 #include "services/redis/commands/codec.h"
 #include "services/redis/commands/commands.h"
@@ -335,6 +336,27 @@ TEST_F(ServerTest, ClientList_Filters_ShowMatchingClients) {
   EXPECT_THAT(a.Ask("client list id 0"), HasSubstr("Invalid client ID"));
   EXPECT_THAT(a.Ask("client list id"), HasSubstr("syntax error"));
   EXPECT_THAT(a.Ask("client list first"), HasSubstr("syntax error"));
+}
+
+// Of a key that has expired, when a command looks for it; and once, though it stays in the
+// database.
+TEST_F(ServerTest, BroadcastTracking_KeyThatHasExpired_IsToldOfWhenItIsLookedFor) {
+  Open();
+  BlockingClient client(port());
+  BlockingClient writer(port());
+  EXPECT_THAT(client.Ask("hello 3"), StartsWith("%7"));
+  EXPECT_EQ(client.Ask("client tracking on bcast prefix ax"), "+OK\r\n");
+  const std::string invalid = ">2\r\n$10\r\ninvalidate\r\n*1\r\n$2\r\nax\r\n";
+  for (const char* const look : {"get ax", "exists ax", "mget other ax", "ttl ax"}) {
+    writer.Ask("set ax 1 px 5");
+    const int64_t set_ms = WallMillis();
+    EXPECT_EQ(client.Receive(), invalid) << look;
+    EXPECT_TRUE(testing_util::Eventually([&] { return WallMillis() > set_ms + 5; }));
+    writer.Ask(look);
+    EXPECT_EQ(client.Receive(), invalid) << look;
+    writer.Ask("get ax");
+    EXPECT_EQ(client.Ask("echo quiet"), "$5\r\nquiet\r\n") << look;
+  }
 }
 
 TEST_F(ServerTest, ClientKill_Filters_EndMatchingClients) {

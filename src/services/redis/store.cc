@@ -144,6 +144,14 @@ void Store::CompactAfterFlushes() {
   }
 }
 
+void Store::TellOfExpiry(std::string_view key, int64_t expires_ms) {
+  if (!watch_.active()) return;
+  const uint64_t hash =
+      std::hash<std::string_view>()(key) ^ (static_cast<uint64_t>(expires_ms) * 0x9E3779B97F4A7C15);
+  std::atomic<uint64_t>& told = told_expired_[hash % told_expired_.size()];
+  if (told.exchange(hash, std::memory_order_relaxed) != hash) watch_.TellOfExpiry(key);
+}
+
 uint64_t Store::Property(const char* name) const {
   uint64_t value = 0;
   db_->GetIntProperty(name, &value);
