@@ -283,12 +283,15 @@ void Executor::ClientTracking(Session* session, const Arguments& args, ReplyWrit
         "ERR tracking is not served to clients of an agent, which takes no message "
         "that is not a reply");
   }
+  // All keys have the empty one, which none is compared with: it may come beside others.
+  if (options.broadcast && options.prefixes.empty()) options.prefixes.emplace_back();
   if (session->told != nullptr) {
     const auto& had = session->told->options().prefixes;
-    options.prefixes.insert(options.prefixes.begin(), had.begin(), had.end());
+    options.prefixes.insert(options.prefixes.end(), had.begin(), had.end());
   }
-  // All keys have the empty one.
-  if (options.broadcast && options.prefixes.empty()) options.prefixes.emplace_back();
+  std::sort(options.prefixes.begin(), options.prefixes.end());
+  options.prefixes.erase(std::unique(options.prefixes.begin(), options.prefixes.end()),
+                         options.prefixes.end());
   if (options.prefixes.size() > kMostPrefixes) {
     return reply->Error(TooManyPrefixes());
   }
