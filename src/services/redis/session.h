@@ -128,6 +128,7 @@ class TransactionMemory {
   }
   void Give(uint64_t bytes) { held_.fetch_sub(bytes, std::memory_order_relaxed); }
   uint64_t held() const { return held_.load(std::memory_order_relaxed); }
+  uint64_t limit() const { return limit_; }
   // Before anything is taken.
   void set_limit(uint64_t limit) { limit_ = limit; }
 
@@ -208,6 +209,10 @@ struct Session {
     if (!transactions->Take(counted - counted_)) return false;
     counted_ = counted;
     return true;
+  }
+  // Whether so much more would be too much, even if nobody else kept anything.
+  bool NeverFits(uint64_t more) const {
+    return queued_bytes + watches.bytes() + more > kAlwaysKept + transactions->limit();
   }
   // It keeps less now.
   void ReleaseUnused() {
