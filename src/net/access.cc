@@ -22,10 +22,12 @@ absl::Status CheckPortIsFree(const Address& address) {
   if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.size) == 0) {
     return absl::OkStatus();
   }
-  return ErrnoError(errno, "listening on", address.ToString(),
-                    errno == EADDRINUSE
-                        ? "another program has this port; stop it, or choose another with --port"
-                        : "");
+  const char* const remedy =
+      errno == EADDRINUSE ? "another program has this port; stop it, or choose another with --port"
+      : errno == EADDRNOTAVAIL ? "this machine has no such address; choose another with --bind"
+      : errno == EACCES        ? "choose a port from 1024 on, with --port"
+                               : "";
+  return ErrnoError(errno, "listening on", address.ToString(), remedy);
 }
 
 }  // namespace

@@ -388,7 +388,7 @@ KvStore::RunResult KvStore::RunSets(const Place& place, absl::Span<const Request
                 const auto result = partition.PutAt(candidate.at, candidate.word, keys[i], hash,
                                                     value.size(), {}, &item);
                 if (result != Partition::Result::kStored) {
-                  errors[i] = RefusalOf(result);
+                  errors[i] = RefusalOf(result, keys[i]);
                   return true;
                 }
                 CopyValue(item->value_bytes(), value);
@@ -543,7 +543,8 @@ std::string KvStore::Configure(std::string_view name, std::string_view value) {
   }
   return absl::StrCat("ERR Unknown option or number of arguments for CONFIG SET - '",
                       redis::AbslOf(name.substr(0, 64)),
-                      "'; design and maxmemory-policy can be set");
+                      "'; design, maxmemory-policy, latency-tracking, slowlog-log-slower-than and "
+                      "slowlog-max-len can be set");
 }
 
 }  // namespace pulse::kv

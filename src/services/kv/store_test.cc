@@ -55,6 +55,15 @@ TEST_P(KvStoreTest, NumberCommands_EachForm_ReplyAsRedis) { redis::PlayNumberCom
 TEST_P(KvStoreTest, KeyCommands_EachForm_ReplyAsRedis) { redis::PlayKeyCommands(store); }
 TEST_P(KvStoreTest, DumpCommands_EachForm_ReplyAsRedis) { redis::PlayDumpCommands(store); }
 TEST_P(KvStoreTest, ExpiryCommands_EachForm_ReplyAsRedis) { redis::PlayExpiryCommands(store); }
+TEST_P(KvStoreTest, KeyThatIsTooLong_ErrorTellsTheLimit) {
+  const std::string key(65'536, 'k');
+  const std::string error = "-ERR the key has 65536 bytes, and may have 65535";
+  EXPECT_EQ(store("SET " + key + " 1"), error);
+  EXPECT_EQ(store("MSET a 1 " + key + " 1"), error);
+  EXPECT_EQ(store("GET a"), "$-1");
+  EXPECT_EQ(store("SET " + key.substr(1) + " 1"), "+OK");
+}
+
 TEST_P(KvStoreTest, Watch_KeyChanged_ExecFails) { redis::PlayWatch(store); }
 TEST_P(KvStoreTest, Watch_ConcurrentCounters_LoseNoUpdate) { redis::PlayWatchedCounters(store); }
 

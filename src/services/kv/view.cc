@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "services/kv/held.h"
 
 namespace pulse::kv {
 
 using redis::Found;
 
-std::string RefusalOf(Partition::Result result) {
+std::string RefusalOf(Partition::Result result, std::string_view key) {
   switch (result) {
     case Partition::Result::kStored:
       return "";
@@ -18,6 +19,9 @@ std::string RefusalOf(Partition::Result result) {
     case Partition::Result::kTooLarge:
     case Partition::Result::kNotFilled:  // by PutFilled alone
       break;
+  }
+  if (key.size() > kMaxKeyBytes) {
+    return absl::StrCat("ERR the key has ", key.size(), " bytes, and may have ", kMaxKeyBytes);
   }
   return "ERR the key or value is larger than one partition takes; give more --memory";
 }
@@ -128,7 +132,7 @@ void KvView::PutWith(const ItemFacts& facts, std::string_view key, std::string_v
 
 void KvView::Written(std::string_view key, Partition* partition, Partition::Result result) {
   if (result != Partition::Result::kStored) {
-    error_ = RefusalOf(result);
+    error_ = RefusalOf(result, key);
     return;
   }
   // It is complete before another partition is changed: of RENAME the source is not gone before.

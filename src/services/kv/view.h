@@ -82,8 +82,8 @@ class KvView final : public redis::View {
   const bool held_all_;
 };
 
-// The reply to a value that could not be stored.
-std::string RefusalOf(Partition::Result result);
+// The reply to a value of `key` that could not be stored.
+std::string RefusalOf(Partition::Result result, std::string_view key);
 
 // An expiry as Redis's commands have it, and as items do.
 inline int64_t ItemExpiry(int64_t expires_ms) {

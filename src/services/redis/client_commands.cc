@@ -395,14 +395,8 @@ Executor::Stop Executor::Client(Session* session, const Arguments& args, ReplyWr
     } else {
       reply->Error(kSyntaxError);
     }
-  } else if (const auto* known =
-                 std::find_if(std::begin(kClientCommands), std::end(kClientCommands),
-                              [&](std::string_view name) { return EqualsIgnoringCase(sub, name); });
-             known != std::end(kClientCommands)) {
-    reply->Error(
-        absl::StrCat("ERR wrong number of arguments for 'client|", AbslOf(*known), "' command"));
   } else {
-    ReplyUnknownSubcommand("CLIENT", sub, reply);
+    RefuseSubcommand("CLIENT", sub, kClientCommands, reply);
   }
   return Stop::kEnd;
 }

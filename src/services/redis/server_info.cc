@@ -466,7 +466,7 @@ void Executor::Slowlog(const Arguments& args, ReplyWriter* reply) {
       reply->Bulk(entry.name);
     }
   } else {
-    ReplyUnknownSubcommand("SLOWLOG", args[1], reply);
+    RefuseSubcommand("SLOWLOG", args[1], {"get", "len", "reset"}, reply);
   }
 }
 

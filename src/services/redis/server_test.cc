@@ -529,5 +529,27 @@ TEST_F(ServerTest, Commands_AboutTheServer_ReplyAsRedis) {
   EXPECT_THAT(client.Ask("command info touch"), HasSubstr("response_policy:agg_sum"));
 }
 
+// The texts are redis-server's 7.0.15, but for what can be set.
+TEST_F(ServerTest, Config_WrongArguments_AreSaid) {
+  Open();
+  BlockingClient client(port());
+  for (const std::string line : {"set", "set slowlog-max-len", "get", "resetstat x", "rewrite x"}) {
+    EXPECT_EQ(client.Ask("config " + line), "-ERR wrong number of arguments for 'config|" +
+                                                line.substr(0, line.find(' ')) + "' command\r\n");
+  }
+  EXPECT_EQ(client.Ask("config set a b c"), "-ERR syntax error\r\n");
+  EXPECT_THAT(client.Ask("config foo"), HasSubstr("unknown subcommand 'foo'"));
+  EXPECT_THAT(client.Ask("config set foo bar"),
+              StartsWith("-ERR Unknown option or number of arguments for CONFIG SET - 'foo'"));
+  EXPECT_EQ(client.Ask("config set slowlog-max-len 5 Slowlog-Max-Len 6"),
+            "-ERR CONFIG SET failed (possibly related to argument 'Slowlog-Max-Len') - duplicate "
+            "parameter\r\n");
+  EXPECT_EQ(client.Ask("config set slowlog-max-len 7 latency-tracking no"), "+OK\r\n");
+  EXPECT_EQ(client.Ask("latency history"),
+            "-ERR wrong number of arguments for 'latency|history' command\r\n");
+  EXPECT_EQ(client.Ask("slowlog len x"),
+            "-ERR wrong number of arguments for 'slowlog|len' command\r\n");
+}
+
 }  // namespace
 }  // namespace pulse::redis

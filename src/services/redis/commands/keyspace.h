@@ -171,9 +171,9 @@ class Keyspace {
   using Setting = std::pair<std::string_view, std::string>;
   virtual std::vector<Setting> Settings() const = 0;
   // CONFIG SET: an error, or empty.
-  virtual std::string Configure(std::string_view name, std::string_view value) {
-    return "ERR only CONFIG GET is known; settings are options of pulse serve when it is started";
-  }
+  virtual std::string Configure(std::string_view name, std::string_view value);
+  // CONFIG RESETSTAT: its counters of INFO's "stats" begin anew.
+  virtual void ResetCounters() {}
 
   // Makes what was written durable, where it is to be. Once; no call is under way or follows.
   virtual absl::Status Close() { return absl::OkStatus(); }
