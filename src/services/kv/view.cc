@@ -199,14 +199,17 @@ bool KvView::Clear() {
     blocked_ = true;
     return false;
   }
-  for (uint32_t shard = place_.begin(); shard < place_.end(); ++shard)
-    store_->partition(shard).Clear();
+  // A watched key that is not there does not change. Nobody sees a key before all are gone.
   if (store_->watch_table()->active()) {
     store_->watch_table()->TouchAll([this](std::string_view key) {
-      const uint32_t shard = store_->ShardOf(key, HashKey(key));
-      return shard >= place_.begin() && shard < place_.end();
+      const uint64_t hash = HashKey(key);
+      const uint32_t shard = store_->ShardOf(key, hash);
+      return shard >= place_.begin() && shard < place_.end() &&
+             store_->partition(shard).Peek(key, hash) != nullptr;
     });
   }
+  for (uint32_t shard = place_.begin(); shard < place_.end(); ++shard)
+    store_->partition(shard).Clear();
   return true;
 }
 

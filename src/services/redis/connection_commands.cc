@@ -411,6 +411,7 @@ void Executor::Config(const Arguments& args, ReplyWriter* reply) {
   if (is("set") && args.size() >= 4) return SetConfig(args, reply);
   if (is("resetstat") && args.size() == 2) {
     facts_->ResetCounters();
+    store_->ResetCounters();
     return reply->Ok();
   }
   if (is("rewrite") && args.size() == 2) {

@@ -178,7 +178,7 @@ void Store::AddInfo(std::string_view section, std::string* out) const {
     add("aof_enabled", 1);  // RocksDB's log is what an append-only file is to Redis
     add("background_errors", Property("rocksdb.background-errors"));
   } else if (section == "stats") {
-    add("expired_keys", expired_dropped());
+    add("expired_keys", expired_dropped() - expired_at_reset_);
   } else if (section == "keyspace") {
     // RocksDB's estimate: counting would read everything, as it would of those that expire.
     if (const uint64_t keys = KeysEstimate(); keys > 0) {

@@ -74,6 +74,7 @@ class Store final : public Keyspace {
   void AddInfo(std::string_view section, std::string* out) const override;
   std::string_view section_name() const override { return "RocksDB"; }
   std::vector<Setting> Settings() const override;
+  void ResetCounters() override { expired_at_reset_ = expired_dropped(); }
 
   CursorTable& cursors() { return cursors_; }
   KeySampler& key_sampler() { return key_sampler_; }
@@ -106,6 +107,7 @@ class Store final : public Keyspace {
   StoreOptions options_;
   std::shared_ptr<std::atomic<uint64_t>> expired_dropped_ =
       std::make_shared<std::atomic<uint64_t>>(0);
+  std::atomic<uint64_t> expired_at_reset_{0};
   std::shared_ptr<void> env_guard_;
   std::unique_ptr<rocksdb::DB> db_;
   std::unique_ptr<HotTier> hot_;  // null: none
