@@ -26,16 +26,18 @@ constexpr size_t kMostPrefixes = 256;  // of one client
 struct Victims {
   std::optional<uint64_t> id;
   std::optional<std::string_view> peer;
+  std::optional<std::string_view> local;
   std::optional<std::string_view> user;
   std::optional<int64_t> older_than_seconds;
   std::optional<bool> subscribed;
-  bool nobody = false;  // of a type that none has, or at an address that is not the server's
+  bool nobody = false;  // of a type that none has
   bool spare_caller = true;
 
   bool Has(const ClientFacts& facts, int64_t now_ms) const {
     if (nobody) return false;
     if (id.has_value() && *id != facts.id) return false;
     if (peer.has_value() && *peer != facts.peer) return false;
+    if (local.has_value() && *local != facts.local) return false;
     if (user.has_value() && *user != facts.user) return false;
     if (subscribed.has_value() && *subscribed != facts.subscribed) return false;
     return !older_than_seconds.has_value() ||
@@ -73,6 +75,8 @@ std::string ReadVictims(const Arguments& args, const AclUsers& users, Victims* v
       }
     } else if (EqualsIgnoringCase(what, "addr")) {
       victims->peer = value;
+    } else if (EqualsIgnoringCase(what, "laddr")) {
+      victims->local = value;
     } else if (EqualsIgnoringCase(what, "user")) {
       if (users.Find(value) == nullptr) {
         return absl::StrCat("ERR No such user '", AbslOf(value.substr(0, 128)), "'");

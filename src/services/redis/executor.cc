@@ -290,6 +290,7 @@ Executor::Stop Executor::RunOne(Session* session, RequestBatch* batch, bool may_
   }
   if (IsHeld(*session, *command)) return Stop::kPause;
   batch->command = command;
+  session->facts.command->store(command, std::memory_order_relaxed);
   if (session->told != nullptr &&
       !RememberReads(session, *command, request->arguments(), may_block)) {
     return Stop::kWouldBlock;

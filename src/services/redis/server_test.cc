@@ -331,6 +331,9 @@ TEST_F(ServerTest, ClientList_Filters_ShowMatchingClients) {
   const std::string one = a.Ask("client list id " + second);
   EXPECT_THAT(one, Not(HasSubstr("name=first ")));
   EXPECT_THAT(one, HasSubstr("name=second "));
+  EXPECT_THAT(one, HasSubstr(" laddr=127.0.0.1:" + std::to_string(port()) + " "));
+  EXPECT_THAT(one, HasSubstr(" ssub=0 "));
+  EXPECT_THAT(one, HasSubstr(" cmd=client "));
   EXPECT_EQ(a.Ask("client list type replica"), "$0\r\n\r\n");
   EXPECT_THAT(a.Ask("client list type odd"), HasSubstr("Unknown client type 'odd'"));
   EXPECT_THAT(a.Ask("client list id 0"), HasSubstr("Invalid client ID"));
@@ -380,6 +383,11 @@ TEST_F(ServerTest, ClientKill_Filters_EndMatchingClients) {
   EXPECT_EQ(b.Receive(), "");
   EXPECT_EQ(me.Ask("client kill addr " + peer(c) + " user default type normal"), ":1\r\n");
   EXPECT_EQ(c.Receive(), "");
+  BlockingClient at(port());
+  EXPECT_EQ(at.Ask("ping"), "+PONG\r\n");
+  EXPECT_EQ(me.Ask("client kill laddr 127.0.0.1:1"), ":0\r\n");
+  EXPECT_EQ(me.Ask("client kill laddr 127.0.0.1:" + std::to_string(port())), ":1\r\n");
+  EXPECT_EQ(at.Receive(), "");
   BlockingClient d(port()), e(port());
   EXPECT_EQ(d.Ask("ping"), "+PONG\r\n");
   EXPECT_EQ(e.Ask("ping"), "+PONG\r\n");

@@ -29,6 +29,7 @@ namespace pulse::redis {
 struct ClientFacts {
   uint64_t id = 0;
   std::string peer;
+  std::string local;  // the server's end of the connection
   std::string name;
   std::string library;
   std::string library_version;
@@ -40,6 +41,9 @@ struct ClientFacts {
   uint64_t redirect = 0;  // of tracking
   bool redirect_broken = false;
   bool subscribed = false;
+  // The last command; null: none yet. All copies of these facts have the same.
+  std::shared_ptr<std::atomic<const CommandInfo*>> command =
+      std::make_shared<std::atomic<const CommandInfo*>>(nullptr);
 };
 
 // A line of CLIENT LIST.
