@@ -82,7 +82,9 @@ void Memory(Call& call) {
     return call.reply.Error("ERR wrong number of arguments for 'memory|usage' command");
   }
   const bool samples = call.args.size() == 5 && EqualsIgnoringCase(call.args[3], "samples");
-  if (call.args.size() != 3 && !samples) return call.reply.Error("ERR syntax error");
+  int64_t count = 0;
+  if (samples && !ReadInteger(call, call.args[4], &count)) return;
+  if ((call.args.size() != 3 && !samples) || count < 0) return call.reply.Error(kSyntaxError);
   Found found;
   if (!call.view.Get(call.args[2], &found)) return;
   if (!found.exists) return call.reply.Null();

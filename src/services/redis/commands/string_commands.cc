@@ -222,7 +222,9 @@ bool ParseFloat(std::string_view text, long double* value) {
   char* end = nullptr;
   errno = 0;
   *value = strtold(copy.c_str(), &end);
-  const bool fits = errno != ERANGE || std::fabs(*value) < 1;
+  // A number that is too small to be told from 0 is none, as for Redis.
+  const bool fits =
+      errno != ERANGE || (std::fabs(*value) < 1 && std::fpclassify(*value) != FP_ZERO);
   return end == copy.c_str() + copy.size() && !std::isnan(*value) && fits;
 }
 
