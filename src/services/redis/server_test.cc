@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/testing.h"
 #include "services/redis/commands/codec.h"
+#include "services/redis/commands/command_suite.h"
 #include "services/redis/commands/commands.h"
 #include "services/redis/test_server.h"
 
@@ -308,6 +309,29 @@ TEST_F(ServerTest, Fence_ConnectionsWithWork_WaitsForTheirEnd) {
   EXPECT_EQ(fence.Ask("pulse.fence !agent:" + digest), run_id);
   EXPECT_EQ(another.Receive(), "");
   EXPECT_EQ(third.Ask("ping"), "+PONG\r\n");
+}
+
+// As redis-server 7.0.15 says it.
+TEST_F(ServerTest, Command_FlagsOfKeysAndUnknownNames_AsRedis) {
+  Open();
+  BlockingClient client(port());
+  const auto flags = [&](const std::string& line) {
+    std::string reply = PlainReply(client.Ask("command getkeysandflags " + line));
+    return reply.substr(reply.find('*', 1));
+  };
+  EXPECT_EQ(flags("set a b"), "*2 $1 a *2 +OW +update");
+  EXPECT_EQ(flags("set a b get"), "*2 $1 a *3 +RW +access +update");
+  EXPECT_EQ(flags("copy a b"), "*2 $1 a *2 +RO +access *2 $1 b *2 +OW +update");
+  EXPECT_EQ(flags("bitfield a get u8 0"), "*2 $1 a *2 +RO +access");
+  EXPECT_EQ(flags("bitfield a get u8 0 set u8 0 1"), "*2 $1 a *3 +RW +access +update");
+  EXPECT_EQ(flags("bitop and a b"), "*2 $1 a *2 +OW +update *2 $1 b *2 +RO +access");
+  EXPECT_EQ(flags("rename a b"), "*2 $1 a *3 +RW +access +delete *2 $1 b *2 +OW +update");
+  EXPECT_EQ(flags("getdel a"), "*2 $1 a *3 +RW +access +delete");
+  EXPECT_EQ(flags("append a b"), "*2 $1 a *2 +RW +insert");
+  EXPECT_EQ(flags("exists a"), "*2 $1 a *1 +RO");
+  EXPECT_EQ(client.Ask("command info nosuch"), "*1\r\n$-1\r\n");
+  EXPECT_THAT(client.Ask("command info set"), HasSubstr("+write\r\n+denyoom\r\n"));
+  EXPECT_THAT(client.Ask("command info rename"), Not(HasSubstr("denyoom")));
 }
 
 TEST_F(ServerTest, ClientList_Filters_ShowMatchingClients) {
