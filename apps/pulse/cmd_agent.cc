@@ -290,7 +290,7 @@ void AddAgentCommand(CLI::App& app) {
       "Run the agent as a process: it reads compaction input ahead and writes and syncs\n"
       "compaction and flush output for every RocksDB that opens pulse://SOCKET.\n"
       "With --store, it also serves the file library (pulse/files.h).\n"
-      "Stops on SIGTERM or SIGINT, after draining what is in flight.");
+      "Stops on SIGTERM or SIGINT, after draining what is in flight; ignores SIGHUP.");
   cmd->add_option("--socket", args->socket,
                   "Unix socket to listen on, an absolute path; created with mode 0600");
   cmd->add_option("--cpus", args->cpus,

@@ -383,7 +383,7 @@ void AddKvCommand(CLI::App& app) {
       "Keep keys and values in memory, for Redis clients: strings, bits, expiry, SCAN, MULTI,\n"
       "over RESP2 and RESP3.\n"
       "  pulse kv --memory 4G &   redis-cli set greeting hello\n"
-      "Nothing is written to disk. Stops on SIGTERM or SIGINT.");
+      "Nothing is written to disk. Stops on SIGTERM or SIGINT; ignores SIGHUP.");
   AddListenOptions(cmd, args.get());
   cmd->add_option(
          "--memory", args->memory,

@@ -170,7 +170,7 @@ void AddServeCommand(CLI::App& app) {
       "Serve a RocksDB to Redis clients: strings, expiry, SCAN, MULTI, over RESP2 and RESP3.\n"
       "  pulse serve --db /var/lib/pulse &   redis-cli set greeting hello\n"
       "Every write is in RocksDB's log before it is answered; --sync says when that is synced.\n"
-      "Stops on SIGTERM or SIGINT, after answering what is outstanding.");
+      "Stops on SIGTERM or SIGINT, after answering what is outstanding; ignores SIGHUP.");
   redis::ServeOptions& options = args->options;
   cmd->add_option("--db", options.db, "directory of the database; made if it is missing")
       ->required();

@@ -1,5 +1,7 @@
 // StopSignal: SIGTERM and SIGINT as something to wait for. To be made before all threads, which
-// inherit that the signals are blocked. Main thread only; Wait blocks. A service manager that asks
+// inherit that the signals are blocked. Main thread only; Wait blocks. SIGHUP, which a terminal
+// sends when it is closed, is ignored unless the maker says otherwise: a server in the background
+// goes on. A service manager that asks
 // for it (NOTIFY_SOCKET, sd_notify(3): systemd's Type=notify) hears with Wait that the program is
 // ready, and then that it stops.
 #pragma once
@@ -38,7 +40,9 @@ inline void TellServiceManager(std::string_view state) {
 
 class StopSignal {
  public:
-  StopSignal() {
+  enum class OnHangUp { kGoOn, kEnd };
+  explicit StopSignal(OnHangUp on_hang_up = OnHangUp::kGoOn) {
+    if (on_hang_up == OnHangUp::kGoOn) signal(SIGHUP, SIG_IGN);
     sigset_t signals;
     sigemptyset(&signals);
     sigaddset(&signals, SIGINT);

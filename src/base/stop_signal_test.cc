@@ -57,6 +57,34 @@ TEST(StopSignalTest, Wait_ServiceManagerWithAnAbstractName_HearsReadyAndStopping
                   name);
 }
 
+// How a program ends that is sent SIGHUP, and then SIGTERM if that has not ended it.
+int StatusAfterHangUp(StopSignal::OnHangUp on_hang_up) {
+  const pid_t child = fork();
+  if (child == 0) {
+    signal(SIGHUP, SIG_DFL);
+    const StopSignal stop(on_hang_up);
+    raise(SIGHUP);
+    raise(SIGTERM);
+    stop.Wait();
+    _exit(7);
+  }
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return status;
+}
+
+TEST(StopSignalTest, HangUp_Server_GoesOnUntilItIsStopped) {
+  const int status = StatusAfterHangUp(StopSignal::OnHangUp::kGoOn);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 7);
+}
+
+TEST(StopSignalTest, HangUp_ProgramThatFollowsItsTerminal_Ends) {
+  const int status = StatusAfterHangUp(StopSignal::OnHangUp::kEnd);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(WTERMSIG(status), SIGHUP);
+}
+
 TEST(StopSignalTest, Wait_ManagerThatIsNotThere_OnlyWaits) {
   const pid_t child = fork();
   if (child == 0) {

@@ -22,11 +22,13 @@ absl::Status CheckPortIsFree(const Address& address, const std::string& option) 
   if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.size) == 0) {
     return absl::OkStatus();
   }
-  return ErrnoError(
-      errno, "listening on", address.ToString(),
+  const std::string remedy =
       errno == EADDRINUSE
           ? absl::StrCat("another program has this port; stop it, or choose another with ", option)
-          : "");
+      : errno == EADDRNOTAVAIL ? "this machine has no such address; choose another with --bind"
+      : errno == EACCES        ? absl::StrCat("choose a port from 1024 on, with ", option)
+                               : "";
+  return ErrnoError(errno, "listening on", address.ToString(), remedy);
 }
 
 }  // namespace

@@ -45,14 +45,27 @@ bool IsServed(const Address& address) {
   return connect(probe.get(), address.get(), address.size) == 0;
 }
 
+const char* RemedyForBind(int error, bool is_unix) {
+  switch (error) {
+    case EADDRINUSE:
+      return is_unix ? "there is a file that is no socket; choose another path, or remove it"
+                     : "another program has this port; choose another port, or 0 for any";
+    case EADDRNOTAVAIL:
+      return "this machine has no such address";
+    case EACCES:
+      return is_unix ? "this user may not make files in that directory; choose another path"
+                     : "choose a port from 1024 on";
+    case ENOENT:
+      return "make the directory first, or choose another path";
+    default:
+      return "";
+  }
+}
+
 absl::Status Bind(const UniqueFd& fd, const Address& address) {
   if (bind(fd.get(), address.get(), address.size) == 0) return absl::OkStatus();
-  const char* const remedy =
-      errno == EADDRINUSE      ? "another program has this port; choose another port, or 0 for any"
-      : errno == EADDRNOTAVAIL ? "this machine has no such address"
-      : errno == EACCES        ? "choose a port from 1024 on"
-                               : "";
-  return ErrnoError(errno, "listening on", address.ToString(), remedy);
+  return ErrnoError(errno, "listening on", address.ToString(),
+                    RemedyForBind(errno, address.is_unix()));
 }
 
 template <typename Call>

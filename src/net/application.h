@@ -119,6 +119,8 @@ class Connection {
   virtual size_t unsent() const { return 0; }
   // "127.0.0.1:4711", for messages.
   virtual const std::string& peer() const = 0;
+  // The server's own end; empty: it is not known here.
+  virtual std::string local() const { return ""; }
 };
 
 class Flow {

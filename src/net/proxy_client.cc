@@ -86,6 +86,11 @@ void ProxyClient::Begin(const absl::Status& refusal) {
   }
 }
 
+std::string ProxyClient::local() const {
+  const Address address = LocalAddress(stream_->fd());
+  return address.size == 0 ? "" : address.ToString();
+}
+
 std::shared_ptr<Remote> ProxyClient::remote() {
   if (remote_ == nullptr) remote_ = std::make_shared<ClientRemote>(loop_->mailbox(), this);
   return remote_;

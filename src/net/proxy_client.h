@@ -42,6 +42,7 @@ class ProxyClient final : public Client, public Connection, private StreamEvents
   size_t outstanding() const override { return unanswered_; }
   size_t unsent() const override { return Output(); }
   const std::string& peer() const override { return peer_; }
+  std::string local() const override;
 
  private:
   friend class ClientRemote;

@@ -142,7 +142,7 @@ absl::Status RunChanges(const ChangesArgs& args) {
   graph::ChangeFeedOptions options;
   PULSE_RETURN_IF_ERROR(ReadFrom(args.from, &options));
   std::optional<StopSignal> stop;
-  if (args.follow) stop.emplace();
+  if (args.follow) stop.emplace(StopSignal::OnHangUp::kEnd);
   signal(SIGPIPE, SIG_IGN);
   PULSE_ASSIGN_OR_RETURN(const auto feed, graph::ChangeFeed::Open(args.db, options));
   graph::CommitChanges commit;

@@ -260,7 +260,7 @@ void AddServe(CLI::App* graph, const std::shared_ptr<GraphArgs>& args) {
   CLI::App* cmd = graph->add_subcommand("serve",
                                         "Serve a graph database to Neo4j's drivers, by Bolt 5.\n"
                                         "  pulse graph serve my-graph --bolt 7687\n"
-                                        "Stops on SIGTERM or SIGINT.");
+                                        "Stops on SIGTERM or SIGINT; ignores SIGHUP.");
   AddStoreOptions(cmd, args.get());
   AddDamaged(cmd, args.get());
   bolt::BoltOptions& options = args->bolt;

@@ -126,5 +126,30 @@ TEST(WorkerPoolTest, Destruction_WithWorkThatHasNotBegun_DropsIt) {
   EXPECT_FALSE(ran);
 }
 
+TEST_F(KvServerTest, Transaction_ThatIsTooLarge_IsToldWhetherOthersAreTheCause) {
+  options_.buffer_bytes = uint64_t{1} << 20;  // half of it for transactions
+  Open(2);
+  redis::BlockingClient one(port());
+  redis::BlockingClient other(port());
+  const auto begin = [](redis::BlockingClient* client, size_t bytes) {
+    EXPECT_EQ(client->Ask("MULTI"), "+OK\r\n");
+    std::string set;
+    redis::AppendRequest({"SET", "k", std::string(bytes, 'v')}, &set);
+    client->Send(set);
+    return client->Receive();
+  };
+  EXPECT_EQ(begin(&one, 600'000),
+            "-ERR the transaction is too large: this server keeps 524288 bytes for "
+            "transactions\r\n");
+  EXPECT_THAT(one.Ask("EXEC"), ::testing::StartsWith("-EXECABORT"));
+  EXPECT_EQ(begin(&one, 400'000), "+QUEUED\r\n");
+  EXPECT_EQ(begin(&other, 400'000),
+            "-ERR the transactions of all clients hold too many bytes; try again later\r\n");
+  EXPECT_THAT(other.Ask("EXEC"), ::testing::StartsWith("-EXECABORT"));
+  EXPECT_EQ(one.Ask("EXEC"), "*1\r\n+OK\r\n");
+  EXPECT_EQ(begin(&other, 400'000), "+QUEUED\r\n");
+  EXPECT_EQ(other.Ask("EXEC"), "*1\r\n+OK\r\n");
+}
+
 }  // namespace
 }  // namespace pulse::kv

@@ -262,14 +262,27 @@ redis::Keyspace* KvStore::Node(int index) {
 
 PartitionNumbers KvStore::numbers() const { return Numbers(Everywhere()); }
 
-PartitionNumbers KvStore::Numbers(const Place& place) const {
+template <class Of>
+PartitionNumbers KvStore::Sum(const Place& place, const Of& of) const {
   PartitionNumbers sum;
   for (uint32_t i = place.begin(); i < place.end(); ++i) {
     std::unique_lock<std::mutex> lock(shards_[i].mutex, std::defer_lock);
     if (!Held::IsHere(this, i)) lock.lock();
-    sum += shards_[i].partition->numbers();
+    sum += of(shards_[i]);
   }
   return sum;
+}
+
+PartitionNumbers KvStore::Numbers(const Place& place) const {
+  return Sum(place, [](const Shard& shard) { return shard.partition->numbers(); });
+}
+
+void KvStore::ResetCounters() {
+  for (size_t i = 0; i < shards_.size(); ++i) {
+    std::unique_lock<std::mutex> lock(shards_[i].mutex, std::defer_lock);
+    if (!Held::IsHere(this, i)) lock.lock();
+    shards_[i].at_reset = shards_[i].partition->numbers();
+  }
 }
 
 uint64_t KvStore::batch_requests() const {
@@ -388,7 +401,7 @@ KvStore::RunResult KvStore::RunSets(const Place& place, absl::Span<const Request
                 const auto result = partition.PutAt(candidate.at, candidate.word, keys[i], hash,
                                                     value.size(), {}, &item);
                 if (result != Partition::Result::kStored) {
-                  errors[i] = RefusalOf(result);
+                  errors[i] = RefusalOf(result, keys[i]);
                   return true;
                 }
                 CopyValue(item->value_bytes(), value);
@@ -483,9 +496,10 @@ void KvStore::AddInfo(const Place& place, std::string_view section, std::string*
   } else if (section == "persistence") {
     add("aof_enabled", 0);
   } else if (section == "stats") {
-    add("expired_keys", n.expired);
-    add("evicted_keys", n.evicted);
-    add("refused_keys", n.refused);
+    const PartitionNumbers old = Sum(place, [](const Shard& shard) { return shard.at_reset; });
+    add("expired_keys", n.expired - old.expired);
+    add("evicted_keys", n.evicted - old.evicted);
+    add("refused_keys", n.refused - old.refused);
   } else if (section == "keyspace") {
     if (n.items > 0) {
       add("db0", absl::StrCat("keys=", n.items, ",expires=", n.expiring,
@@ -543,7 +557,8 @@ std::string KvStore::Configure(std::string_view name, std::string_view value) {
   }
   return absl::StrCat("ERR Unknown option or number of arguments for CONFIG SET - '",
                       redis::AbslOf(name.substr(0, 64)),
-                      "'; design and maxmemory-policy can be set");
+                      "'; design, maxmemory-policy, latency-tracking, slowlog-log-slower-than and "
+                      "slowlog-max-len can be set");
 }
 
 }  // namespace pulse::kv

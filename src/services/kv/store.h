@@ -89,6 +89,7 @@ class KvStore final : public redis::Keyspace {
   std::string_view section_name() const override { return "KV"; }
   std::vector<Setting> Settings() const override;
   std::string Configure(std::string_view name, std::string_view value) override;
+  void ResetCounters() override;
   redis::Keyspace* Node(int index) override;
 
   // Runs `use(partition, hash)` with the key's partition held. False, and `use` was not called: it
@@ -145,6 +146,7 @@ class KvStore final : public redis::Keyspace {
     std::unique_ptr<Partition> partition;
     int64_t clear_at_ms = kNoExpiry;  // ClearAt's time that is still to come
     BatchCounts batches;              // of RunBatch
+    PartitionNumbers at_reset;        // what ResetCounters has found
   };
   // Bits of shards.
   using ShardSet = uint64_t;
@@ -197,6 +199,8 @@ class KvStore final : public redis::Keyspace {
              redis::WatchTable::Set* watches);
   void AddInfo(const Place& place, std::string_view section, std::string* out) const;
   PartitionNumbers Numbers(const Place& place) const;
+  template <class Of>
+  PartitionNumbers Sum(const Place& place, const Of& of) const;
 
   Partition& partition(uint32_t shard) { return *shards_[shard].partition; }
   std::string DesignName() const;

@@ -47,7 +47,10 @@ absl::StatusOr<std::unique_ptr<StoreFile>> StoreFile::Open(const std::string& pa
   mine.by_slot = DivisionBy(slots);
   mine.hash_seed = HashSeed();
   file->partition_bytes_ = Partition::FileBytes(memory_bytes / static_cast<uint64_t>(partitions));
-  PULSE_RETURN_IF_ERROR(file->Map(mine));
+  if (const absl::Status mapped = file->Map(mine); !mapped.ok()) {
+    file->RemoveIfEmpty();
+    return mapped;
+  }
   return file;
 }
 
@@ -72,6 +75,12 @@ absl::Status StoreFile::Lock() {
         absl::StrCat(path_, ": another server has this memory file; give another one"));
   }
   return absl::OkStatus();
+}
+
+// One that has no bytes was made by Open, or nobody misses it.
+void StoreFile::RemoveIfEmpty() {
+  struct stat facts {};
+  if (fstat(fd_.get(), &facts) == 0 && facts.st_size == 0) unlink(path_.c_str());
 }
 
 absl::Status StoreFile::Map(const Header& mine) {

@@ -61,6 +61,7 @@ class StoreFile {
   StoreFile(UniqueFd fd, const std::string& path) : fd_(std::move(fd)), path_(path) {}
   absl::Status Lock();
   absl::Status Map(const Header& mine);
+  void RemoveIfEmpty();
 
   const UniqueFd fd_;
   const std::string path_;

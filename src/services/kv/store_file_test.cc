@@ -162,9 +162,10 @@ TEST_F(StoreFileTest, Cluster_NextStore_GoesOnWithKeysOfTheirSlots) {
   EXPECT_THAT(WhyNot(), HasSubstr("other slots"));
 }
 
-TEST_F(StoreFileTest, TooLittleRoom_IsRefused) {
+TEST_F(StoreFileTest, TooLittleRoom_IsRefusedAndLeavesNoFile) {
   options_.memory_bytes = uint64_t{1} << 45;
   EXPECT_THAT(WhyNot(), HasSubstr("MiB of room"));
+  EXPECT_FALSE(std::filesystem::exists(path_));
 }
 
 TEST_F(StoreFileTest, WhatIsNoMemoryFile_IsRefusedAndKept) {

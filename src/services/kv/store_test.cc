@@ -55,7 +55,43 @@ TEST_P(KvStoreTest, NumberCommands_EachForm_ReplyAsRedis) { redis::PlayNumberCom
 TEST_P(KvStoreTest, KeyCommands_EachForm_ReplyAsRedis) { redis::PlayKeyCommands(store); }
 TEST_P(KvStoreTest, DumpCommands_EachForm_ReplyAsRedis) { redis::PlayDumpCommands(store); }
 TEST_P(KvStoreTest, ExpiryCommands_EachForm_ReplyAsRedis) { redis::PlayExpiryCommands(store); }
+TEST_P(KvStoreTest, KeyThatIsTooLong_ErrorTellsTheLimit) {
+  const std::string key(65'536, 'k');
+  const std::string error = "-ERR the key has 65536 bytes, and may have 65535";
+  EXPECT_EQ(store("SET " + key + " 1"), error);
+  EXPECT_EQ(store("MSET a 1 " + key + " 1"), error);
+  EXPECT_EQ(store("GET a"), "$-1");
+  EXPECT_EQ(store("SET " + key.substr(1) + " 1"), "+OK");
+}
+
 TEST_P(KvStoreTest, Watch_KeyChanged_ExecFails) { redis::PlayWatch(store); }
+TEST_P(KvStoreTest, Flushall_WatchedKeyThatIsNotThere_HasNotChanged) {
+  redis::WatchTable::Set none(store->watch_table());
+  redis::WatchTable::Set some(store->watch_table());
+  const std::string_view keys[] = {"none", "some"};
+  std::string error;
+  EXPECT_EQ(store("SET some 1"), "+OK");
+  ASSERT_TRUE(store->Watch(&keys[0], 1, true, &none, &error));
+  ASSERT_TRUE(store->Watch(&keys[1], 1, true, &some, &error));
+  EXPECT_EQ(store("FLUSHALL"), "+OK");
+  EXPECT_EQ(redis::RunExec(store.get(), {"SET a 1"}, &none), "*1 +OK");
+  EXPECT_EQ(redis::RunExec(store.get(), {"SET a 1"}, &some), "*-1");
+}
+
+TEST_P(KvStoreTest, ResetCounters_WhatExpiredBefore_IsNotCounted) {
+  const auto expired = [&] {
+    std::string info;
+    store->AddInfo("stats", &info);
+    return info.substr(0, info.find('\r'));
+  };
+  store("SET a 1 PX 5");
+  store.now_ms += 10;
+  EXPECT_EQ(store("GET a"), "$-1");
+  EXPECT_EQ(expired(), "expired_keys:1");
+  store->ResetCounters();
+  EXPECT_EQ(expired(), "expired_keys:0");
+}
+
 TEST_P(KvStoreTest, Watch_ConcurrentCounters_LoseNoUpdate) { redis::PlayWatchedCounters(store); }
 
 TEST_P(KvStoreTest, Scan_WhileOthersWrite_MeetsEachStableKey) {

@@ -222,6 +222,25 @@ TEST_F(KvTrackingTest, Key_ThatExpiresOrIsEvicted_IsToldOf) {
   EXPECT_EQ(client.Receive(), Invalid({"victim"}));
 }
 
+TEST_F(KvTrackingTest, Broadcast_SaidAgainWithoutPrefix_AddsAllKeys) {
+  Open();
+  redis::BlockingClient client = Tracker("BCAST PREFIX a");
+  EXPECT_EQ(client.Ask("CLIENT TRACKING ON BCAST"), "+OK\r\n");
+  EXPECT_EQ(client.Ask("CLIENT TRACKING ON BCAST"), "+OK\r\n");
+  EXPECT_THAT(redis::PlainReply(client.Ask("CLIENT TRACKINGINFO")),
+              HasSubstr("$8 prefixes *2 $0  $1 a"));
+  redis::BlockingClient writer(port());
+  writer.Ask("SET other 1");
+  EXPECT_EQ(client.Receive(), Invalid({"other"}));
+  writer.Ask("SET ax 1");  // once for each prefix
+  EXPECT_EQ(client.Receive(), Invalid({"ax"}));
+  EXPECT_EQ(client.Receive(), Invalid({"ax"}));
+  EXPECT_EQ(client.Ask("CLIENT TRACKING ON BCAST PREFIX c"),
+            "-ERR Prefix 'c' overlaps with an existing prefix ''. Prefixes for a single client "
+            "must not overlap.\r\n");
+  ExpectQuiet(&client);
+}
+
 // As in Redis, of what it has written itself, too.
 TEST_F(KvTrackingTest, Broadcast_KeyThatExpires_IsToldOfWhenTheStoreNotices) {
   Open(2);

@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "services/kv/held.h"
 
 namespace pulse::kv {
 
 using redis::Found;
 
-std::string RefusalOf(Partition::Result result) {
+std::string RefusalOf(Partition::Result result, std::string_view key) {
   switch (result) {
     case Partition::Result::kStored:
       return "";
@@ -18,6 +19,9 @@ std::string RefusalOf(Partition::Result result) {
     case Partition::Result::kTooLarge:
     case Partition::Result::kNotFilled:  // by PutFilled alone
       break;
+  }
+  if (key.size() > kMaxKeyBytes) {
+    return absl::StrCat("ERR the key has ", key.size(), " bytes, and may have ", kMaxKeyBytes);
   }
   return "ERR the key or value is larger than one partition takes; give more --memory";
 }
@@ -48,6 +52,8 @@ const Item* KvView::Look(std::string_view key, Found* found) {
   if (item == nullptr) return nullptr;
   const int64_t expires_ms = item->expires_ms();
   found->value.expires_ms = expires_ms == kNoExpiry ? redis::kNever : expires_ms;
+  const bool has_flags = (item->fields() & kHasClientFlags) != 0;
+  found->value.client_flags = has_flags ? item->facts().client_flags : 0;
   return item;
 }
 
@@ -101,12 +107,23 @@ void KvView::Remember(std::string_view key, uint64_t hash) {
 }
 
 void KvView::Put(std::string_view key, std::string_view data, int64_t expires_ms) {
+  PutWith({.expires_ms = ItemExpiry(expires_ms)}, key, data);
+}
+
+void KvView::PutFrom(const Found& before, std::string_view key, std::string_view data) {
+  ItemFacts facts;
+  if (before.exists) {
+    facts.expires_ms = ItemExpiry(before.value.expires_ms);
+    facts.client_flags = before.value.client_flags;
+  }
+  PutWith(facts, key, data);
+}
+
+void KvView::PutWith(const ItemFacts& facts, std::string_view key, std::string_view data) {
   if (!error_.empty()) return;
   const uint64_t hash = HashKey(key);
   if (manner_.many) Remember(key, hash);
   Item* item = nullptr;
-  ItemFacts facts;
-  facts.expires_ms = ItemExpiry(expires_ms);
   Partition& partition = PartitionFor(hash);
   const auto result = partition.Put(key, hash, data.size(), facts, &item, manner_.urgent);
   if (result == Partition::Result::kStored) CopyValue(item->value_bytes(), data);
@@ -115,7 +132,7 @@ void KvView::Put(std::string_view key, std::string_view data, int64_t expires_ms
 
 void KvView::Written(std::string_view key, Partition* partition, Partition::Result result) {
   if (result != Partition::Result::kStored) {
-    error_ = RefusalOf(result);
+    error_ = RefusalOf(result, key);
     return;
   }
   // It is complete before another partition is changed: of RENAME the source is not gone before.
@@ -182,14 +199,17 @@ bool KvView::Clear() {
     blocked_ = true;
     return false;
   }
-  for (uint32_t shard = place_.begin(); shard < place_.end(); ++shard)
-    store_->partition(shard).Clear();
+  // A watched key that is not there does not change. Nobody sees a key before all are gone.
   if (store_->watch_table()->active()) {
     store_->watch_table()->TouchAll([this](std::string_view key) {
-      const uint32_t shard = store_->ShardOf(key, HashKey(key));
-      return shard >= place_.begin() && shard < place_.end();
+      const uint64_t hash = HashKey(key);
+      const uint32_t shard = store_->ShardOf(key, hash);
+      return shard >= place_.begin() && shard < place_.end() &&
+             store_->partition(shard).Peek(key, hash) != nullptr;
     });
   }
+  for (uint32_t shard = place_.begin(); shard < place_.end(); ++shard)
+    store_->partition(shard).Clear();
   return true;
 }
 

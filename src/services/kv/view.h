@@ -31,6 +31,7 @@ class KvView final : public redis::View {
                uint64_t most_bytes) override;
   bool CountExisting(const std::string_view* keys, size_t count, size_t* existing) override;
   void Put(std::string_view key, std::string_view data, int64_t expires_ms) override;
+  void PutFrom(const redis::Found& before, std::string_view key, std::string_view data) override;
   void Delete(std::string_view key) override;
   bool GetExpiry(std::string_view key, redis::Found* found) override;
   // Keeps the flags and the CAS that memcached's clients have given.
@@ -57,6 +58,7 @@ class KvView final : public redis::View {
 
   // Null: there is none.
   const Item* ItemOf(std::string_view key);
+  void PutWith(const ItemFacts& facts, std::string_view key, std::string_view data);
   // Behind each write, with what came of it.
   void Written(std::string_view key, Partition* partition, Partition::Result result);
   // The item, null for none, and of `found` all but the value.
@@ -80,8 +82,8 @@ class KvView final : public redis::View {
   const bool held_all_;
 };
 
-// The reply to a value that could not be stored.
-std::string RefusalOf(Partition::Result result);
+// The reply to a value of `key` that could not be stored.
+std::string RefusalOf(Partition::Result result, std::string_view key);
 
 // An expiry as Redis's commands have it, and as items do.
 inline int64_t ItemExpiry(int64_t expires_ms) {

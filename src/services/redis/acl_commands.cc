@@ -209,7 +209,7 @@ Executor::Stop Executor::Acl(Session* session, const Arguments& args, ReplyWrite
   const int arity = ArityOf(sub);
   const auto size = static_cast<int>(args.size());
   if (arity == -1) {
-    ReplyUnknownSubcommand("ACL", sub, reply);
+    RefuseSubcommand("ACL", sub, {}, reply);
   } else if (arity > 0 ? size != arity : size < -arity) {
     reply->Error(absl::StrCat("ERR wrong number of arguments for '",
                               AclNameOf(*FindCommand("acl"), args), "' command"));

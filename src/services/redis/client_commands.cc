@@ -26,16 +26,18 @@ constexpr size_t kMostPrefixes = 256;  // of one client
 struct Victims {
   std::optional<uint64_t> id;
   std::optional<std::string_view> peer;
+  std::optional<std::string_view> local;
   std::optional<std::string_view> user;
   std::optional<int64_t> older_than_seconds;
   std::optional<bool> subscribed;
-  bool nobody = false;  // of a type that none has, or at an address that is not the server's
+  bool nobody = false;  // of a type that none has
   bool spare_caller = true;
 
   bool Has(const ClientFacts& facts, int64_t now_ms) const {
     if (nobody) return false;
     if (id.has_value() && *id != facts.id) return false;
     if (peer.has_value() && *peer != facts.peer) return false;
+    if (local.has_value() && *local != facts.local) return false;
     if (user.has_value() && *user != facts.user) return false;
     if (subscribed.has_value() && *subscribed != facts.subscribed) return false;
     return !older_than_seconds.has_value() ||
@@ -73,6 +75,8 @@ std::string ReadVictims(const Arguments& args, const AclUsers& users, Victims* v
       }
     } else if (EqualsIgnoringCase(what, "addr")) {
       victims->peer = value;
+    } else if (EqualsIgnoringCase(what, "laddr")) {
+      victims->local = value;
     } else if (EqualsIgnoringCase(what, "user")) {
       if (users.Find(value) == nullptr) {
         return absl::StrCat("ERR No such user '", AbslOf(value.substr(0, 128)), "'");
@@ -283,12 +287,15 @@ void Executor::ClientTracking(Session* session, const Arguments& args, ReplyWrit
         "ERR tracking is not served to clients of an agent, which takes no message "
         "that is not a reply");
   }
+  // All keys have the empty one, which none is compared with: it may come beside others.
+  if (options.broadcast && options.prefixes.empty()) options.prefixes.emplace_back();
   if (session->told != nullptr) {
     const auto& had = session->told->options().prefixes;
-    options.prefixes.insert(options.prefixes.begin(), had.begin(), had.end());
+    options.prefixes.insert(options.prefixes.end(), had.begin(), had.end());
   }
-  // All keys have the empty one.
-  if (options.broadcast && options.prefixes.empty()) options.prefixes.emplace_back();
+  std::sort(options.prefixes.begin(), options.prefixes.end());
+  options.prefixes.erase(std::unique(options.prefixes.begin(), options.prefixes.end()),
+                         options.prefixes.end());
   if (options.prefixes.size() > kMostPrefixes) {
     return reply->Error(TooManyPrefixes());
   }
@@ -392,14 +399,8 @@ Executor::Stop Executor::Client(Session* session, const Arguments& args, ReplyWr
     } else {
       reply->Error(kSyntaxError);
     }
-  } else if (const auto* known =
-                 std::find_if(std::begin(kClientCommands), std::end(kClientCommands),
-                              [&](std::string_view name) { return EqualsIgnoringCase(sub, name); });
-             known != std::end(kClientCommands)) {
-    reply->Error(
-        absl::StrCat("ERR wrong number of arguments for 'client|", AbslOf(*known), "' command"));
   } else {
-    ReplyUnknownSubcommand("CLIENT", sub, reply);
+    RefuseSubcommand("CLIENT", sub, kClientCommands, reply);
   }
   return Stop::kEnd;
 }

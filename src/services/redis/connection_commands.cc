@@ -1,7 +1,9 @@
 // Commands on the connection itself.
 #include <algorithm>
+#include <set>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "services/redis/commands/handlers.h"
@@ -105,7 +107,8 @@ void Latency(const CommandStats& stats, const Arguments& args, ReplyWriter* repl
     reply->Error(
         absl::StrCat("ERR No samples available for event '", AbslOf(args[2].substr(0, 128)), "'"));
   } else {
-    ReplyUnknownSubcommand("LATENCY", args[1], reply);
+    RefuseSubcommand("LATENCY", args[1],
+                     {"histogram", "latest", "history", "reset", "doctor", "graph"}, reply);
   }
 }
 
@@ -387,25 +390,35 @@ std::string Executor::Configure(std::string_view name, std::string_view value) {
   return "";
 }
 
-void Executor::Config(const Arguments& args, ReplyWriter* reply) {
-  if (EqualsIgnoringCase(args[1], "set") && args.size() >= 4 && args.size() % 2 == 0) {
-    for (size_t i = 2; i < args.size(); i += 2) {
-      if (const std::string error = Configure(args[i], args[i + 1]); !error.empty()) {
-        return reply->Error(error);
-      }
+void Executor::SetConfig(const Arguments& args, ReplyWriter* reply) {
+  if (args.size() % 2 != 0) return reply->Error(kSyntaxError);
+  std::set<std::string> names;
+  for (size_t i = 2; i < args.size(); i += 2) {
+    if (names.insert(absl::AsciiStrToLower(AbslOf(args[i]))).second) continue;
+    return reply->Error(absl::StrCat("ERR CONFIG SET failed (possibly related to argument '",
+                                     AbslOf(args[i].substr(0, 64)), "') - duplicate parameter"));
+  }
+  for (size_t i = 2; i < args.size(); i += 2) {
+    if (const std::string error = Configure(args[i], args[i + 1]); !error.empty()) {
+      return reply->Error(error);
     }
-    return reply->Ok();
   }
-  if (EqualsIgnoringCase(args[1], "resetstat") && args.size() == 2) {
+  reply->Ok();
+}
+
+void Executor::Config(const Arguments& args, ReplyWriter* reply) {
+  const auto is = [&](std::string_view name) { return EqualsIgnoringCase(args[1], name); };
+  if (is("set") && args.size() >= 4) return SetConfig(args, reply);
+  if (is("resetstat") && args.size() == 2) {
     facts_->ResetCounters();
+    store_->ResetCounters();
     return reply->Ok();
   }
-  if (EqualsIgnoringCase(args[1], "rewrite") && args.size() == 2) {
+  if (is("rewrite") && args.size() == 2) {
     return reply->Error("ERR The server is running without a config file");
   }
-  if (!EqualsIgnoringCase(args[1], "get")) return ReplyUnknownSubcommand("CONFIG", args[1], reply);
-  if (args.size() < 3) {
-    return reply->Error("ERR wrong number of arguments for 'config|get' command");
+  if (!is("get") || args.size() < 3) {
+    return RefuseSubcommand("CONFIG", args[1], {"get", "resetstat", "rewrite", "set"}, reply);
   }
   std::vector<Keyspace::Setting> settings = store_->Settings();
   settings.insert(settings.end(),

@@ -290,6 +290,7 @@ Executor::Stop Executor::RunOne(Session* session, RequestBatch* batch, bool may_
   }
   if (IsHeld(*session, *command)) return Stop::kPause;
   batch->command = command;
+  session->facts.command->store(command, std::memory_order_relaxed);
   if (session->told != nullptr &&
       !RememberReads(session, *command, request->arguments(), may_block)) {
     return Stop::kWouldBlock;
@@ -378,7 +379,8 @@ void Executor::Queue(Session* session, std::string_view bytes, bool split,
   };
   if (session->queued_bytes + bytes.size() > kMostQueued ||
       session->queue.size() >= kMostQueuedCommands) {
-    return refuse("ERR the transaction is too large");
+    return refuse(absl::StrCat("ERR the transaction is too large: it may have ",
+                               kMostQueuedCommands, " commands and ", kMostQueued, " bytes"));
   }
   auto queued = std::make_unique<Session::Queued>();
   queued->bytes = bytes;
@@ -391,6 +393,10 @@ void Executor::Queue(Session* session, std::string_view bytes, bool split,
     return;
   }
   const size_t taken = sizeof(*queued) + bytes.size() + queued->request.MemoryHeld();
+  if (session->NeverFits(taken)) {
+    return refuse(absl::StrCat("ERR the transaction is too large: this server keeps ",
+                               facts_->transactions.limit(), " bytes for transactions"));
+  }
   if (!session->TryReserve(taken)) return refuse(kTooMuchKept);
   session->queued_bytes += taken;
   session->queue.push_back(std::move(queued));

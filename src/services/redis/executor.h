@@ -195,6 +195,7 @@ class Executor {
   void Reset(Session* session);
   void Subscribe(Session* session, bool begins, const Arguments& args, ReplyWriter* reply);
   void Config(const Arguments& args, ReplyWriter* reply);
+  void SetConfig(const Arguments& args, ReplyWriter* reply);
   std::string Configure(std::string_view name, std::string_view value);
   // client_commands.cc
   Stop Client(Session* session, const Arguments& args, ReplyWriter* reply);

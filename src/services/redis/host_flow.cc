@@ -98,6 +98,7 @@ class HostFlow : public SplitFlow {
     const uint64_t version = app_->facts_->users.version();
     session_->SetUser(app_->facts_->users.Anonymous(), version);
     session_->facts.peer = connection->peer();
+    session_->facts.local = connection->local();
     session_->facts.since_ms = app_->store_->now_ms();
     session_->end = Posted([this] { connection_->Close({}); });
     session_->tracking = &app_->facts_->tracking;

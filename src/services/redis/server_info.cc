@@ -17,6 +17,7 @@
 #include "base/cpu_profile.h"
 #include "base/resident_memory.h"
 #include "services/redis/acl_units.h"
+#include "services/redis/commands/command_facts.h"
 #include "services/redis/commands/handlers.h"
 #include "services/redis/executor.h"
 
@@ -64,96 +65,11 @@ void AddCpu(std::string* out) {
   }
 }
 
-// In a time that does not grow with the keys there are, nor with the value.
-bool IsFast(Command command) {
-  switch (command) {
-    case Command::kAppend:
-    case Command::kAsking:
-    case Command::kAuth:
-    case Command::kBitfieldRo:
-    case Command::kDbsize:
-    case Command::kDecr:
-    case Command::kDecrby:
-    case Command::kDiscard:
-    case Command::kEcho:
-    case Command::kExists:
-    case Command::kExpire:
-    case Command::kExpireat:
-    case Command::kExpiretime:
-    case Command::kGet:
-    case Command::kGetbit:
-    case Command::kGetdel:
-    case Command::kGetex:
-    case Command::kGetset:
-    case Command::kHello:
-    case Command::kIncr:
-    case Command::kIncrby:
-    case Command::kIncrbyfloat:
-    case Command::kMget:
-    case Command::kMulti:
-    case Command::kPersist:
-    case Command::kPexpire:
-    case Command::kPexpireat:
-    case Command::kPexpiretime:
-    case Command::kPing:
-    case Command::kPttl:
-    case Command::kQuit:
-    case Command::kReadonly:
-    case Command::kReadwrite:
-    case Command::kRenamenx:
-    case Command::kReset:
-    case Command::kRole:
-    case Command::kSelect:
-    case Command::kSetnx:
-    case Command::kStrlen:
-    case Command::kTime:
-    case Command::kTouch:
-    case Command::kTtl:
-    case Command::kType:
-    case Command::kUnlink:
-    case Command::kUnwatch:
-    case Command::kWatch:
-      return true;
-    default:
-      return false;
-  }
-}
-
-// How a client of a cluster may divide a command between the nodes, and join their replies.
-std::vector<std::string_view> TipsOf(Command command) {
-  switch (command) {
-    case Command::kDel:
-    case Command::kExists:
-    case Command::kTouch:
-    case Command::kUnlink:
-      return {"request_policy:multi_shard", "response_policy:agg_sum"};
-    case Command::kMget:
-      return {"request_policy:multi_shard"};
-    case Command::kMset:
-      return {"request_policy:multi_shard", "response_policy:all_succeeded"};
-    case Command::kDbsize:
-      return {"request_policy:all_shards", "response_policy:agg_sum"};
-    case Command::kFlushall:
-    case Command::kFlushdb:
-    case Command::kPing:
-      return {"request_policy:all_shards", "response_policy:all_succeeded"};
-    case Command::kKeys:
-      return {"request_policy:all_shards", "nondeterministic_output_order"};
-    case Command::kRandomkey:
-      return {"request_policy:all_shards", "response_policy:special", "nondeterministic_output"};
-    case Command::kScan:
-      return {"nondeterministic_output", "request_policy:special", "response_policy:special"};
-    case Command::kWait:
-      return {"request_policy:all_shards", "response_policy:agg_min"};
-    default:
-      return {};
-  }
-}
-
 void AppendFlags(const CommandInfo& command, ReplyWriter* reply) {
   std::vector<std::string_view> flags;
   if (command.writes()) flags.push_back("write");
   if (command.reads() && !command.writes()) flags.push_back("readonly");
+  if (command.writes() && MayNeedMemory(command.id)) flags.push_back("denyoom");
   if ((command.flags & kAdmin) != 0) flags.push_back("admin");
   if ((command.flags & kNoAuth) != 0) flags.push_back("no_auth");
   if (IsFast(command.id)) flags.push_back("fast");
@@ -207,14 +123,6 @@ std::vector<const CommandInfo*> Chosen(const Arguments& args) {
   return commands;
 }
 
-// What a command does with the value of a key: its flags, as COMMAND GETKEYSANDFLAGS names them.
-std::vector<std::string_view> KeyFlags(const CommandInfo& command) {
-  if (!command.writes()) return {"RO", "access"};
-  if (command.id == Command::kDel || command.id == Command::kUnlink) return {"RM", "delete"};
-  if (!command.reads()) return {"OW", "update"};
-  return {"RW", "access", "update"};
-}
-
 void GetKeys(const Arguments& args, bool flags, ReplyWriter* reply) {
   const Arguments rest(args.begin() + 2, args.end());
   const CommandInfo* command = FindCommand(rest[0]);
@@ -226,11 +134,13 @@ void GetKeys(const Arguments& args, bool flags, ReplyWriter* reply) {
   ForEachKey(*command, rest, [&](std::string_view key) { keys.push_back(key); });
   if (keys.empty()) return reply->Error("ERR The command has no key arguments");
   reply->Array(keys.size());
+  bool is_first = true;
   for (const auto key : keys) {
     if (flags) reply->Array(2);
     reply->Bulk(key);
     if (!flags) continue;
-    const auto of_key = KeyFlags(*command);
+    const auto of_key = KeyFlags(*command, rest, is_first);
+    is_first = false;
     reply->Set(of_key.size());
     for (const auto flag : of_key) reply->Simple(flag);
   }
@@ -413,7 +323,7 @@ void Executor::CommandCommand(const Arguments& args, ReplyWriter* reply) {
     reply->Array(commands.size());
     for (const CommandInfo* command : commands) {
       if (command == nullptr) {
-        reply->NullArray();
+        reply->Null();
       } else {
         AppendInfo(*command, reply);
       }
@@ -466,7 +376,7 @@ void Executor::Slowlog(const Arguments& args, ReplyWriter* reply) {
       reply->Bulk(entry.name);
     }
   } else {
-    ReplyUnknownSubcommand("SLOWLOG", args[1], reply);
+    RefuseSubcommand("SLOWLOG", args[1], {"get", "len", "reset"}, reply);
   }
 }
 

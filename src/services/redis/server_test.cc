@@ -10,8 +10,10 @@
 #include <thread>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/testing.h"
 #include "services/redis/commands/codec.h"
+#include "services/redis/commands/command_suite.h"
 #include "services/redis/commands/commands.h"
 #include "services/redis/test_server.h"
 
@@ -309,6 +311,29 @@ TEST_F(ServerTest, Fence_ConnectionsWithWork_WaitsForTheirEnd) {
   EXPECT_EQ(third.Ask("ping"), "+PONG\r\n");
 }
 
+// As redis-server 7.0.15 says it.
+TEST_F(ServerTest, Command_FlagsOfKeysAndUnknownNames_AsRedis) {
+  Open();
+  BlockingClient client(port());
+  const auto flags = [&](const std::string& line) {
+    std::string reply = PlainReply(client.Ask("command getkeysandflags " + line));
+    return reply.substr(reply.find('*', 1));
+  };
+  EXPECT_EQ(flags("set a b"), "*2 $1 a *2 +OW +update");
+  EXPECT_EQ(flags("set a b get"), "*2 $1 a *3 +RW +access +update");
+  EXPECT_EQ(flags("copy a b"), "*2 $1 a *2 +RO +access *2 $1 b *2 +OW +update");
+  EXPECT_EQ(flags("bitfield a get u8 0"), "*2 $1 a *2 +RO +access");
+  EXPECT_EQ(flags("bitfield a get u8 0 set u8 0 1"), "*2 $1 a *3 +RW +access +update");
+  EXPECT_EQ(flags("bitop and a b"), "*2 $1 a *2 +OW +update *2 $1 b *2 +RO +access");
+  EXPECT_EQ(flags("rename a b"), "*2 $1 a *3 +RW +access +delete *2 $1 b *2 +OW +update");
+  EXPECT_EQ(flags("getdel a"), "*2 $1 a *3 +RW +access +delete");
+  EXPECT_EQ(flags("append a b"), "*2 $1 a *2 +RW +insert");
+  EXPECT_EQ(flags("exists a"), "*2 $1 a *1 +RO");
+  EXPECT_EQ(client.Ask("command info nosuch"), "*1\r\n$-1\r\n");
+  EXPECT_THAT(client.Ask("command info set"), HasSubstr("+write\r\n+denyoom\r\n"));
+  EXPECT_THAT(client.Ask("command info rename"), Not(HasSubstr("denyoom")));
+}
+
 TEST_F(ServerTest, ClientList_Filters_ShowMatchingClients) {
   Open();
   BlockingClient a(port());
@@ -330,11 +355,35 @@ TEST_F(ServerTest, ClientList_Filters_ShowMatchingClients) {
   const std::string one = a.Ask("client list id " + second);
   EXPECT_THAT(one, Not(HasSubstr("name=first ")));
   EXPECT_THAT(one, HasSubstr("name=second "));
+  EXPECT_THAT(one, HasSubstr(" laddr=127.0.0.1:" + std::to_string(port()) + " "));
+  EXPECT_THAT(one, HasSubstr(" ssub=0 "));
+  EXPECT_THAT(one, HasSubstr(" cmd=client "));
   EXPECT_EQ(a.Ask("client list type replica"), "$0\r\n\r\n");
   EXPECT_THAT(a.Ask("client list type odd"), HasSubstr("Unknown client type 'odd'"));
   EXPECT_THAT(a.Ask("client list id 0"), HasSubstr("Invalid client ID"));
   EXPECT_THAT(a.Ask("client list id"), HasSubstr("syntax error"));
   EXPECT_THAT(a.Ask("client list first"), HasSubstr("syntax error"));
+}
+
+// Of a key that has expired, when a command looks for it; and once, though it stays in the
+// database.
+TEST_F(ServerTest, BroadcastTracking_KeyThatHasExpired_IsToldOfWhenItIsLookedFor) {
+  Open();
+  BlockingClient client(port());
+  BlockingClient writer(port());
+  EXPECT_THAT(client.Ask("hello 3"), StartsWith("%7"));
+  EXPECT_EQ(client.Ask("client tracking on bcast prefix ax"), "+OK\r\n");
+  const std::string invalid = ">2\r\n$10\r\ninvalidate\r\n*1\r\n$2\r\nax\r\n";
+  for (const char* const look : {"get ax", "exists ax", "mget other ax", "ttl ax"}) {
+    writer.Ask("set ax 1 px 5");
+    const int64_t set_ms = WallMillis();
+    EXPECT_EQ(client.Receive(), invalid) << look;
+    EXPECT_TRUE(testing_util::Eventually([&] { return WallMillis() > set_ms + 5; }));
+    writer.Ask(look);
+    EXPECT_EQ(client.Receive(), invalid) << look;
+    writer.Ask("get ax");
+    EXPECT_EQ(client.Ask("echo quiet"), "$5\r\nquiet\r\n") << look;
+  }
 }
 
 TEST_F(ServerTest, ClientKill_Filters_EndMatchingClients) {
@@ -358,6 +407,11 @@ TEST_F(ServerTest, ClientKill_Filters_EndMatchingClients) {
   EXPECT_EQ(b.Receive(), "");
   EXPECT_EQ(me.Ask("client kill addr " + peer(c) + " user default type normal"), ":1\r\n");
   EXPECT_EQ(c.Receive(), "");
+  BlockingClient at(port());
+  EXPECT_EQ(at.Ask("ping"), "+PONG\r\n");
+  EXPECT_EQ(me.Ask("client kill laddr 127.0.0.1:1"), ":0\r\n");
+  EXPECT_EQ(me.Ask("client kill laddr 127.0.0.1:" + std::to_string(port())), ":1\r\n");
+  EXPECT_EQ(at.Receive(), "");
   BlockingClient d(port()), e(port());
   EXPECT_EQ(d.Ask("ping"), "+PONG\r\n");
   EXPECT_EQ(e.Ask("ping"), "+PONG\r\n");
@@ -505,6 +559,28 @@ TEST_F(ServerTest, Commands_AboutTheServer_ReplyAsRedis) {
   EXPECT_THAT(client.Ask("command list filterby aclcat transaction"), StartsWith("*5\r\n"));
   EXPECT_THAT(client.Ask("command list filterby size 1"), StartsWith("-ERR unknown subcommand"));
   EXPECT_THAT(client.Ask("command info touch"), HasSubstr("response_policy:agg_sum"));
+}
+
+// The texts are redis-server's 7.0.15, but for what can be set.
+TEST_F(ServerTest, Config_WrongArguments_AreSaid) {
+  Open();
+  BlockingClient client(port());
+  for (const std::string line : {"set", "set slowlog-max-len", "get", "resetstat x", "rewrite x"}) {
+    EXPECT_EQ(client.Ask("config " + line), "-ERR wrong number of arguments for 'config|" +
+                                                line.substr(0, line.find(' ')) + "' command\r\n");
+  }
+  EXPECT_EQ(client.Ask("config set a b c"), "-ERR syntax error\r\n");
+  EXPECT_THAT(client.Ask("config foo"), HasSubstr("unknown subcommand 'foo'"));
+  EXPECT_THAT(client.Ask("config set foo bar"),
+              StartsWith("-ERR Unknown option or number of arguments for CONFIG SET - 'foo'"));
+  EXPECT_EQ(client.Ask("config set slowlog-max-len 5 Slowlog-Max-Len 6"),
+            "-ERR CONFIG SET failed (possibly related to argument 'Slowlog-Max-Len') - duplicate "
+            "parameter\r\n");
+  EXPECT_EQ(client.Ask("config set slowlog-max-len 7 latency-tracking no"), "+OK\r\n");
+  EXPECT_EQ(client.Ask("latency history"),
+            "-ERR wrong number of arguments for 'latency|history' command\r\n");
+  EXPECT_EQ(client.Ask("slowlog len x"),
+            "-ERR wrong number of arguments for 'slowlog|len' command\r\n");
 }
 
 }  // namespace

@@ -1,19 +1,22 @@
 #include "services/redis/session.h"
 
 #include "absl/strings/str_cat.h"
+#include "services/redis/commands/handlers.h"
 
 namespace pulse::redis {
 
 // Client libraries want all of the fields; -1 is what is not counted here.
 std::string ClientLine(const ClientFacts& facts, int64_t now_ms) {
+  const CommandInfo* command = facts.command->load(std::memory_order_relaxed);
   return absl::StrCat(
-      "id=", facts.id, " addr=", facts.peer, " fd=-1 name=", facts.name,
+      "id=", facts.id, " addr=", facts.peer, " laddr=", facts.local, " fd=-1 name=", facts.name,
       " age=", (now_ms - facts.since_ms) / 1000, " idle=-1 flags=", facts.subscribed ? "P" : "",
       facts.tracking ? "t" : "", facts.redirect_broken ? "R" : "",
       facts.subscribed || facts.tracking ? "" : "N", " db=0 sub=", facts.subscribed ? 1 : 0,
-      " psub=0 multi=-1 qbuf=-1 qbuf-free=-1 argv-mem=-1 obl=-1 oll=-1 "
-      "omem=-1 tot-mem=-1 events=r user=",
-      facts.user, " redir=", facts.tracking ? static_cast<int64_t>(facts.redirect) : -1,
+      " psub=0 ssub=0 multi=-1 qbuf=-1 qbuf-free=-1 argv-mem=-1 multi-mem=-1 rbs=-1 rbp=-1 obl=-1 "
+      "oll=-1 omem=-1 tot-mem=-1 events=r cmd=",
+      command == nullptr ? "NULL" : AbslOf(command->name), " user=", facts.user,
+      " redir=", facts.tracking ? static_cast<int64_t>(facts.redirect) : -1,
       " lib-name=", facts.library, " lib-ver=", facts.library_version, " resp=", facts.protocol);
 }
 

@@ -29,6 +29,7 @@ namespace pulse::redis {
 struct ClientFacts {
   uint64_t id = 0;
   std::string peer;
+  std::string local;  // the server's end of the connection
   std::string name;
   std::string library;
   std::string library_version;
@@ -40,6 +41,9 @@ struct ClientFacts {
   uint64_t redirect = 0;  // of tracking
   bool redirect_broken = false;
   bool subscribed = false;
+  // The last command; null: none yet. All copies of these facts have the same.
+  std::shared_ptr<std::atomic<const CommandInfo*>> command =
+      std::make_shared<std::atomic<const CommandInfo*>>(nullptr);
 };
 
 // A line of CLIENT LIST.
@@ -128,6 +132,7 @@ class TransactionMemory {
   }
   void Give(uint64_t bytes) { held_.fetch_sub(bytes, std::memory_order_relaxed); }
   uint64_t held() const { return held_.load(std::memory_order_relaxed); }
+  uint64_t limit() const { return limit_; }
   // Before anything is taken.
   void set_limit(uint64_t limit) { limit_ = limit; }
 
@@ -208,6 +213,10 @@ struct Session {
     if (!transactions->Take(counted - counted_)) return false;
     counted_ = counted;
     return true;
+  }
+  // Whether so much more would be too much, even if nobody else kept anything.
+  bool NeverFits(uint64_t more) const {
+    return queued_bytes + watches.bytes() + more > kAlwaysKept + transactions->limit();
   }
   // It keeps less now.
   void ReleaseUnused() {

@@ -144,6 +144,14 @@ void Store::CompactAfterFlushes() {
   }
 }
 
+void Store::TellOfExpiry(std::string_view key, int64_t expires_ms) {
+  if (!watch_.active()) return;
+  const uint64_t hash =
+      std::hash<std::string_view>()(key) ^ (static_cast<uint64_t>(expires_ms) * 0x9E3779B97F4A7C15);
+  std::atomic<uint64_t>& told = told_expired_[hash % told_expired_.size()];
+  if (told.exchange(hash, std::memory_order_relaxed) != hash) watch_.TellOfExpiry(key);
+}
+
 uint64_t Store::Property(const char* name) const {
   uint64_t value = 0;
   db_->GetIntProperty(name, &value);
@@ -170,7 +178,7 @@ void Store::AddInfo(std::string_view section, std::string* out) const {
     add("aof_enabled", 1);  // RocksDB's log is what an append-only file is to Redis
     add("background_errors", Property("rocksdb.background-errors"));
   } else if (section == "stats") {
-    add("expired_keys", expired_dropped());
+    add("expired_keys", expired_dropped() - expired_at_reset_);
   } else if (section == "keyspace") {
     // RocksDB's estimate: counting would read everything, as it would of those that expire.
     if (const uint64_t keys = KeysEstimate(); keys > 0) {

@@ -11,6 +11,7 @@
 // which directory, and the remedy.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -73,6 +74,7 @@ class Store final : public Keyspace {
   void AddInfo(std::string_view section, std::string* out) const override;
   std::string_view section_name() const override { return "RocksDB"; }
   std::vector<Setting> Settings() const override;
+  void ResetCounters() override { expired_at_reset_ = expired_dropped(); }
 
   CursorTable& cursors() { return cursors_; }
   KeySampler& key_sampler() { return key_sampler_; }
@@ -96,16 +98,23 @@ class Store final : public Keyspace {
   template <class Use>
   static void ForEachChanged(const StoreView& view, const Use& use);
   void TouchWatched(const StoreView& view);
+  // A read has met a key that has expired, and lies in the database until a compaction: who listens
+  // is told once, about.
+  void TellOfExpiry(std::string_view key, int64_t expires_ms);
   void Housekeeping();
   void CompactAfterFlushes();
 
   StoreOptions options_;
   std::shared_ptr<std::atomic<uint64_t>> expired_dropped_ =
       std::make_shared<std::atomic<uint64_t>>(0);
+  std::atomic<uint64_t> expired_at_reset_{0};
   std::shared_ptr<void> env_guard_;
   std::unique_ptr<rocksdb::DB> db_;
   std::unique_ptr<HotTier> hot_;  // null: none
   KeyLocks locks_;
+  // Hashes of keys and expiries that were told of, by their last bits: one that another has taken
+  // the place of is told of again.
+  std::array<std::atomic<uint64_t>, 4096> told_expired_{};
   CursorTable cursors_;
   KeySampler key_sampler_;
 

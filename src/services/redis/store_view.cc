@@ -53,7 +53,7 @@ const std::optional<std::string>* StoreView::FindBuffered(std::string_view key) 
 }
 
 // Takes what a read of `found->pin` has brought.
-bool StoreView::DecodeFound(const rocksdb::Status& status, Found* found) {
+bool StoreView::DecodeFound(const rocksdb::Status& status, std::string_view key, Found* found) {
   found->exists = false;
   if (status.IsNotFound()) return true;
   if (status.IsIncomplete() && !may_block_) {
@@ -69,6 +69,7 @@ bool StoreView::DecodeFound(const rocksdb::Status& status, Found* found) {
     return false;
   }
   found->exists = !found->value.ExpiredAt(now_ms());
+  if (!found->exists) store_->TellOfExpiry(key, found->value.expires_ms);
   return true;
 }
 
@@ -78,7 +79,7 @@ bool StoreView::Get(std::string_view key, Found* found) {
     found->exists = written->has_value();
     if (!found->exists) return true;
     found->pin.PinSelf(**written);
-    return DecodeFound(rocksdb::Status::OK(), found);
+    return DecodeFound(rocksdb::Status::OK(), key, found);
   }
   if (cleared_) {
     found->exists = false;
@@ -90,7 +91,8 @@ bool StoreView::Get(std::string_view key, Found* found) {
 bool StoreView::GetOne(const rocksdb::ReadOptions& how, std::string_view key, Found* found) {
   found->pin.Reset();
   rocksdb::DB* db = store_->db_.get();
-  return DecodeFound(db->Get(how, db->DefaultColumnFamily(), SliceOf(key), &found->pin), found);
+  return DecodeFound(db->Get(how, db->DefaultColumnFamily(), SliceOf(key), &found->pin), key,
+                     found);
 }
 
 bool StoreView::GetMany(const std::string_view* keys, size_t count, std::vector<Found>* found,
@@ -134,7 +136,7 @@ bool StoreView::GetMany(const std::string_view* keys, size_t count, std::vector<
       }
       Found* one = &(*found)[done];
       one->pin = std::move(values[i]);
-      if (!DecodeFound(statuses[i], one)) return false;
+      if (!DecodeFound(statuses[i], keys[done], one)) return false;
     }
     if (bytes > most_bytes) {
       found->resize(done);

@@ -62,8 +62,8 @@ class StoreView final : public View {
 
  private:
   friend class Store;
-  // Decodes the value that a read has put into `found->pin`.
-  bool DecodeFound(const rocksdb::Status& status, Found* found);
+  // Decodes the value that a read of `key` has put into `found->pin`.
+  bool DecodeFound(const rocksdb::Status& status, std::string_view key, Found* found);
   bool GetOne(const rocksdb::ReadOptions& how, std::string_view key, Found* found);
   bool GetCached(const std::string_view* keys, size_t count, std::vector<Found>* found,
                  uint64_t most_bytes);

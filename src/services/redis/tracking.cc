@@ -56,7 +56,7 @@ std::vector<std::vector<std::string>> Told::GroupsOf(const Changes& changes) con
     return groups;
   }
   const std::set<std::string> keys(changes.keys.begin(), changes.keys.end());
-  // None is the beginning of another one.
+  // As in Redis, a key of two of them (the empty one, and another) is in both groups.
   const std::set<std::string> prefixes(options_.prefixes.begin(), options_.prefixes.end());
   for (const std::string& prefix : prefixes) {
     std::vector<std::string> group;

@@ -6,7 +6,7 @@
 // key, while it holds the key's lock (watch.h). So a client that was given an old value is told
 // after that. The connection sees to it that it hears of both in this order. A key that expires is
 // told of when its time is over; in broadcast mode when the store notices that, to the client that
-// wrote it, too.
+// wrote it, too: a RocksDB when a command reads the key.
 //
 // Bounds: keys that are remembered are at most kMostKeys, and take at most kMostBytes with their
 // clients; beyond that the client is told at once that the key has changed, so that it does not

@@ -38,6 +38,9 @@ constexpr std::array<std::pair<std::string_view, Command>, 27> kCommands = {{
     {"me", Command::kMetaDebug},
 }};
 
+// The first byte of a request of the binary protocol.
+constexpr char kBinaryMagic = static_cast<char>(0x80);
+
 // The next word of `line`, taken off it; empty at its end.
 std::string_view TakeWord(std::string_view* line) {
   const size_t begin = std::min(line->find_first_not_of(' '), line->size());
@@ -54,45 +57,44 @@ std::string_view LineOf(std::string_view bytes, size_t end) {
   return line.substr(0, line.find('\0'));
 }
 
-// The data block that the line announces; none for a line that does not say how long one is.
-std::optional<uint64_t> BlockOf(std::string_view line) {
-  size_t most;
-  size_t least;
-  size_t length;
-  switch (FindCommand(TakeWord(&line))) {
+bool HasBlock(Command command) {
+  switch (command) {
     case Command::kSet:
     case Command::kAdd:
     case Command::kReplace:
     case Command::kAppend:
     case Command::kPrepend:
-      least = 4;
-      most = 5;
-      length = 3;
-      break;
     case Command::kCas:
-      least = 5;
-      most = 6;
-      length = 3;
-      break;
     case Command::kMetaSet:
-      least = 2;
-      most = SIZE_MAX;
-      length = 1;
-      break;
+      return true;
     default:
-      return std::nullopt;
+      return false;
   }
-  std::string_view length_word;
-  size_t words = 0;
-  for (; words <= std::min<size_t>(most, 8); ++words) {
-    const std::string_view word = TakeWord(&line);
-    if (word.empty()) break;
-    if (words == length) length_word = word;
-  }
+}
+
+// The data block that the line announces, which is waited for even where the request is refused.
+// None for a line that memcached would refuse before it looks for data: what follows is then taken
+// for requests, as memcached does.
+std::optional<uint64_t> BlockOf(std::string_view line) {
+  constexpr size_t kEnough = kMostMetaWords + 1;
+  std::array<std::string_view, kEnough> words;
+  size_t count = 0;
+  words[count++] = TakeWord(&line);
+  const Command command = FindCommand(words[0]);
+  if (!HasBlock(command)) return std::nullopt;
+  while (count < kEnough && !(words[count] = TakeWord(&line)).empty()) ++count;
+  const bool meta = command == Command::kMetaSet;
+  const size_t least = meta ? 3 : command == Command::kCas ? 6 : 5;
+  const size_t most = meta ? kMostMetaWords : least + 1;
+  if (count < least || count > most || words[1].size() > kMaxKey) return std::nullopt;
   uint64_t size = 0;
-  if (words < least || words > most || !ParseUnsigned(length_word, &size) || size > kMaxBlock) {
+  uint64_t number = 0;
+  int64_t time = 0;
+  if (!meta && (!ParseUnsigned(words[2], &number) || !ParseSigned(words[3], &time) ||
+                (command == Command::kCas && !ParseUnsigned(words[5], &number)))) {
     return std::nullopt;
   }
+  if (!ParseUnsigned(words[meta ? 2 : 4], &size) || size > kMaxBlock) return std::nullopt;
   return size;
 }
 
@@ -116,6 +118,9 @@ bool ParseUnsigned(std::string_view text, uint64_t* value) { return Parse(text, 
 bool ParseSigned(std::string_view text, int64_t* value) { return Parse(text, value); }
 
 absl::StatusOr<size_t> RequestSplitter::FindLine(std::string_view bytes) {
+  if (first_ && !bytes.empty() && bytes[0] == kBinaryMagic) {
+    return absl::InvalidArgumentError("the binary protocol is not served; use the text protocol");
+  }
   const size_t end = bytes.substr(0, kMaxLine + 2).find('\n', seen_);
   // The same whether the line has arrived as a whole or not.
   const size_t size = end != std::string_view::npos ? end : bytes.size();
@@ -130,6 +135,7 @@ absl::StatusOr<size_t> RequestSplitter::FindLine(std::string_view bytes) {
     return 0;
   }
   seen_ = 0;
+  first_ = false;
   return end + 1;
 }
 
@@ -217,6 +223,7 @@ bool HasShapeOfMemcached(const SharedName& shared, std::string_view line) {
 
 bool LooksLikeMemcached(std::string_view first_bytes, bool* undecided) {
   *undecided = false;
+  if (!first_bytes.empty() && first_bytes[0] == kBinaryMagic) return true;
   for (const auto& [name, command] : kCommands) {
     if (first_bytes.size() <= name.size()) {
       *undecided |= name.starts_with(first_bytes);

@@ -23,6 +23,7 @@
 namespace pulse::kv::memcached {
 
 inline constexpr size_t kMaxKey = 250;
+inline constexpr size_t kMostMetaWords = 19;          // of a line of a meta command
 inline constexpr size_t kMaxLine = size_t{1} << 20;   // without its end
 inline constexpr size_t kMaxWord = 2048;              // of a line without blanks
 inline constexpr uint64_t kMaxBlock = INT32_MAX - 2;  // the most that a line may announce
@@ -68,6 +69,9 @@ bool ParseSigned(std::string_view text, int64_t* value);
 // Finds where requests end. Next is given the bytes of one message from its beginning, each time
 // with more of them, and takes up where it stopped.
 //
+// The binary protocol, which memcached has deprecated, is not served: a first byte of its requests
+// is an error.
+//
 // A block of more than `max_data` bytes is not waited for: the line alone is the request (see
 // Request::too_large), and the block's bytes are then found in pieces, as they come, which are to
 // be thrown away.
@@ -85,6 +89,7 @@ class RequestSplitter {
   absl::StatusOr<size_t> FindLine(std::string_view bytes);
 
   const uint64_t max_data_;
+  bool first_ = true;  // no line has ended yet
   size_t seen_ = 0;    // bytes that have no end of line
   size_t need_ = 0;    // of line and block, once the line is known
   uint64_t skip_ = 0;  // bytes to be thrown away

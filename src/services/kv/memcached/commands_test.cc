@@ -57,6 +57,39 @@ TEST_P(MemcachedTest, Gets_EachWrite_ANewVersion) {
   EXPECT_EQ(CasOf("a"), last);
 }
 
+// As long as the value is made from the old one; what SET writes is new.
+TEST_P(MemcachedTest, RedisRewritesOrMovesTheValue_FlagsStay) {
+  struct Rewrite {
+    const char* command;
+    const char* key;
+    const char* value;
+  };
+  const Rewrite rewrites[] = {{"append k 1", "k", "51"},
+                              {"append k \"\"", "k", "5"},
+                              {"setrange k 1 7", "k", "57"},
+                              {"setbit k 7 0", "k", "4"},
+                              {"bitfield k set u8 0 54", "k", "6"},
+                              {"incr k", "k", "6"},
+                              {"decrby k 2", "k", "3"},
+                              {"incrbyfloat k 0.5", "k", "5.5"},
+                              {"rename k k2", "k2", "5"},
+                              {"renamenx k k2", "k2", "5"},
+                              {"copy k k2", "k2", "5"}};
+  for (const Rewrite& rewrite : rewrites) {
+    Redis("flushall");
+    EXPECT_EQ(Set("set k 9 100 1", "5"), "STORED");
+    Redis(rewrite.command);
+    EXPECT_EQ(Line(absl::StrCat("get ", rewrite.key)),
+              absl::StrCat("VALUE ", rewrite.key, " 9 ", std::string(rewrite.value).size(), "\r\n",
+                           rewrite.value, "\r\nEND"))
+        << rewrite.command;
+    EXPECT_EQ(Redis(absl::StrCat("ttl ", rewrite.key)), ":100") << rewrite.command;
+  }
+  EXPECT_EQ(Set("set k 9 0 1", "5"), "STORED");
+  EXPECT_EQ(Redis("set k 5"), "+OK");
+  EXPECT_EQ(Line("get k"), "VALUE k 0 1\r\n5\r\nEND");
+}
+
 TEST_P(MemcachedTest, Gets_OfWhatRedisWrote_GivesAVersion) {
   EXPECT_EQ(Redis("SET a 5 EX 100"), "+OK");
   EXPECT_EQ(Line("me a"), "ME a exp=100 cas=0 size=24");
@@ -87,11 +120,12 @@ TEST_P(MemcachedTest, Set_EachForm_Answers) {
   EXPECT_EQ(Line("set a 0 0 -1"), "CLIENT_ERROR bad command line format");
   EXPECT_EQ(Line("set a 0 0 x"), "CLIENT_ERROR bad command line format");
   EXPECT_EQ(Line("set a 0 0 x noreply"), "");
-  EXPECT_EQ(Set("set a -1 0 1", "x"), "CLIENT_ERROR bad command line format");
+  // What follows such a line is a request, as for memcached.
+  EXPECT_EQ(Set("set a -1 0 1", "x"), "CLIENT_ERROR bad command line format\r\nERROR");
   EXPECT_EQ(Set("set a 4294967296 0 1", "x"), "CLIENT_ERROR bad command line format");
-  EXPECT_EQ(Set("set a 0 x 1", "x"), "CLIENT_ERROR bad command line format");
+  EXPECT_EQ(Set("set a 0 x 1", "x"), "CLIENT_ERROR bad command line format\r\nERROR");
   EXPECT_EQ(Set("set " + std::string(251, 'k') + " 0 0 1", "x"),
-            "CLIENT_ERROR bad command line format");
+            "CLIENT_ERROR bad command line format\r\nERROR");
   EXPECT_EQ((*this)("set a 0 0 3\r\nabcdemn\r\n"), "CLIENT_ERROR bad data chunk\r\nMN\r\n");
   EXPECT_EQ((*this)("set a 0 0 3 noreply\r\nabcdemn\r\n"), "MN\r\n");
   EXPECT_EQ(Get("a"), "abc");
@@ -112,7 +146,7 @@ TEST_P(MemcachedTest, Conditions_Unmet_NothingIsStored) {
   const uint64_t cas = CasOf("a");
   EXPECT_EQ(Set(absl::StrCat("cas a 0 0 1 ", cas + 1), "n"), "EXISTS");
   EXPECT_EQ(Set("cas a 0 0 1 0", "n"), "EXISTS");
-  EXPECT_EQ(Set("cas a 0 0 1 x", "n"), "CLIENT_ERROR bad command line format");
+  EXPECT_EQ(Set("cas a 0 0 1 x", "n"), "CLIENT_ERROR bad command line format\r\nERROR");
   EXPECT_EQ(Line("cas a 0 0 1"), "ERROR");
   EXPECT_EQ(Set(absl::StrCat("cas a 0 0 1 ", cas), "n"), "STORED");
   EXPECT_EQ(Set(absl::StrCat("cas a 0 0 1 ", cas, " noreply"), "m"), "");

@@ -11,7 +11,6 @@
 namespace pulse::kv::memcached {
 namespace {
 
-constexpr size_t kMostWords = 19;
 constexpr size_t kMostOpaque = 32;  // with its O
 constexpr std::string_view kInvalidFlag = "CLIENT_ERROR invalid flag";
 constexpr std::string_view kBadToken = "CLIENT_ERROR bad token in command line format";
@@ -130,7 +129,7 @@ std::string_view ParseMeta(const Request& request, size_t first_flag, std::strin
   meta->key = request.words[1];
   meta->flags = absl::MakeConstSpan(request.words).subspan(first_flag);
   std::string_view error;
-  std::string_view seen[kMostWords];
+  std::string_view seen[kMostMetaWords];
   size_t count = 0;
   for (const std::string_view flag : meta->flags) {
     for (size_t i = 0; i < count; ++i) {
@@ -180,11 +179,11 @@ bool Code(const Meta& meta, std::string_view code, std::string* out) {
 bool Executor::MetaGet(const Request& request, bool may_block, std::string* out) const {
   if (request.words.size() < 2) return Refuse("ERROR", out);
   if (request.words[1].size() > kMaxKey) return Refuse(kBadLine, out);
-  if (request.words.size() > kMostWords) {
+  if (request.words.size() > kMostMetaWords) {
     return Refuse("CLIENT_ERROR options flags are too long", out);
   }
   Meta meta;
-  if (const auto error = ParseMeta(request, 2, "hl", &meta); !error.empty()) {
+  if (const auto error = ParseMeta(request, 2, "hlE", &meta); !error.empty()) {
     return Refuse(error, out);
   }
   if (meta.opaque_too_long) return Refuse(kOpaqueTooLong, out);
@@ -275,7 +274,7 @@ bool Executor::MetaSet(const Request& request, bool may_block, std::string* out)
   if (words.size() < 2) return Refuse("ERROR", out);
   uint64_t size = 0;
   if (words[1].size() > kMaxKey || words.size() == 2) return Refuse(kBadLine, out);
-  if (words.size() > kMostWords) return Refuse(kTooManyFlags, out);
+  if (words.size() > kMostMetaWords) return Refuse(kTooManyFlags, out);
   if (!ParseUnsigned(words[2], &size) || size > kMaxBlock) return Refuse(kBadLine, out);
   Meta meta;
   if (const auto error = ParseMeta(request, 3, "", &meta); !error.empty()) {
@@ -346,7 +345,7 @@ bool Executor::MetaSet(const Request& request, bool may_block, std::string* out)
 bool Executor::MetaDelete(const Request& request, bool may_block, std::string* out) const {
   if (request.words.size() < 2) return Refuse("ERROR", out);
   if (request.words[1].size() > kMaxKey) return Refuse(kBadLine, out);
-  if (request.words.size() > kMostWords) return Refuse(kTooManyFlags, out);
+  if (request.words.size() > kMostMetaWords) return Refuse(kTooManyFlags, out);
   Meta meta;
   if (!ParseMeta(request, 2, "", &meta).empty()) return Refuse(kBadFlags, out);
   if (meta.opaque_too_long) return Refuse(kOpaqueTooLong, out);
@@ -373,7 +372,7 @@ bool Executor::MetaDelete(const Request& request, bool may_block, std::string* o
 bool Executor::MetaArithmetic(const Request& request, bool may_block, std::string* out) const {
   if (request.words.size() < 2) return Refuse("ERROR", out);
   if (request.words[1].size() > kMaxKey) return Refuse(kBadLine, out);
-  if (request.words.size() > kMostWords) return Refuse(kTooManyFlags, out);
+  if (request.words.size() > kMostMetaWords) return Refuse(kTooManyFlags, out);
   Meta meta;
   if (!ParseMeta(request, 2, "", &meta).empty()) return Refuse(kBadFlags, out);
   if (meta.opaque_too_long) return Refuse(kOpaqueTooLong, out);

@@ -36,7 +36,7 @@ TEST_P(MemcachedTest, MetaGet_Wrong_IsRefused) {
   for (char flag = 'a'; flag < 'a' + 18; ++flag) line += absl::StrCat(" ", std::string(1, flag));
   EXPECT_EQ(Line(line), "CLIENT_ERROR options flags are too long");
   // What an item of this store cannot tell.
-  for (const char* flag : {"h", "l"}) {
+  for (const char* flag : {"h", "l", "E5"}) {
     EXPECT_EQ(Line(absl::StrCat("mg a v ", flag)), "CLIENT_ERROR invalid flag") << flag;
   }
   EXPECT_EQ(Line("get a"), "END");
@@ -82,7 +82,9 @@ TEST_P(MemcachedTest, MetaSet_Wrong_IsRefusedWithItsData) {
   EXPECT_EQ(Set("ms a 1 Z", "x"), "CLIENT_ERROR invalid flag");
   EXPECT_EQ(Set("ms a 1 v v", "x"), "CLIENT_ERROR duplicate flag");
   EXPECT_EQ(Set("ms a 1 O" + std::string(32, 'o'), "x"), "CLIENT_ERROR opaque token too long");
-  EXPECT_EQ(Set("ms " + std::string(251, 'k') + " 1", "x"), "CLIENT_ERROR bad command line format");
+  // What follows such a line is a request, as for memcached.
+  EXPECT_EQ(Set("ms " + std::string(251, 'k') + " 1", "x"),
+            "CLIENT_ERROR bad command line format\r\nERROR");
   EXPECT_EQ((*this)("ms a 1 q\r\nxyzmn\r\n"), "CLIENT_ERROR bad data chunk\r\nMN\r\n");
   EXPECT_EQ(Line("get a"), "END");
 }

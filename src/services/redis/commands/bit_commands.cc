@@ -33,10 +33,6 @@ std::string_view BytesOf(const Found& found) {
   return found.exists ? found.value.data : std::string_view();
 }
 
-void PutBack(Call& call, const Found& before, std::string_view data) {
-  call.view.Put(call.args[1], data, before.exists ? before.value.expires_ms : kNever);
-}
-
 int BitAt(std::string_view bytes, uint64_t offset) {
   const uint64_t byte = offset >> 3;
   if (byte >= bytes.size()) return 0;
@@ -62,7 +58,7 @@ void SetBit(Call& call) {
   const int was = BitAt(value, offset);
   if (value.size() <= offset >> 3) value.resize((offset >> 3) + 1, '\0');
   SetBitAt(&value, offset, call.args[3] == "1");
-  PutBack(call, before, value);
+  call.view.PutFrom(before, call.args[1], value);
   call.reply.Integer(was);
 }
 
@@ -353,7 +349,7 @@ void Fields(Call& call, bool read_only) {
       call.reply.Integer(op.kind == FieldOp::kSet ? was : now);
     }
   }
-  if (writes) PutBack(call, before, value);
+  if (writes) call.view.PutFrom(before, call.args[1], value);
 }
 
 constexpr Handling kHandlings[] = {

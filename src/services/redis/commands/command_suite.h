@@ -182,6 +182,8 @@ void PlayNumberCommands(TestStoreOf& store) {
                {"SET f 5.0e3", "+OK"},
                {"INCRBYFLOAT f 2.0e2", "$4 5200"},
                {"INCRBYFLOAT f abc", "-ERR value is not a valid float"},
+               {"INCRBYFLOAT f 1e-5000", "-ERR value is not a valid float"},
+               {"INCRBYFLOAT f 1e-4940", "$4 5200"},
                {"INCRBYFLOAT f nan", "-ERR value is not a valid float"},
                {"INCRBYFLOAT f inf", "-ERR increment would produce NaN or Infinity"}});
   // What it has written, it reads.
@@ -465,7 +467,9 @@ void PlayBitCommands(TestStoreOf& store) {
                 "USAGE are known."},
                {"OBJECT IDLETIME nokey", "$-1"},
                {"MEMORY USAGE", "-ERR wrong number of arguments for 'memory|usage' command"},
-               {"MEMORY USAGE nope SAMPLES", "-ERR syntax error"}});
+               {"MEMORY USAGE nope SAMPLES", "-ERR syntax error"},
+               {"MEMORY USAGE nope SAMPLES -1", "-ERR syntax error"},
+               {"MEMORY USAGE nope SAMPLES x", "-ERR value is not an integer or out of range"}});
 }
 
 }  // namespace pulse::redis

@@ -4,6 +4,7 @@
 #include <array>
 #include <iterator>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 
 namespace pulse::redis {
@@ -29,7 +30,14 @@ bool IsMemoryReport(const CommandInfo& command, const Arguments& args) {
                      [&](std::string_view name) { return EqualsIgnoringCase(args[1], name); });
 }
 
-void ReplyUnknownSubcommand(std::string_view command, std::string_view sub, ReplyWriter* reply) {
+void RefuseSubcommand(std::string_view command, std::string_view sub,
+                      absl::Span<const std::string_view> known, ReplyWriter* reply) {
+  for (const std::string_view name : known) {
+    if (!EqualsIgnoringCase(sub, name)) continue;
+    return reply->Error(absl::StrCat("ERR wrong number of arguments for '",
+                                     absl::AsciiStrToLower(AbslOf(command)), "|", AbslOf(name),
+                                     "' command"));
+  }
   reply->Error(absl::StrCat("ERR unknown subcommand '", AbslOf(sub.substr(0, 128)),
                             "'. The server knows no such ", AbslOf(command), " command."));
 }

@@ -42,7 +42,10 @@ inline constexpr std::string_view kNotAnInteger = "ERR value is not an integer o
 // MEMORY of the server, not of a key.
 bool IsMemoryReport(const CommandInfo& command, const Arguments& args);
 
-void ReplyUnknownSubcommand(std::string_view command, std::string_view sub, ReplyWriter* reply);
+// To a subcommand that is not carried out: it is one of `known`, and has too few or too many
+// arguments, or unknown.
+void RefuseSubcommand(std::string_view command, std::string_view sub,
+                      absl::Span<const std::string_view> known, ReplyWriter* reply);
 
 // Replies with the error; false, for what reads arguments to return.
 inline bool Refuse(Call& call, std::string_view error) {

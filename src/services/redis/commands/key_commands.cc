@@ -82,7 +82,9 @@ void Memory(Call& call) {
     return call.reply.Error("ERR wrong number of arguments for 'memory|usage' command");
   }
   const bool samples = call.args.size() == 5 && EqualsIgnoringCase(call.args[3], "samples");
-  if (call.args.size() != 3 && !samples) return call.reply.Error("ERR syntax error");
+  int64_t count = 0;
+  if (samples && !ReadInteger(call, call.args[4], &count)) return;
+  if ((call.args.size() != 3 && !samples) || count < 0) return call.reply.Error(kSyntaxError);
   Found found;
   if (!call.view.Get(call.args[2], &found)) return;
   if (!found.exists) return call.reply.Null();
@@ -98,7 +100,7 @@ void Rename(Call& call, bool if_absent) {
   Found to;
   if (if_absent && !call.view.Get(call.args[2], &to)) return;
   if (!same && !(if_absent && to.exists)) {
-    call.view.Put(call.args[2], from.value.data, from.value.expires_ms);
+    call.view.PutFrom(from, call.args[2], from.value.data);
     call.view.Delete(call.args[1]);
   }
   if (if_absent) {
@@ -128,7 +130,7 @@ void Copy(Call& call) {
   Found to;
   if (!call.view.Get(call.args[1], &from) || !call.view.Get(call.args[2], &to)) return;
   const bool copied = from.exists && (replace || !to.exists);
-  if (copied) call.view.Put(call.args[2], from.value.data, from.value.expires_ms);
+  if (copied) call.view.PutFrom(from, call.args[2], from.value.data);
   call.reply.Integer(copied ? 1 : 0);
 }
 

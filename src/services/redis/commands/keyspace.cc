@@ -1,5 +1,6 @@
 #include "services/redis/commands/keyspace.h"
 
+#include "absl/strings/str_cat.h"
 #include "services/redis/commands/handlers.h"
 
 namespace pulse::redis {
@@ -25,6 +26,13 @@ Keyspace::RunResult Keyspace::EndCommand(const View& view, size_t begin,
   ++counts->commands;
   counts->errors += (*reply->out())[begin] == '-';
   return RunResult::kDone;
+}
+
+std::string Keyspace::Configure(std::string_view name, std::string_view value) {
+  return absl::StrCat("ERR Unknown option or number of arguments for CONFIG SET - '",
+                      AbslOf(name.substr(0, 64)),
+                      "'; latency-tracking, slowlog-log-slower-than and slowlog-max-len can be "
+                      "set, others are options of the server when it is started");
 }
 
 bool Keyspace::RunQueued(const std::vector<Queued>& commands, uint64_t most_bytes,

@@ -66,6 +66,11 @@ class View {
   // How many exist, one that is named twice counted twice, at one point in time.
   virtual bool CountExisting(const std::string_view* keys, size_t count, size_t* existing) = 0;
   virtual void Put(std::string_view key, std::string_view data, int64_t expires_ms) = 0;
+  // The same, of a value that is made from `before`, of this key or another: it keeps the expiry of
+  // that, and memcached's flags where the store has them.
+  virtual void PutFrom(const Found& before, std::string_view key, std::string_view data) {
+    Put(key, data, before.exists ? before.value.expires_ms : kNever);
+  }
   virtual void Delete(std::string_view key) = 0;
   // For a command that changes the expiry alone of a key: as Get, but the value may be missing; and
   // the change, after that call.
@@ -166,9 +171,9 @@ class Keyspace {
   using Setting = std::pair<std::string_view, std::string>;
   virtual std::vector<Setting> Settings() const = 0;
   // CONFIG SET: an error, or empty.
-  virtual std::string Configure(std::string_view name, std::string_view value) {
-    return "ERR only CONFIG GET is known; settings are options of pulse serve when it is started";
-  }
+  virtual std::string Configure(std::string_view name, std::string_view value);
+  // CONFIG RESETSTAT: its counters of INFO's "stats" begin anew.
+  virtual void ResetCounters() {}
 
   // Makes what was written durable, where it is to be. Once; no call is under way or follows.
   virtual absl::Status Close() { return absl::OkStatus(); }

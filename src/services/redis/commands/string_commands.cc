@@ -87,11 +87,6 @@ std::string_view DataOf(const Found& found) {
   return found.exists ? found.value.data : std::string_view();
 }
 
-// Replaces the value of the command's key, which keeps its expiry.
-void PutKeepingExpiry(Call& call, const Found& before, std::string_view data) {
-  call.view.Put(call.args[1], data, before.exists ? before.value.expires_ms : kNever);
-}
-
 void Get(Call& call) {
   Found found;
   if (call.view.Get(call.args[1], &found)) ReplyValue(call, found);
@@ -203,7 +198,7 @@ void Add(Call& call, int64_t by) {
   }
   char text[24];
   const auto end = std::to_chars(text, text + sizeof(text), value).ptr;
-  PutKeepingExpiry(call, before, {text, static_cast<size_t>(end - text)});
+  call.view.PutFrom(before, call.args[1], {text, static_cast<size_t>(end - text)});
   call.reply.Integer(value);
 }
 
@@ -227,7 +222,9 @@ bool ParseFloat(std::string_view text, long double* value) {
   char* end = nullptr;
   errno = 0;
   *value = strtold(copy.c_str(), &end);
-  const bool fits = errno != ERANGE || std::fabs(*value) < 1;
+  // A number that is too small to be told from 0 is none, as for Redis.
+  const bool fits =
+      errno != ERANGE || (std::fabs(*value) < 1 && std::fpclassify(*value) != FP_ZERO);
   return end == copy.c_str() + copy.size() && !std::isnan(*value) && fits;
 }
 
@@ -256,7 +253,7 @@ void AddFloat(Call& call) {
     return call.reply.Error("ERR increment would produce NaN or Infinity");
   }
   const std::string text = FormatFloat(value);
-  PutKeepingExpiry(call, before, text);
+  call.view.PutFrom(before, call.args[1], text);
   call.reply.Bulk(text);
 }
 
@@ -272,7 +269,7 @@ void Append(Call& call) {
   std::string value(DataOf(before));
   if (TooLong(call, uint64_t{value.size()} + call.args[2].size())) return;
   value.append(call.args[2]);
-  PutKeepingExpiry(call, before, value);
+  call.view.PutFrom(before, call.args[1], value);
   call.reply.Integer(static_cast<int64_t>(value.size()));
 }
 
@@ -313,7 +310,7 @@ void SetRange(Call& call) {
     if (TooLong(call, end)) return;
     if (value.size() < end) value.resize(end, '\0');
     value.replace(static_cast<size_t>(offset), part.size(), part);
-    PutKeepingExpiry(call, before, value);
+    call.view.PutFrom(before, call.args[1], value);
   }
   call.reply.Integer(static_cast<int64_t>(value.size()));
 }

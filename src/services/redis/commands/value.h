@@ -26,6 +26,7 @@ inline constexpr int64_t kNever = 0;  // as an expiry
 struct Value {
   int64_t expires_ms = kNever;
   std::string_view data;
+  uint32_t client_flags = 0;  // memcached's, of a store that has them
 
   bool ExpiredAt(int64_t now_ms) const { return expires_ms != kNever && expires_ms <= now_ms; }
 };
