@@ -69,8 +69,8 @@ std::string CauseOfEnd() {
 
 void ReportUncaught(int exit_code) {
   uncaught_code = exit_code;
-  memory_reserve = std::make_unique_for_overwrite<char[]>(kReserve);
   usual_handler = std::set_terminate(&EndProgram);
+  memory_reserve.reset(new (std::nothrow) char[kReserve]);
 }
 
 }  // namespace pulse
