@@ -41,6 +41,7 @@ struct AgentArgs {
   std::string ingest;
   bool ingest_anywhere = false;
   std::string ingest_max_decompressed;
+  std::string ingest_max_line;
   std::string filter;
   std::string to;
   std::string trace;
@@ -90,25 +91,31 @@ class WatchedIngest {
   std::shared_ptr<const ingest::IngestServer> server_;
 };
 
-// What --ingest, --filter and --to ask for; null without them. `serves`: remote clients of other
-// services, to whom its threads give way.
-absl::StatusOr<std::unique_ptr<ingest::IngestServer>> StartIngest(const AgentArgs& args,
-                                                                  const std::vector<int>& cpus,
-                                                                  bool serves) {
+// What --ingest, --filter and --to ask for.
+struct IngestSetup {
+  ingest::IngestOptions options;
+  std::shared_ptr<const filter::RuleSet> rules;  // null: they are not given
+};
+
+absl::StatusOr<IngestSetup> ReadIngest(const AgentArgs& args, const std::vector<int>& cpus) {
   if (args.ingest.empty() && args.filter.empty() && args.to.empty()) {
-    if (args.ingest_max_decompressed.empty()) return nullptr;
-    return absl::InvalidArgumentError(
-        "--ingest-max-decompressed limits the streams of --ingest, which is not given; add "
-        "--ingest, --filter and --to, or leave it out");
+    for (const auto& [value, name] : {std::pair(args.ingest_max_decompressed, "max-decompressed"),
+                                      std::pair(args.ingest_max_line, "max-line")}) {
+      if (value.empty()) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--ingest-", name, " limits the streams of --ingest, which is not given; add --ingest, ",
+          "--filter and --to, or leave it out"));
+    }
+    return IngestSetup();
   }
   if (args.ingest.empty() || args.filter.empty() || args.to.empty()) {
     return absl::InvalidArgumentError(
         "--ingest, --filter and --to go together: where clients send, which records pass, and who "
         "gets them");
   }
-  ingest::IngestOptions options;
+  IngestSetup setup;
+  ingest::IngestOptions& options = setup.options;
   options.cpus = cpus;
-  options.idle_only = serves;
   const bool is_port = args.ingest.find(':') == std::string::npos;
   auto listen = net::ParseAddress(is_port ? absl::StrCat("127.0.0.1:", args.ingest) : args.ingest);
   if (!listen.ok()) return OptionError("--ingest", listen.status());
@@ -123,16 +130,28 @@ absl::StatusOr<std::unique_ptr<ingest::IngestServer>> StartIngest(const AgentArg
     PULSE_RETURN_IF_ERROR(ReadSize("--ingest-max-decompressed", args.ingest_max_decompressed, "10G",
                                    &options.max_decompressed));
   }
+  if (!args.ingest_max_line.empty()) {
+    PULSE_RETURN_IF_ERROR(
+        ReadSize("--ingest-max-line", args.ingest_max_line, "64M", &options.max_record));
+    if (options.max_record > filter::kMostRecordBytes) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--ingest-max-line ", args.ingest_max_line, ": at most 1G"));
+    }
+  }
   auto host = net::ParseAddress(args.to);
   if (!host.ok()) return OptionError("--to", host.status());
   options.host = *host;
   PULSE_ASSIGN_OR_RETURN(std::vector<filter::Rule> rules, ReadRulesFile("--filter", args.filter));
-  PULSE_ASSIGN_OR_RETURN(std::shared_ptr<const filter::RuleSet> set,
+  PULSE_ASSIGN_OR_RETURN(setup.rules,
                          filter::RuleSet::Compile(std::move(rules), filter::RuleSetOptions()));
-  auto server = ingest::IngestServer::Open(std::move(options), std::move(set));
+  return setup;
+}
+
+// Null without them.
+absl::StatusOr<std::unique_ptr<ingest::IngestServer>> StartIngest(IngestSetup setup) {
+  if (setup.rules == nullptr) return nullptr;
+  auto server = ingest::IngestServer::Open(std::move(setup.options), std::move(setup.rules));
   if (!server.ok()) return OptionError("--ingest", server.status());
-  Say(absl::StrFormat("pulse agent: filters streams sent to %s for %s",
-                      (*server)->address().ToString(), args.to));
   return server;
 }
 
@@ -206,6 +225,7 @@ absl::Status RunAgent(const AgentArgs& args) {
         ReadSize("--total-memory", args.total_memory, "16G", &options.limits.max_total_bytes));
   }
   options.limits.max_session_files = args.max_files;
+  PULSE_ASSIGN_OR_RETURN(IngestSetup ingest_setup, ReadIngest(args, options.cpus));
 
   // A write beyond the limit of file size is that file's error, and not this process's end.
   signal(SIGXFSZ, SIG_IGN);
@@ -244,6 +264,16 @@ absl::Status RunAgent(const AgentArgs& args) {
     PULSE_ASSIGN_OR_RETURN(metrics, metrics::Endpoint::Open(args.metrics, args.metrics_anywhere,
                                                             {server->status(), nullptr, nullptr}));
   }
+  // All that may fail comes before anybody is told that the agent listens.
+  NetworkFront* const front = (*services)->front();
+  ingest_setup.options.idle_only = front != nullptr;  // its clients go first
+  PULSE_ASSIGN_OR_RETURN(const std::shared_ptr<ingest::IngestServer> ingest,
+                         StartIngest(std::move(ingest_setup)));
+  watched_ingest->Set(ingest);
+  if (front != nullptr) {
+    PULSE_RETURN_IF_ERROR(front->Listen());
+    front_status->Set([front] { return front->Status(); });
+  }
   const std::string engine_name(server->engine_kind() == options.engine
                                     ? args.engine
                                     : std::string(EngineName(server->engine_kind())));
@@ -253,16 +283,11 @@ absl::Status RunAgent(const AgentArgs& args) {
       args.cpus.empty() ? "" : ", CPUs ", args.cpus, (*services)->Describe(),
       dpu == nullptr ? "" : ", profile ", dpu == nullptr ? "" : vdpu::Describe(dpu->profile())));
   if (metrics != nullptr) Say(absl::StrFormat("pulse agent: metrics at %s", metrics->url()));
-
-  NetworkFront* const front = (*services)->front();
-  PULSE_ASSIGN_OR_RETURN(const std::shared_ptr<ingest::IngestServer> ingest,
-                         StartIngest(args, options.cpus, front != nullptr));
-  watched_ingest->Set(ingest);
-  if (front != nullptr) {
-    PULSE_RETURN_IF_ERROR(front->Listen());
-    front_status->Set([front] { return front->Status(); });
-    Say(absl::StrFormat("pulse agent: %s", front->DescribeFront()));
+  if (ingest != nullptr) {
+    Say(absl::StrFormat("pulse agent: filters streams sent to %s for %s",
+                        ingest->address().ToString(), args.to));
   }
+  if (front != nullptr) Say(absl::StrFormat("pulse agent: %s", front->DescribeFront()));
 
   stop.Wait();
   front_status->Set(nullptr);
@@ -292,7 +317,8 @@ void AddAgentCommand(CLI::App& app) {
       "With --store, it also serves the file library (pulse/files.h).\n"
       "Stops on SIGTERM or SIGINT, after draining what is in flight; ignores SIGHUP.");
   cmd->add_option("--socket", args->socket,
-                  "Unix socket to listen on, an absolute path; created with mode 0600");
+                  "Unix socket to listen on; created with mode 0600. A database's URI names it by\n"
+                  "its absolute path");
   cmd->add_option("--cpus", args->cpus,
                   "CPUs that the agent may use, as 1 or 0,2-3 (default: all)");
   cmd->add_option("--workers", args->workers, "worker threads; sessions are spread over them")
@@ -310,14 +336,18 @@ void AddAgentCommand(CLI::App& app) {
       "--print-profile", args->print_profile,
       "print a profile with the sources of its figures, to start a file from, and exit");
   AddServiceOptions(cmd, &args->services);
-  cmd->add_option("--ingest", args->ingest,
-                  "PORT (on 127.0.0.1) or ADDRESS:PORT: filter the streams of lines that clients\n"
-                  "send here, compressed or not, by --filter, and give what matches to --to");
+  CLI::Option* const ingest = cmd->add_option(
+      "--ingest", args->ingest,
+      "PORT (on 127.0.0.1) or ADDRESS:PORT: filter the streams of lines that clients\n"
+      "send here, compressed or not, by --filter, and give what matches to --to");
   cmd->add_flag("--ingest-anywhere", args->ingest_anywhere,
-                "let --ingest listen beyond loopback, where everybody who connects is served");
+                "let --ingest listen beyond loopback, where everybody who connects is served")
+      ->needs(ingest);
   cmd->add_option("--ingest-max-decompressed", args->ingest_max_decompressed,
                   "reset a client's stream that is compressed to more than this, such as 10G;\n"
                   "default: no limit");
+  cmd->add_option("--ingest-max-line", args->ingest_max_line,
+                  "reset a client's stream that has a longer line (default: 64M; at most 1G)");
   cmd->add_option("--filter", args->filter,
                   "with --ingest: a file of rules, one a line, as pulse filter --rules has it");
   cmd->add_option("--to", args->to,

@@ -183,8 +183,10 @@ void RunCodec(const CodecArguments& args) {
     Finish(absl::InvalidArgumentError("-c and -o name two outputs; leave one of them out"));
     return;
   }
-  if (!args.decompress && !(args.index.empty() && args.range.empty())) {
-    Finish(absl::InvalidArgumentError("--index and --range are for decompression"));
+  if (!args.decompress &&
+      (!args.index.empty() || !args.range.empty() || !args.max_output.empty() || args.salvage)) {
+    Finish(absl::InvalidArgumentError(
+        "--index, --range, --max-output and --salvage are for decompression"));
     return;
   }
   if (files.size() > 1 && !args.index.empty()) {

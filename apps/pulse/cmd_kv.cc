@@ -25,6 +25,7 @@
 #include "base/stop_signal.h"
 #include "net/address.h"
 #include "services/kv/agent/host_server.h"
+#include "services/kv/etcd/http_client.h"
 #include "services/kv/etcd/members.h"
 #include "services/kv/etcd/registration.h"
 #include "services/kv/memcached/flow.h"
@@ -122,11 +123,10 @@ absl::StatusOr<std::unique_ptr<kv::EtcdMembers>> WatchMembers(const KvArgs& args
   return members;
 }
 
-// None without --etcd. `udp_ports`: of the endpoints for datagrams, by partition.
-absl::StatusOr<std::unique_ptr<kv::EtcdRegistration>> Register(
-    const KvArgs& args, const redis::Cluster& endpoints, const std::vector<uint16_t>& udp_ports) {
-  if (args.etcd.empty()) return nullptr;
+// What --etcd and its options say, before anything listens.
+absl::StatusOr<kv::EtcdOptions> ReadEtcd(const KvArgs& args, const std::string& host) {
   kv::EtcdOptions options;
+  if (args.etcd.empty()) return options;
   options.url = args.etcd;
   options.prefix = EtcdPrefix(args);
   absl::Duration ttl;
@@ -136,7 +136,10 @@ absl::StatusOr<std::unique_ptr<kv::EtcdRegistration>> Register(
     return absl::InvalidArgumentError(
         absl::StrCat("--etcd-ttl '", args.etcd_ttl, "': expected whole seconds, such as 5s"));
   }
-  if (endpoints.host().empty()) {
+  if (const auto client = kv::HttpClient::Open(args.etcd); !client.ok()) {
+    return OptionError("--etcd", client.status());
+  }
+  if (host.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("--etcd: clients have to be told where the server is, and --bind ",
                      args.options.bind, " does not say it: add --announce-host"));
@@ -147,6 +150,14 @@ absl::StatusOr<std::unique_ptr<kv::EtcdRegistration>> Register(
     options.protocols.push_back("memcached");
   }
   options.tls = args.announce_port == 0 ? !args.options.tls_cert.empty() : args.announce_tls;
+  return options;
+}
+
+// None without --etcd. `udp_ports`: of the endpoints for datagrams, by partition.
+absl::StatusOr<std::unique_ptr<kv::EtcdRegistration>> Register(
+    kv::EtcdOptions options, const redis::Cluster& endpoints,
+    const std::vector<uint16_t>& udp_ports) {
+  if (options.url.empty()) return nullptr;
   options.udp_ports = udp_ports;
   if (!udp_ports.empty()) options.protocols.push_back("udp");
   auto registration = kv::EtcdRegistration::Open(options, endpoints);
@@ -238,6 +249,7 @@ absl::Status RunKv(KvArgs args) {
   PULSE_ASSIGN_OR_RETURN(
       const ClusterShare share,
       ReadClusterShare(args, host, args.options.port, args.options.threads, !args.etcd.empty()));
+  PULSE_ASSIGN_OR_RETURN(kv::EtcdOptions etcd, ReadEtcd(args, host));
   redis::Cluster cluster(args.cluster, args.options.threads, host, share.slots);
   if (!args.part.empty()) cluster.WaitForMembers();  // WatchMembers
   if (args.announce_port != 0) cluster.Announce(args.announce_port);
@@ -355,7 +367,7 @@ absl::Status RunKv(KvArgs args) {
   }
   PULSE_ASSIGN_OR_RETURN(
       auto registration,
-      Register(args, cluster, udp == nullptr ? std::vector<uint16_t>() : udp->ports()));
+      Register(std::move(etcd), cluster, udp == nullptr ? std::vector<uint16_t>() : udp->ports()));
   if (!share.members.empty()) cluster.SetMembers(share.members);
   PULSE_ASSIGN_OR_RETURN(auto members, WatchMembers(args, &cluster));
   stop.Wait();
@@ -411,45 +423,59 @@ void AddKvCommand(CLI::App& app) {
   cmd->add_option("--agent-cpus", args->agent_cpus,
                   "CPUs of the agent, for the designs that have one");
   AddClusterOptions(cmd, args.get());
-  cmd->add_option("--etcd", args->etcd,
-                  "register the server's endpoints in etcd, as http://HOST:PORT, by its JSON\n"
-                  "gateway (version 3)");
+  CLI::Option* const etcd =
+      cmd->add_option("--etcd", args->etcd,
+                      "register the server's endpoints in etcd, as http://HOST:PORT, by its JSON\n"
+                      "gateway (version 3)");
   cmd->add_option("--etcd-prefix", args->etcd_prefix, "what their keys begin with")
+      ->needs(etcd)
       ->capture_default_str();
   cmd->add_option("--etcd-ttl", args->etcd_ttl,
                   "seconds after which etcd drops them when the server has died")
+      ->needs(etcd)
       ->capture_default_str();
-  cmd->add_option("--shm", args->shm.path,
-                  "Unix socket, of mode 0600, for programs of this machine and user that share\n"
-                  "memory with the server (pulse/kv_client.h); it knows no passwords");
+  CLI::Option* const shm = cmd->add_option(
+      "--shm", args->shm.path,
+      "Unix socket, of mode 0600, for programs of this machine and user that share\n"
+      "memory with the server (pulse/kv_client.h); it knows no passwords");
   cmd->add_option("--shm-clients", args->shm.max_clients,
                   "such clients at a time; memory is set aside for all of them")
+      ->needs(shm)
       ->capture_default_str();
   cmd->add_option("--shm-value", args->shm_value,
                   "of such clients: the most that a pipelined key and its value may have together")
+      ->needs(shm)
       ->capture_default_str();
   cmd->add_option("--shm-threads", args->shm.threads,
                   "threads that serve such clients, and divide the partitions among them")
+      ->needs(shm)
       ->capture_default_str();
-  cmd->add_option("--udp-port", args->udp.port,
-                  "serve batches of requests in datagrams, too (pulse/kv_udp_client.h): the first\n"
-                  "partition's UDP port, the others have those that follow; 0: ports that the\n"
-                  "kernel chooses. No passwords, so loopback only unless --insecure")
-      ->check(CLI::Range(0, 65535));
+  CLI::Option* const udp =
+      cmd->add_option(
+             "--udp-port", args->udp.port,
+             "serve batches of requests in datagrams, too (pulse/kv_udp_client.h): the first\n"
+             "partition's UDP port, the others have those that follow; 0: ports that the\n"
+             "kernel chooses. No passwords, so loopback only unless --insecure")
+          ->check(CLI::Range(0, 65535));
   cmd->add_option("--udp-threads", args->udp.threads,
                   "threads that serve datagrams, and divide the partitions among them")
+      ->needs(udp)
       ->capture_default_str();
   cmd->add_option("--udp-clients", args->udp.clients,
                   "clients of each partition's port at a time; memory is set aside for all")
+      ->needs(udp)
       ->capture_default_str();
-  cmd->add_option("--agent-socket", args->agents.path,
-                  "Unix socket, of mode 0600, for agents in processes of their own, which serve\n"
-                  "clients of this store: pulse agent --serve-kv SOCKET --serve PORT");
+  CLI::Option* const agents = cmd->add_option(
+      "--agent-socket", args->agents.path,
+      "Unix socket, of mode 0600, for agents in processes of their own, which serve\n"
+      "clients of this store: pulse agent --serve-kv SOCKET --serve PORT");
   cmd->add_option("--agent-loops", args->agents.max_lanes,
                   "loops of such agents at a time; memory is set aside for all of them")
+      ->needs(agents)
       ->capture_default_str();
   cmd->add_option("--agent-threads", args->agents.threads,
                   "threads that carry out what agents hand over; each has a part of their loops")
+      ->needs(agents)
       ->capture_default_str();
   cmd->add_option("--announce-port", args->announce_port,
                   "the port that etcd and memcached's clients are told, where that is not --port:\n"

@@ -76,6 +76,11 @@ std::string WhyNot(const std::string& socket, const absl::Status& st) {
     return absl::StrCat("no agent at ", socket, ": the one that made the socket has ended; ",
                         remedy);
   }
+  if (err == EACCES || err == EPERM) {
+    return absl::StrCat("the agent at ", socket,
+                        " cannot be asked: its socket is its user's alone; run this as that user, "
+                        "or as root");
+  }
   return std::string(st.message());
 }
 
@@ -239,7 +244,7 @@ absl::Status RunTop(TopArgs args) {
       usleep(static_cast<useconds_t>(interval_ms) * 1000);
       AskAll(&all);
       Print(all, args, look);
-    } while (!args.once);
+    } while (!args.once && std::ferror(stdout) == 0);
     return AnyAnswers(all);
   }
   int signal = 0;

@@ -39,4 +39,8 @@ int ExitCode();
 // The end of a command: an error goes to standard error as "pulse: ..." and sets exit code 1.
 void Finish(const absl::Status& status);
 
+// The end of a program: what it printed goes to standard output. Returns `code`, or, after an error
+// that nobody has said, `error_code`. A reader that wants no more is none.
+int FinishOutput(int code, int error_code);
+
 }  // namespace pulse

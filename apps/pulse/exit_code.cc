@@ -1,5 +1,9 @@
+#include <cerrno>
+#include <cstdio>
+
 #include "absl/strings/str_cat.h"
 #include "apps/pulse/commands.h"
+#include "base/errors.h"
 #include "base/log.h"
 
 namespace pulse {
@@ -14,6 +18,18 @@ void Finish(const absl::Status& status) {
   if (status.ok()) return;
   Say(absl::StrCat("pulse: ", status.message()), LogLevel::kError);
   SetExitCode(1);
+}
+
+int FinishOutput(int code, int error_code) {
+  errno = 0;
+  // An earlier error is remembered, but not which.
+  const bool failed = std::ferror(stdout) != 0;
+  if (std::fflush(stdout) == 0 && !failed) return code;
+  const int error = errno;
+  if (error == EPIPE) return code;
+  Finish(error != 0 ? ErrnoError(error, "writing", "standard output")
+                    : absl::DataLossError("writing standard output failed: part of it is lost"));
+  return code != 0 ? code : error_code;
 }
 
 }  // namespace pulse

@@ -9,7 +9,12 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "apps/pulse/commands.h"
+#include "apps/pulse/util/command_words.h"
+#include "apps/pulse/util/uncaught.h"
+#include "base/log.h"
 
 #ifndef PULSE_VERSION
 #define PULSE_VERSION "unknown"
@@ -42,30 +47,34 @@ std::vector<std::string> WordsOf(int argc, char** argv) {
   return words;
 }
 
-// CLI11 would take the next word for the value that is missing: that of a variable of a script,
-// mostly.
+// What has an empty value, as of a variable of a script that is not set: CLI11 would take the next
+// word for that of --name=, and commands an empty word for one that is not given. A rule of a
+// filter may be empty, and so may what `pulse graph` is told of files.
 const char* EmptyValue(int argc, char** argv) {
+  const std::string_view command = argc > 1 ? argv[1] : "";
   for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; ++i) {
     const std::string_view word = argv[i];
-    if (word.starts_with("--") && word.find('=') == word.size() - 1) return argv[i];
+    if (!word.starts_with("--")) continue;
+    if (word.find('=') == word.size() - 1) return argv[i];
+    const bool empty_next = i + 1 < argc && *argv[i + 1] == '\0';
+    if (empty_next && word != "--regexp" && command != "graph") return argv[i];
   }
   return nullptr;
 }
 
-}  // namespace
+void PrintError(absl::string_view text) {
+  pulse::Say(absl::StrCat("pulse: ", text), pulse::LogLevel::kError);
+}
 
-int main(int argc, char** argv) {
-  FillStandardDescriptors();
-  const std::string_view command = argc > 1 ? argv[1] : "";
-  if (command == "bench") return pulse::RunBench(argc - 1, argv + 1);
+int Run(int argc, char** argv, pulse::ErrorCodes codes) {
+  const std::string command = argc > 1 ? argv[1] : "";
   if (command == "blocks" || command == "pages") {
-    std::fprintf(stderr, "pulse: `pulse %s` is a program of its own now: pulse-%s\n", argv[1],
-                 argv[1]);
-    return 1;
+    PrintError(absl::StrCat("`pulse ", command, "` is a program of its own now: pulse-", command));
+    return codes.usage;
   }
   if (const char* empty = EmptyValue(argc, argv); empty != nullptr) {
-    std::fprintf(stderr, "pulse: %s: the value is empty\n", empty);
-    return command == "filter" ? 2 : 1;
+    PrintError(absl::StrCat(empty, ": the value is empty; leave the option out, or give it one"));
+    return codes.usage;
   }
   CLI::App app(
       "PulseDB runs RocksDB's compactions and flushes as a pipeline on two processors: an agent "
@@ -85,6 +94,10 @@ int main(int argc, char** argv) {
   pulse::AddDoctorCommand(app);
   pulse::AddPoolCommand(app);
   pulse::AddBenchCommand(app);
+  if (const std::string wrong = pulse::CommandError(app, argc, argv); !wrong.empty()) {
+    pulse::Say(wrong, pulse::LogLevel::kError);
+    return codes.usage;
+  }
   try {
     if (command == "compress" || command == "decompress") {
       app.parse(WordsOf(argc, argv));
@@ -92,11 +105,21 @@ int main(int argc, char** argv) {
       app.parse(argc, argv);
     }
   } catch (const CLI::ParseError& error) {
-    const int code = app.exit(error);
-    if (code == 0) return 0;
-    // Scripts take 1 of a filter for "nothing found", as of grep, and 2 of gzip for a warning.
-    if (command == "filter") return 2;
-    return command == "compress" || command == "decompress" ? 1 : code;
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    PrintError(absl::StrCat(error.what(), "; see pulse ", command, " --help"));
+    return codes.usage;
   }
   return pulse::ExitCode();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  FillStandardDescriptors();
+  if (argc > 1 && std::string_view(argv[1]) == "bench") return pulse::RunBench(argc - 1, argv + 1);
+  const pulse::ErrorCodes codes = pulse::ErrorCodesOf(argc > 1 ? argv[1] : "");
+  pulse::ReportUncaught(codes.other);
+  // The log names values of its variables that have no meaning as it begins, not later or never.
+  pulse::Log(pulse::LogLevel::kDebug, "pulse begins");
+  return pulse::FinishOutput(Run(argc, argv, codes), codes.other);
 }

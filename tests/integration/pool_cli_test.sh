@@ -34,7 +34,7 @@ for command in "" create ls check mv import export; do
 done
 require_match help-create 'power of two;;--no-prefill;;--force;;layout=pool' "$SCRATCH/help-create.log"
 require_match help-check 'exit status 0.*1.*2|Exit status 0' "$SCRATCH/help-check.log"
-status no-command 106 "$PULSE" pool
+status no-command 2 "$PULSE" pool
 
 # ---- create
 run_ok create 60 "$PULSE" pool create "$pool" --size 64M --segment 1M

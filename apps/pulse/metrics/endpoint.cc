@@ -72,12 +72,14 @@ absl::StatusOr<std::unique_ptr<Endpoint>> Endpoint::Open(const std::string& text
 
 void Endpoint::AddOptions(CLI::App* command, const char* example_port, std::string* address,
                           bool* anywhere) {
-  command->add_option(
+  CLI::Option* const metrics = command->add_option(
       "--metrics", *address,
       absl::StrCat("serve Prometheus at http://ADDRESS:PORT/metrics; a port alone, such as ",
                    example_port, ", is\non 127.0.0.1"));
-  command->add_flag("--metrics-anywhere", *anywhere,
-                    "allow --metrics an address that other machines reach");
+  command
+      ->add_flag("--metrics-anywhere", *anywhere,
+                 "allow --metrics an address that other machines reach")
+      ->needs(metrics);
 }
 
 }  // namespace pulse::metrics

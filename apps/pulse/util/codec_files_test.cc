@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <string>
 
 #include "absl/time/clock.h"
@@ -54,6 +55,28 @@ TEST_F(CodecFilesTest, Commit_OfWhatNobodyTouched_RemovesTheInput) {
   EXPECT_EQ(files.Commit().value(), "");
   EXPECT_FALSE(IsThere(file_));
   EXPECT_TRUE(IsThere(packed_));
+}
+
+TEST_F(CodecFilesTest, BeforeCommit_NothingOfTheOutputIsInItsFolder) {
+  const std::string folder = std::filesystem::path(file_).parent_path();
+  const auto unfinished = [&] {
+    int count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      if (entry.path().filename().string().starts_with(".pulse-")) ++count;
+    }
+    return count;
+  };
+  if (!OpenFile(folder, O_TMPFILE | O_RDWR, 0600).valid()) {
+    GTEST_SKIP() << "the file system has no files without names";
+  }
+  const int before = unfinished();
+  CodecFiles files = Open();
+  ASSERT_TRUE(WriteAll(files.out(), "packed", "writing", packed_).ok());
+  EXPECT_EQ(unfinished(), before);
+  EXPECT_FALSE(IsThere(packed_));
+  EXPECT_EQ(files.Commit().value(), "");
+  EXPECT_TRUE(IsThere(packed_));
+  EXPECT_EQ(unfinished(), before);
 }
 
 TEST_F(CodecFilesTest, Commit_OfAFileThatGrew_KeepsIt) {

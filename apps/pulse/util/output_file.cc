@@ -24,7 +24,7 @@ char unfinished[4096];
 volatile sig_atomic_t has_unfinished = 0;
 
 void RemoveUnfinished(int signal) {
-  if (has_unfinished != 0) unlink(unfinished);
+  RemoveUnfinishedOutput();
   std::signal(signal, SIG_DFL);
   raise(signal);
 }
@@ -33,7 +33,8 @@ void RemoveOnSignal(const std::string& path) {
   if (path.size() >= sizeof(unfinished)) return;
   std::memcpy(unfinished, path.c_str(), path.size() + 1);
   has_unfinished = 1;
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGQUIT, SIGXCPU, SIGXFSZ}) {
+  for (const int signal :
+       {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGQUIT, SIGXCPU, SIGXFSZ, SIGUSR1, SIGUSR2, SIGALRM}) {
     struct sigaction before;
     sigaction(signal, nullptr, &before);
     if (before.sa_handler == SIG_DFL) std::signal(signal, RemoveUnfinished);
@@ -55,12 +56,17 @@ bool IsDescriptor(std::string path) {
   return false;
 }
 
+std::string FolderOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "" : path.substr(0, slash + 1);
+}
+
 }  // namespace
 
 OutputFile::OutputFile(OutputFile&& o) noexcept
     : fd_(std::move(o.fd_)),
       name_(std::move(o.name_)),
-      final_(std::move(o.final_)),
+      final_(std::exchange(o.final_, std::string())),
       temporary_(std::exchange(o.temporary_, std::string())),
       overwrite_(o.overwrite_) {}
 
@@ -121,20 +127,41 @@ absl::Status OutputFile::Open(const std::string& path, bool overwrite, const str
         absl::StrCat(path, " is a link that leads nowhere; --force replaces it"));
   }
   final_ = file;
-  const size_t slash = file.rfind('/');
-  const std::string folder = slash == std::string::npos ? "" : file.substr(0, slash + 1);
-  // Not the whole name: it may be as long as names may be.
+  return OpenUnfinished();
+}
+
+absl::Status OutputFile::OpenUnfinished() {
+  const std::string folder = FolderOf(final_);
+  // By its descriptor it gets a name later.
+  if (access("/proc/self/fd", X_OK) == 0) {
+    fd_ = OpenFile(folder.empty() ? "." : folder, O_TMPFILE | O_RDWR, 0600);
+    if (fd_.valid()) return absl::OkStatus();
+  }
+  // Without the whole name, which may be as long as names may be.
   std::string name = absl::StrCat(folder, ".pulse-XXXXXX");
-  const int fd = mkostemp(name.data(), O_CLOEXEC);
-  if (fd < 0) return ErrnoError(errno, "creating", path);
-  fd_.reset(fd);
+  fd_.reset(mkostemp(name.data(), O_CLOEXEC));
+  if (!fd_.valid()) return ErrnoError(errno, "creating", name_);
   temporary_ = name;
   RemoveOnSignal(temporary_);
   return absl::OkStatus();
 }
 
+absl::Status OutputFile::NameTemporarily() {
+  const std::string own = absl::StrCat("/proc/self/fd/", fd_.get());
+  for (uint64_t number = 0;; ++number) {
+    const std::string name = absl::StrCat(FolderOf(final_), ".pulse-", getpid(), "-", number);
+    if (linkat(AT_FDCWD, own.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0) {
+      temporary_ = name;
+      RemoveOnSignal(temporary_);
+      return absl::OkStatus();
+    }
+    if (errno != EEXIST) return ErrnoError(errno, "naming the output", name_);
+  }
+}
+
 absl::Status OutputFile::Commit(const struct stat* like) {
-  if (temporary_.empty()) return absl::OkStatus();
+  if (final_.empty()) return absl::OkStatus();
+  if (temporary_.empty()) PULSE_RETURN_IF_ERROR(NameTemporarily());
   mode_t mode = 0;
   if (like != nullptr) {
     // No program is in it: nothing to run as somebody else.
@@ -166,8 +193,13 @@ absl::Status OutputFile::Commit(const struct stat* like) {
   }
   if (got != 0) return ErrnoError(errno, "naming the output", name_);
   temporary_.clear();
+  final_.clear();
   has_unfinished = 0;
   return absl::OkStatus();
+}
+
+void RemoveUnfinishedOutput() {
+  if (has_unfinished != 0) unlink(unfinished);
 }
 
 }  // namespace pulse

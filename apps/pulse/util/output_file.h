@@ -1,7 +1,8 @@
-// OutputFile: an output that is complete or not there: it is written under another name, and gets
-// its own when all is written. Nothing is overwritten unless that is asked for; devices and pipes
-// are written as they are. A signal that ends the process removes what is unfinished. One at a time
-// in a process. Main thread only. Blocks on files.
+// OutputFile: an output that is complete or not there: it has no name until all is written, so that
+// the kernel removes it however the process ends. Where the file system has no files without names
+// (O_TMPFILE), it has another name until then, and a signal that ends the process removes it.
+// Nothing is overwritten unless that is asked for; devices and pipes are written as they are. One
+// at a time in a process. Main thread only. Blocks on files.
 #pragma once
 
 #include <sys/stat.h>
@@ -36,12 +37,18 @@ class OutputFile {
 
  private:
   absl::Status OpenStandard(const struct stat& input);
+  absl::Status OpenUnfinished();
+  // A name of its own for what has none, in the folder of `final_`.
+  absl::Status NameTemporarily();
 
   UniqueFd fd_;
   std::string name_;
-  std::string final_;
-  std::string temporary_;  // empty: it is not renamed
+  std::string final_;      // empty: it has its name
+  std::string temporary_;  // empty: it has none
   bool overwrite_ = false;
 };
+
+// Removes what an OutputFile has not completed: for what ends the process. Safe in signal handlers.
+void RemoveUnfinishedOutput();
 
 }  // namespace pulse

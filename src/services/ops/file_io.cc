@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/cpu_list.h"
 #include "base/errors.h"
+#include "base/shortage.h"
 
 namespace pulse::ops {
 namespace {
@@ -148,7 +150,11 @@ absl::StatusOr<size_t> InputReader::ReadInto(Buffer& to, size_t n) {
 void InputReader::StartAhead(std::vector<int> cpus) {
   if (thread_.joinable() || ended_) return;
   for (size_t i = 0; i < kPiecesAhead; ++i) empty_.emplace_back();
-  thread_ = std::thread([this, cpus = std::move(cpus)] { ReadAhead(cpus); });
+  try {
+    thread_ = std::thread([this, cpus = std::move(cpus)] { ReadAhead(cpus); });
+  } catch (const std::system_error&) {
+    // Nobody reads ahead: Fill reads.
+  }
 }
 
 void InputReader::ReadAhead(const std::vector<int>& cpus) {
@@ -161,8 +167,10 @@ void InputReader::ReadAhead(const std::vector<int>& cpus) {
     Buffer piece = std::move(empty_.front());
     empty_.pop_front();
     lock.unlock();
-    piece.Resize(kUnread + kPiece);
-    const absl::StatusOr<size_t> got = source_.Read(piece.data() + kUnread, kPiece);
+    const absl::StatusOr<size_t> got = CatchNoMemory([&] {
+      piece.Resize(kUnread + kPiece);
+      return source_.Read(piece.data() + kUnread, kPiece);
+    });
     lock.lock();
     if (!got.ok() || *got == 0) {
       ahead_status_ = got.status();
@@ -225,10 +233,22 @@ absl::Status OutputWriter::Submit(Buffer buffer) {
     WriteSubmitted(lock, std::move(buffer));
     return status_;
   }
-  if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
+  if (!thread_.joinable() && !StartThread()) {
+    WriteSubmitted(lock, std::move(buffer));
+    return status_;
+  }
   full_.push_back(std::move(buffer));
   changed_.notify_all();
   return status_;
+}
+
+bool OutputWriter::StartThread() {
+  try {
+    thread_ = std::thread([this] { Run(); });
+  } catch (const std::system_error&) {
+    threaded_ = false;  // who submits writes
+  }
+  return threaded_;
 }
 
 absl::Status OutputWriter::Flush() {
@@ -265,7 +285,7 @@ void OutputWriter::WriteSubmitted(std::unique_lock<std::mutex>& lock, Buffer buf
   if (!failed) {
     if (check == Check::kCrc32) sum = crc32_gzip_refl(sum, buffer.data(), buffer.size());
     if (check == Check::kAdler32) sum = libdeflate_adler32(sum, buffer.data(), buffer.size());
-    status = Write(buffer.view());
+    status = CatchNoMemory([&] { return Write(buffer.view()); });
   }
   lock.lock();
   checksum_ = sum;

@@ -58,7 +58,8 @@ class InputReader {
   // Appends `n` bytes to `to`, or all that are left; returns how many.
   absl::StatusOr<size_t> ReadInto(Buffer& to, size_t n);
 
-  // From now on a thread on these CPUs reads ahead, some pieces. None: where the caller runs.
+  // From now on a thread on these CPUs reads ahead, some pieces. None: where the caller runs. If it
+  // cannot be started, the caller reads as before.
   void StartAhead(std::vector<int> cpus = {});
 
   // Called by the using thread with each piece that it gets; an error is that of reading. Null:
@@ -97,7 +98,8 @@ class OutputWriter {
   static constexpr size_t kPiece = 1 << 20;
 
   // More than `limit` bytes are refused with ResourceExhausted; 0: no limit. Without `threaded`,
-  // the thread that submits writes; with it, one on these CPUs (none: where the submitter runs).
+  // the thread that submits writes; with it, one on these CPUs (none: where the submitter runs), if
+  // it can be started.
   OutputWriter(ByteSink& sink, std::string name, uint64_t limit = 0, bool threaded = true,
                std::vector<int> cpus = {});
   ~OutputWriter();
@@ -125,6 +127,8 @@ class OutputWriter {
   uint64_t written() const { return written_.load(std::memory_order_relaxed); }
 
  private:
+  // False: it cannot be started.
+  bool StartThread();
   void Run();
   // Checks and writes what was submitted, unless something failed before. Unlocks meanwhile.
   void WriteSubmitted(std::unique_lock<std::mutex>& lock, Buffer buffer);
@@ -132,7 +136,7 @@ class OutputWriter {
   ByteSink& sink_;
   const std::string name_;
   const uint64_t limit_;
-  const bool threaded_;
+  bool threaded_;
   const std::vector<int> cpus_;
   std::atomic<uint64_t> written_{0};
   Check check_ = Check::kNone;

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/cpu_list.h"
+#include "base/shortage.h"
 
 namespace pulse::ops {
 namespace {
@@ -190,11 +192,7 @@ absl::Status Queue::Run(Source& source, Sink& sink) {
     PULSE_CHECK(lanes_running_ == 1);
     RunLane(0, 0);
   }
-  for (size_t engine = 0; engine < engines_.size() && !options_.in_calling_thread; ++engine) {
-    for (int lane = 0; lane < engines_[engine]->traits().lanes; ++lane) {
-      threads.emplace_back([this, engine, lane] { RunLane(static_cast<int>(engine), lane); });
-    }
-  }
+  if (!options_.in_calling_thread) StartLanes(threads);
   Lock lock(mutex_);
   bool interrupted = false;
   while (lanes_running_ > 0) {
@@ -220,6 +218,30 @@ absl::Status Queue::Run(Source& source, Sink& sink) {
   FinishStats();
   if (!status_.ok()) return status_;
   return source_status_;
+}
+
+void Queue::StartLanes(std::vector<std::thread>& threads) {
+  int most = 0;
+  int wanted = 0;
+  for (const Engine* engine : engines_) {
+    most = std::max(most, engine->traits().lanes);
+    wanted += engine->traits().lanes;
+  }
+  threads.reserve(static_cast<size_t>(wanted));
+  // The first lane of each engine before any second one: engines with fewer lanes than they could
+  // have do the work, one without any would keep it waiting.
+  try {
+    for (int lane = 0; lane < most; ++lane) {
+      for (size_t engine = 0; engine < engines_.size(); ++engine) {
+        if (lane >= engines_[engine]->traits().lanes) continue;
+        threads.emplace_back([this, engine, lane] { RunLane(static_cast<int>(engine), lane); });
+      }
+    }
+  } catch (const std::system_error&) {
+    Lock lock(mutex_);
+    lanes_running_ -= wanted - static_cast<int>(threads.size());
+    if (threads.size() < engines_.size()) Fail(lock, NoThreadError(options_.operation));
+  }
 }
 
 void Queue::Cancel() {
@@ -287,7 +309,8 @@ std::shared_ptr<Chunk> Queue::Take(Lock& lock, int engine) {
   chunk->number = scheduler_.claimed();
   reading_ = true;
   lock.unlock();
-  absl::StatusOr<bool> got = source_->Next(*chunk);
+  absl::StatusOr<bool> got =
+      CatchNoMemory([&]() -> absl::StatusOr<bool> { return source_->Next(*chunk); });
   lock.lock();
   reading_ = false;
   changed_.notify_all();
@@ -322,7 +345,7 @@ void Queue::DoChunk(Lock& lock, int engine, int lane, std::shared_ptr<Chunk> chu
   bool of_engine = false;
   if (!loaded) {
     lock.unlock();
-    status = source_->Load(*chunk);
+    status = CatchNoMemory([&] { return source_->Load(*chunk); });
     lock.lock();
     if (status.ok()) scheduler_.Loaded(attempt, options_.clock());
   }
@@ -330,7 +353,8 @@ void Queue::DoChunk(Lock& lock, int engine, int lane, std::shared_ptr<Chunk> chu
     lock.unlock();
     result->Clear();
     const int64_t start = options_.clock();
-    status = engines_[static_cast<size_t>(engine)]->Process(lane, *chunk, *result);
+    status = CatchNoMemory(
+        [&] { return engines_[static_cast<size_t>(engine)]->Process(lane, *chunk, *result); });
     const int64_t end = options_.clock();
     lock.lock();
     stats.busy_nanos += end - start;
@@ -393,7 +417,7 @@ void Queue::Deliver(Lock& lock) {
     // The slot is this chunk's until delivered_ grows.
     lock.unlock();
     const uint64_t bytes = slot.result->payload().size();
-    absl::Status status = sink_->Take(*slot.chunk, *slot.result);
+    absl::Status status = CatchNoMemory([&] { return sink_->Take(*slot.chunk, *slot.result); });
     lock.lock();
     if (!status.ok()) {
       Fail(lock, std::move(status));

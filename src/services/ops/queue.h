@@ -10,7 +10,9 @@
 //
 // An engine that is lost (Engine::Process returns Unavailable) costs its chunks' time only: others
 // do them. Any other error ends the operation; what was before it in the order is delivered first.
-// So is an error of the source. An error of the sink ends it at once.
+// So is an error of the source, and std::bad_alloc in all of them (Internal). An error of the sink
+// ends it at once. Where threads cannot be started, an engine has fewer lanes; without one lane for
+// each engine Run fails.
 //
 // Implements sections 4.1 and 4.2 of the co-processing paper: an executor that splits a task
 // between host and DPU, with a pull queue in place of percentages.
@@ -179,6 +181,8 @@ class Queue {
 
   using Lock = std::unique_lock<std::mutex>;
 
+  // All lanes, or as many as threads can be started.
+  void StartLanes(std::vector<std::thread>& threads);
   void RunLane(int engine, int lane);
   // A new chunk from the source. Null: none for this lane now.
   std::shared_ptr<Chunk> Take(Lock& lock, int engine);

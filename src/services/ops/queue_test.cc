@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <new>
 #include <random>
 #include <set>
 #include <thread>
@@ -334,6 +335,24 @@ TEST(Queue, ErrorOfLoading_ComesAfterAllBeforeIt) {
   Queue queue({}, {&engine});
   EXPECT_EQ(queue.Run(source, sink), absl::DataLossError("loading failed"));
   EXPECT_EQ(sink.taken(), 33u);
+}
+
+TEST(Queue, NoMemoryInALane_IsAnErrorOfItsChunk) {
+  class Starved : public Numbers {
+   public:
+    using Numbers::Numbers;
+    absl::Status Load(Chunk& chunk) override {
+      if (chunk.number == 7) throw std::bad_alloc();
+      return Numbers::Load(chunk);
+    }
+  };
+  Brackets engine("e", 3);
+  Starved source(100);
+  InOrder sink;
+  Queue queue({}, {&engine});
+  const absl::Status status = queue.Run(source, sink);
+  EXPECT_TRUE(absl::IsInternal(status)) << Text(status);
+  EXPECT_EQ(sink.taken(), 7u);
 }
 
 TEST(Queue, ErrorOfTheSink_EndsAtOnce) {

@@ -283,6 +283,29 @@ TEST(SchedulerModel, CardsOfTheProfiles_NearlyAsGoodAsTheBestSplit) {
   }
 }
 
+TEST(SchedulerModel, SetUp_OnlyForBatchesAboveItsBreakEven) {
+  std::mt19937_64 random(TestSeed() + 9);
+  for (int round = 0; round < 200; ++round) {
+    std::vector<SimulatedEngine> engines(2);
+    engines[0].rate = 1e8 * static_cast<double>(1 + random() % 5);
+    engines[1].side = Side::kAgent;
+    engines[1].rate = 2e9;
+    engines[1].before = static_cast<int64_t>(random() % 300 + 50) * 1'000'000;
+    // What the host does meanwhile.
+    const double even = engines[0].rate * static_cast<double>(engines[1].before) * 1e-9;
+    const auto bytes = [&](double times) {
+      return static_cast<uint64_t>(times * even / kChunk + 1) * kChunk;
+    };
+    const Outcome below = Simulate(engines, bytes(0.8), kChunk, Placement(), kWide, true);
+    ASSERT_TRUE(below.complete);
+    EXPECT_EQ(below.taken[1].size(), 0u) << round;
+    const Outcome above = Simulate(engines, bytes(8), kChunk, Placement(), kWide, true);
+    ASSERT_TRUE(above.complete);
+    EXPECT_GT(above.chunks[1], 0u) << round;
+    EXPECT_LT(Seconds(above.end), static_cast<double>(bytes(8)) / engines[0].rate);
+  }
+}
+
 TEST(Placement, Parse_AcceptsItsForms) {
   EXPECT_EQ(Placement::Parse("host")->kind, Placement::Kind::kHost);
   EXPECT_EQ(Placement::Parse("agent")->kind, Placement::Kind::kAgent);

@@ -182,27 +182,4 @@ inline double Seconds(int64_t nanos) { return static_cast<double>(nanos) * 1e-9;
 
 inline Placement PlacementOf(absl::string_view text) { return *Placement::Parse(text); }
 
-TEST(SchedulerModel, SetUp_OnlyForBatchesAboveItsBreakEven) {
-  std::mt19937_64 random(TestSeed() + 9);
-  for (int round = 0; round < 200; ++round) {
-    std::vector<SimulatedEngine> engines(2);
-    engines[0].rate = 1e8 * static_cast<double>(1 + random() % 5);
-    engines[1].side = Side::kAgent;
-    engines[1].rate = 2e9;
-    engines[1].before = static_cast<int64_t>(random() % 300 + 50) * 1'000'000;
-    // What the host does meanwhile.
-    const double even = engines[0].rate * static_cast<double>(engines[1].before) * 1e-9;
-    const auto bytes = [&](double times) {
-      return static_cast<uint64_t>(times * even / kChunk + 1) * kChunk;
-    };
-    const Outcome below = Simulate(engines, bytes(0.8), kChunk, Placement(), kWide, true);
-    ASSERT_TRUE(below.complete);
-    EXPECT_EQ(below.taken[1].size(), 0u) << round;
-    const Outcome above = Simulate(engines, bytes(8), kChunk, Placement(), kWide, true);
-    ASSERT_TRUE(above.complete);
-    EXPECT_GT(above.chunks[1], 0u) << round;
-    EXPECT_LT(Seconds(above.end), static_cast<double>(bytes(8)) / engines[0].rate);
-  }
-}
-
 }  // namespace pulse::ops

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <functional>
 #include <memory>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -16,6 +17,7 @@
 #include "base/cpu_list.h"
 #include "base/errors.h"
 #include "base/file_calls.h"
+#include "base/shortage.h"
 #include "services/ops/compress.h"
 #include "services/ops/decompress.h"
 #include "services/ops/filter/filter_order.h"
@@ -56,12 +58,16 @@ class Stage {
     UniqueFd mine(fds[writes ? 1 : 0]);
     other->reset(fds[writes ? 0 : 1]);
     ops::EnlargePipe(mine.get());
-    thread_ = std::thread([this, work = std::move(work), fd = std::move(mine)]() mutable {
-      // The caller was told before which of these CPUs do not exist.
-      SetThreadAffinity(cpus_).IgnoreError();
-      status_ = work(fd.get());
-      fd.reset();  // the other end sees that nothing follows, or that nobody reads
-    });
+    try {
+      thread_ = std::thread([this, work = std::move(work), fd = std::move(mine)]() mutable {
+        // The caller was told before which of these CPUs do not exist.
+        SetThreadAffinity(cpus_).IgnoreError();
+        status_ = CatchNoMemory([&] { return work(fd.get()); });
+        fd.reset();  // the other end sees that nothing follows, or that nobody reads
+      });
+    } catch (const std::system_error&) {
+      return NoThreadError("a filter");
+    }
     return absl::OkStatus();
   }
   ~Stage() {

@@ -68,11 +68,12 @@ absl::StatusOr<bool> RecordSource::Next(ops::Chunk& chunk) {
 }
 
 absl::Status RecordSource::TooLong(uint64_t offset) const {
-  return absl::OutOfRangeError(absl::StrCat(
-      options_.name, ": the ", options_.records == Records::kLines ? "line" : "record",
-      " that begins at byte ", offset, " is longer than ", options_.max_record,
-      options_.max_record < kMostRecordBytes ? " bytes; --max-line allows longer ones"
-                                             : " bytes, the most that --max-line allows"));
+  return absl::OutOfRangeError(
+      absl::StrCat(options_.name, ": the ", options_.records == Records::kLines ? "line" : "record",
+                   " that begins at byte ", offset, " is longer than ", options_.max_record,
+                   " bytes", options_.max_record < kMostRecordBytes ? "; " : ", the most that ",
+                   options_.max_record_option,
+                   options_.max_record < kMostRecordBytes ? " allows longer ones" : " allows"));
 }
 
 // --- Files ---------------------------------------------------------------------------------------

@@ -32,6 +32,8 @@ struct SourceOptions {
   Records records = Records::kLines;
   uint64_t chunk_bytes = 512 << 10;
   uint64_t max_record = 64 << 20;
+  // The name by which the caller's users know this limit.
+  std::string max_record_option = "--max-line";
   std::string name;  // of the input, for messages
   // What was read from the descriptor before; a stream's only.
   std::string before;

@@ -142,6 +142,7 @@ TEST(RecordSourceTest, Lines_TooLong_SaysWhereTheyBegin) {
     const ScratchPath path("long");
     SourceOptions options = Small(1000);
     options.max_record = 4999;
+    options.max_record_option = "--the-limit";
     UniqueFd fd = FileOf(path, text);
     Pipe pipe;
     if (stream) {
@@ -153,7 +154,7 @@ TEST(RecordSourceTest, Lines_TooLong_SaysWhereTheyBegin) {
     const auto chunks = ReadAll(source->get());
     ASSERT_EQ(chunks.status().code(), absl::StatusCode::kOutOfRange);
     EXPECT_THAT(Text(chunks.status()), HasSubstr("the input: the line that begins at byte 6"));
-    EXPECT_THAT(Text(chunks.status()), HasSubstr("--max-line"));
+    EXPECT_THAT(Text(chunks.status()), HasSubstr("--the-limit allows longer ones"));
   }
 }
 

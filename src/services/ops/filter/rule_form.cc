@@ -281,13 +281,19 @@ std::vector<Sequence> Sequences(const Node& node) {
   return all;
 }
 
+// Vectorscan takes such a text for an empty one, and refuses it.
+bool BeginsWithNul(const Chain& chain) {
+  return std::any_of(chain.pieces.begin(), chain.pieces.end(),
+                     [](const Piece& piece) { return piece.bytes.starts_with('\0'); });
+}
+
 // The chains that `node` is; none when it is anything else.
 std::vector<Chain> Chains(const Node& node) {
   std::vector<Chain> chains;
   for (const Sequence& sequence : Sequences(node)) {
     std::optional<Chain> chain = OneChain(sequence, false);
     if (!chain.has_value()) chain = OneChain(sequence, true);
-    if (!chain.has_value()) return {};
+    if (!chain.has_value() || BeginsWithNul(*chain)) return {};
     chains.push_back(*std::move(chain));
   }
   return chains;

@@ -183,7 +183,7 @@ void RuleSet::ChooseByNeededTexts() {
   // A few texts that many rules share are found faster than each rule's own.
   if (all && lines() && !SharedTexts(needed, TextFinder::kMostTexts).empty()) return;
   for (size_t k = 0; k < left.size(); ++k) {
-    if (needed[k].empty()) continue;
+    if (needed[k].empty() || RarestText(needed[k]).starts_with('\0')) continue;
     Compiled& rule = rules_[left[k]];
     rule.engine = RuleEngine::kPrefiltered;
     rule.reason = absl::StrCat("lines with '", CleanText(RarestText(needed[k])), "'");

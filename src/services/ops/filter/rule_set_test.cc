@@ -138,6 +138,13 @@ TEST(RuleSetTest, Compile_BadRules_AreAllNamedAtOnce) {
   EXPECT_EQ(text.find("fine"), std::string::npos);
 }
 
+TEST(RuleSetTest, Compile_TextThatBeginsWithNul_IsServedWithoutAWarning) {
+  testing::internal::CaptureStderr();
+  const auto set = RuleSet::Compile(Named({R"(\x00)", R"(\x00a.*b)", "[cC]at"}), {});
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  ASSERT_TRUE(set.ok()) << Text(set.status());
+}
+
 TEST(RuleSetTest, Compile_NoRules_MatchNothing) {
   const auto set = MakeSet({});
   EXPECT_TRUE(FoundIn(*set, "a\nb\n\n").empty());

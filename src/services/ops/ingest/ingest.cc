@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -21,6 +22,7 @@
 #include "base/cpu_list.h"
 #include "base/errors.h"
 #include "base/log.h"
+#include "base/shortage.h"
 
 namespace pulse::ingest {
 namespace {
@@ -159,7 +161,16 @@ void IngestServer::Accept() {
     streams_.emplace_back();
     Stream* const stream = &streams_.back();
     stream->client = std::move(client);
-    stream->thread = std::thread([this, stream] { Serve(stream); });
+    try {
+      stream->thread = std::thread([this, stream] { Serve(stream); });
+    } catch (const std::system_error&) {
+      LogOnce("ingest thread", absl::StrCat("ingest resets a client's stream: ",
+                                            NoThreadError().message(), "; it goes on accepting"));
+      Reset(stream->client.get());
+      streams_.pop_back();
+      ++stats_.streams;
+      ++stats_.failed;
+    }
   }
 }
 
@@ -179,6 +190,7 @@ absl::StatusOr<filter::FilterOutcome> IngestServer::Filter(Stream* stream,
   options.selection = options_.selection;
   options.source.records = rules_->records();
   options.source.max_record = options_.max_record;
+  options.source.max_record_option = "--ingest-max-line";
   options.max_decompressed = options_.max_decompressed;
   options.max_decompressed_option = "--ingest-max-decompressed";
   options.source.name = absl::StrCat("the stream of ", name);
@@ -231,7 +243,8 @@ void IngestServer::Serve(Stream* stream) {
     Reset(client);
     if (stream->host.valid()) Reset(stream->host.get());
     Log(LogLevel::kWarn,
-        absl::StrCat("ingest: the stream of ", name, " was reset: ", outcome.status().message()));
+        // Some causes name the stream themselves.
+        absl::StrCat("ingest: reset the connections of ", name, ": ", outcome.status().message()));
   }
   std::lock_guard lock(mu_);
   stream->host.reset();

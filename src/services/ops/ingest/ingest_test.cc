@@ -306,8 +306,12 @@ TEST(IngestTest, GarbageBehindACompressedStream_IsIgnoredAndCounted) {
 TEST(IngestTest, RecordTooLong_IsReset) {
   Host host;
   const auto server = Start(host.address(), 64, /*max_record=*/64 << 10);
+  testing::internal::CaptureStderr();
   EXPECT_TRUE(SendAll(server->address(), std::string(8 << 20, 'x')).reset);
   EXPECT_TRUE(host.Wait(1)[0].reset);
+  EXPECT_TRUE(Eventually([&] { return server->stats().failed == 1; }));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              testing::HasSubstr("bytes; --ingest-max-line allows longer ones"));
 }
 
 TEST(IngestTest, ClientVanishes_HostIsReset) {

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -14,6 +16,7 @@
 #include "base/cpu_list.h"
 #include "base/errors.h"
 #include "base/file_calls.h"
+#include "base/shortage.h"
 #include "base/unique_fd.h"
 #include "services/ops/codecs.h"
 #include "services/ops/compress.h"
@@ -156,7 +159,7 @@ class Bridge {
   // The filter's end.
   absl::StatusOr<UniqueFd> From(ByteSource& source) {
     PULSE_RETURN_IF_ERROR(Open());
-    thread_ = std::thread([this, &source] {
+    PULSE_RETURN_IF_ERROR(Start([this, &source] {
       // The caller was told before which of these CPUs do not exist.
       SetThreadAffinity(cpus_).IgnoreError();
       std::string buffer(size_t{256} << 10, '\0');
@@ -168,12 +171,12 @@ class Bridge {
         if (!WriteAll(write_.get(), {buffer.data(), *got}, "passing on", kInput).ok()) break;
       }
       write_.reset();
-    });
+    }));
     return std::move(read_);
   }
   absl::StatusOr<UniqueFd> To(ByteSink& sink) {
     PULSE_RETURN_IF_ERROR(Open());
-    thread_ = std::thread([this, &sink] {
+    PULSE_RETURN_IF_ERROR(Start([this, &sink] {
       SetThreadAffinity(cpus_).IgnoreError();
       FdSource from(read_.get(), kOutput);
       std::string buffer(size_t{256} << 10, '\0');
@@ -185,7 +188,7 @@ class Bridge {
         if (!status_.ok()) break;
       }
       read_.reset();
-    });
+    }));
     return std::move(write_);
   }
   // The filter's end is closed before.
@@ -195,6 +198,14 @@ class Bridge {
   }
 
  private:
+  absl::Status Start(std::function<void()> work) {
+    try {
+      thread_ = std::thread(std::move(work));
+    } catch (const std::system_error&) {
+      return NoThreadError("a filter");
+    }
+    return absl::OkStatus();
+  }
   absl::Status Open() {
     int fds[2];
     if (pipe2(fds, O_CLOEXEC) != 0) return ErrnoError(errno, "making a pipe for", "a filter");
@@ -219,6 +230,7 @@ absl::Status RunFilterOn(const Request& request, const Processors& processors, B
   options.source.records = request.rules->records();
   options.source.name = kInput;
   if (raw.max_record != 0) options.source.max_record = raw.max_record;
+  options.source.max_record_option = "max_record";
   options.max_decompressed = raw.max_decompressed;
   options.out_name = kOutput;
   options.processors = processors;
