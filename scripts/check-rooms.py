@@ -139,8 +139,10 @@ ROOMS = {
     "apps/nbd": ("base", "include"),
     # The screen of `pulse top`: samples, and what is drawn of them.
     "apps/pulse/top": ("base", "agent", "net", "services/*"),
+    # What several commands use: options, progress, files, tables.
+    "apps/pulse/util": ("base", "channel", "services/*"),
     "apps/pulse": SUBSTRATE
-    + ("apps/pulse/top", "store", "vdpu", "net", "placement", "services", "services/*", "include", "rocksdb"),
+    + ("apps/pulse/top", "apps/pulse/util", "store", "vdpu", "net", "placement", "services", "services/*", "include", "rocksdb"),
     "examples": ("base", "uring", "net", "include", "rocksdb"),
     # What a JVM loads.
     "java/native": ("services/lsm/plugin",),
@@ -164,7 +166,7 @@ EXCEPTIONS = set()
 # ---------------------------------------------------------------------------------------------------
 
 # Limits, in lines of C++ outside tests.
-ALL_LINES = 185000
+ALL_LINES = 188000
 ROOM_LINES = 9000
 FILE_LINES = 600
 

@@ -3,7 +3,10 @@
 #include <string>
 
 #include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
 #include "apps/pulse/commands.h"
+#include "apps/pulse/util/command_words.h"
+#include "base/log.h"
 #include "bench/macro/benchmarks.h"
 #include "bench/macro/child_jobs.h"
 #include "bench/macro/description.h"
@@ -48,6 +51,7 @@ const char pulse_own_program = 1;
 
 int main(int argc, char** argv) {
   if (argc == 3 && std::string(argv[1]) == "child") return pulse::bench::RunAsChild(argv[2]);
+  const pulse::ErrorCodes codes = pulse::ErrorCodesOf("bench");
   CLI::App app("Measure PulseDB against stock RocksDB, tuned, on this machine");
   app.name("pulse bench");
   app.set_version_flag("--version", PULSE_VERSION);
@@ -59,6 +63,17 @@ int main(int argc, char** argv) {
   for (const auto& [name, run] : pulse::bench::kBenchmarks) {
     pulse::bench::AddBenchmark(app, name, run);
   }
-  CLI11_PARSE(app, argc, argv);
-  return pulse::ExitCode();
+  if (const std::string wrong = pulse::CommandError(app, argc, argv); !wrong.empty()) {
+    pulse::Say(wrong, pulse::LogLevel::kError);
+    return codes.usage;
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return pulse::FinishOutput(app.exit(error), codes.other);
+    pulse::Say(absl::StrCat("pulse bench: ", error.what(), "; see --help"),
+               pulse::LogLevel::kError);
+    return codes.usage;
+  }
+  return pulse::FinishOutput(pulse::ExitCode(), codes.other);
 }

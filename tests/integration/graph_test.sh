@@ -235,6 +235,9 @@ refused "line 1, column 10" query db 'MATCH (n RETURN n'
 refused "divided by 0" query db 'RETURN 1 / 0'
 refused "expected NAME=EXPRESSION" query db --param x 'RETURN $x'
 refused "text in quotes" query db --param x=Ann 'RETURN $x'
+refused "--param x is given twice" query db --param x=1 --param x=2 'RETURN $x'
+refused "--engine" query db --engine foo 'RETURN 1'
+"$PULSE" graph query db "RETURN 'a\\tb\\nc' AS text" | grep -qF 'a\tb\nc' || fail "a tab and a new line in a table"
 refused "the parameter" query db 'RETURN $x'
 refused "for reading" query db --read-only 'CREATE (n)'
 refused "--memory" query db --memory lots 'RETURN 1'
@@ -243,7 +246,7 @@ sorted='UNWIND range(1, 50000) AS x WITH x, toString(x) AS t ORDER BY t DESC RET
 mkdir spilled
 query '{"x":9999}' --json --query-memory 8M --spill spilled "$sorted"
 [ -z "$(ls -A spilled)" ] || fail "a query has left files: $(ls -A spilled)"
-refused "limit of 8388608 bytes of memory" query db --query-memory 8M --spill-limit 0 "$sorted"
+refused "limit of 4194304 bytes of memory" query db --query-memory 4M --spill-limit 0 "$sorted"
 refused "--spill-limit" query db --query-memory 8M --spill spilled --spill-limit 64K "$sorted"
 refused "--transaction-memory sets the limit" query db --transaction-memory 1M \
   'UNWIND range(1, 100000) AS x CREATE (:TooMuch {x: x})'
@@ -273,6 +276,10 @@ if printf 'RETURN 1;\nRETRUN 2;\nRETURN 3;\n' | "$PULSE" graph shell db >shell.o
   fail "an error in a script ends with success"
 fi
 grep -q '^ *3$' shell.out && fail "the script went on behind its error" shell.out
+if printf ':begin\nCREATE (:Lost);\n' | "$PULSE" graph shell db >shell.out 2>shell.err; then
+  fail "a transaction that nobody committed ends with success"
+fi
+grep -q 'nothing since :begin was written' shell.err || fail "what became of the transaction" shell.err
 
 note "a server, readers beside it, a second writer, a kill"
 start serve.log "$PULSE" graph serve db --bolt 0

@@ -13,14 +13,15 @@
 
 #include "absl/strings/str_format.h"
 #include "apps/pulse/commands.h"
+#include "apps/pulse/graph/close_store.h"
 #include "apps/pulse/graph/cmd_load.h"
 #include "apps/pulse/graph/engine_options.h"
 #include "apps/pulse/graph/page_server.h"
 #include "apps/pulse/graph/shell.h"
 #include "apps/pulse/metrics/endpoint.h"
 #include "apps/pulse/metrics/graph_metrics.h"
+#include "apps/pulse/server_options.h"
 #include "apps/pulse/util/option_values.h"
-#include "apps/pulse/util/server_options.h"
 #include "base/errors.h"
 #include "base/log.h"
 #include "base/stop_signal.h"
@@ -74,6 +75,8 @@ absl::StatusOr<OpenedGraph> OpenStore(const GraphArgs& args, bool read_only, boo
   if (!read_only) {
     PULSE_ASSIGN_OR_RETURN(opened.engines, OpenEngines(args.engine));
     options.engines = opened.engines.get();
+  } else {
+    PULSE_RETURN_IF_ERROR(CheckEngineName(args.engine));
   }
   options.read_only = read_only;
   options.follow = read_only && follow;
@@ -133,7 +136,12 @@ absl::StatusOr<cypher::ValueMap> ReadParameters(const GraphArgs& args,
           Concat("--param ", text, ": the value is an expression of Cypher, with text in quotes: ",
                  std::string(value.status().message())));
     }
-    parameters.emplace_back(text.substr(0, at), *std::move(value));
+    std::string name = text.substr(0, at);
+    if (std::any_of(parameters.begin(), parameters.end(),
+                    [&](const auto& known) { return known.first == name; })) {
+      return absl::InvalidArgumentError(Concat("--param ", name, " is given twice"));
+    }
+    parameters.emplace_back(std::move(name), *std::move(value));
   }
   std::sort(parameters.begin(), parameters.end(),
             [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -151,7 +159,8 @@ absl::Status RunQuery(GraphArgs args) {
   cypher::GraphService service(store.store.get(), options);
   PULSE_ASSIGN_OR_RETURN(const cypher::ValueMap parameters, ReadParameters(args, &service));
   PULSE_RETURN_IF_ERROR(RunGraphStatement(&service, nullptr, args.query, parameters, args.json));
-  return read_only ? absl::OkStatus() : store->Close();
+  if (!read_only) CloseWritten(store.store.get(), args.db);
+  return absl::OkStatus();
 }
 
 absl::Status RunShell(GraphArgs args) {
@@ -162,7 +171,8 @@ absl::Status RunShell(GraphArgs args) {
   PULSE_ASSIGN_OR_RETURN(const OpenedGraph store, OpenStore(args, args.read_only, !args.damaged));
   cypher::GraphService service(store.store.get(), options);
   PULSE_RETURN_IF_ERROR(RunGraphShell(&service, args.json));
-  return args.read_only ? absl::OkStatus() : store->Close();
+  if (!args.read_only) CloseWritten(store.store.get(), args.db);
+  return absl::OkStatus();
 }
 
 absl::Status RunServer(GraphArgs args) {
@@ -204,11 +214,11 @@ absl::Status RunServer(GraphArgs args) {
   page.reset();
   server->Stop();
   if (args.read_only) return absl::OkStatus();
-  const absl::Status closed = store->Close();
+  CloseWritten(store.store.get(), args.db);
   if (const std::string did = store.engines->Summary(); !did.empty()) {
     Say(absl::StrFormat("pulse graph: copy engines: %s", did));
   }
-  return closed;
+  return absl::OkStatus();
 }
 
 void AddStoreOptions(CLI::App* cmd, GraphArgs* args) {

@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "apps/pulse/commands.h"
+#include "apps/pulse/graph/close_store.h"
 #include "apps/pulse/util/disk.h"
 #include "apps/pulse/util/option_values.h"
 #include "base/errors.h"
@@ -91,7 +92,7 @@ absl::Status RunLoad(LoadArgs args) {
   PULSE_ASSIGN_OR_RETURN(const graph::LoadReport report,
                          graph::LoadCsvInto(store.get(), args.options));
   const double seconds = progress.Elapsed();
-  PULSE_RETURN_IF_ERROR(store->Close());
+  CloseWritten(store.get(), args.db);
   PrintReport(report, seconds);
   return absl::OkStatus();
 }

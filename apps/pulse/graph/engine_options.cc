@@ -20,6 +20,11 @@ void AddEngineOptions(CLI::App* cmd, EngineArgs* args) {
                   "compactions a thread of this process does");
 }
 
+absl::Status CheckEngineName(const EngineArgs& args) {
+  const auto kind = graph::engines::ParseEngineKind(args.engine);
+  return kind.ok() ? absl::OkStatus() : OptionError("--engine", kind.status());
+}
+
 absl::StatusOr<std::unique_ptr<graph::engines::EngineSet>> OpenEngines(const EngineArgs& args) {
   graph::engines::EngineSetOptions options;
   const auto kind = graph::engines::ParseEngineKind(args.engine);

@@ -101,6 +101,27 @@ ordered_json ToJson(const Value& value, const GraphView* view) {
   }
 }
 
+// On one line: the whitespace that would move what follows as Cypher writes it.
+std::string CellText(std::string_view text) {
+  std::string line;
+  for (const char c : text) {
+    switch (c) {
+      case '\t':
+        line += "\\t";
+        break;
+      case '\n':
+        line += "\\n";
+        break;
+      case '\r':
+        line += "\\r";
+        break;
+      default:
+        line += c;
+    }
+  }
+  return CleanText(line);
+}
+
 }  // namespace
 
 std::string Dump(const ordered_json& json) {
@@ -158,7 +179,7 @@ bool ResultOutput::OnRows(const GraphView& view, const Value* rows, size_t strid
       const Value& value = row[columns[c]];
       numbers_[c] = numbers_[c] && (value.is_number() || value.is_null());
       // Text as it is, and not as Cypher writes it; never what a terminal obeys.
-      cells.push_back(CleanText(value.is_string() ? value.as_string() : ValueText(value, view)));
+      cells.push_back(CellText(value.is_string() ? value.as_string() : ValueText(value, view)));
     }
     rows_.push_back(std::move(cells));
     if (rows_.size() >= kTableRows) PrintTable();

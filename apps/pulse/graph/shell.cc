@@ -189,6 +189,11 @@ class Shell {
     if (!Trimmed(statement).empty()) {
       return absl::InvalidArgumentError("the last statement does not end with a semicolon");
     }
+    if (transaction_ != nullptr) {
+      return absl::FailedPreconditionError(
+          "the end came within a transaction, which is rolled back: nothing since :begin was "
+          "written; :commit writes it");
+    }
     return absl::OkStatus();
   }
 

@@ -1,4 +1,4 @@
-#include "apps/pulse/util/server_options.h"
+#include "apps/pulse/server_options.h"
 
 #include <unistd.h>
 
