@@ -1,3 +1,6 @@
+#include <poll.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
 
@@ -26,7 +29,10 @@ int FinishOutput(int code, int error_code) {
   const bool failed = std::ferror(stdout) != 0;
   if (std::fflush(stdout) == 0 && !failed) return code;
   const int error = errno;
-  if (error == EPIPE) return code;
+  // A reader that has enough ends no command, also where an earlier write has found that.
+  pollfd out{STDOUT_FILENO, POLLOUT, 0};
+  const bool gone = error == 0 && poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
+  if (error == EPIPE || gone) return code;
   Finish(error != 0 ? ErrnoError(error, "writing", "standard output")
                     : absl::DataLossError("writing standard output failed: part of it is lost"));
   return code != 0 ? code : error_code;

@@ -149,6 +149,7 @@ absl::StatusOr<cypher::ValueMap> ReadParameters(const GraphArgs& args,
 }
 
 absl::Status RunQuery(GraphArgs args) {
+  signal(SIGXFSZ, SIG_IGN);  // a write beyond a limit of files is an error
   PULSE_ASSIGN_OR_RETURN(const cypher::ServiceOptions options, ReadServiceOptions(args));
   if (args.query == "-") {
     args.query.assign(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());
@@ -159,11 +160,11 @@ absl::Status RunQuery(GraphArgs args) {
   cypher::GraphService service(store.store.get(), options);
   PULSE_ASSIGN_OR_RETURN(const cypher::ValueMap parameters, ReadParameters(args, &service));
   PULSE_RETURN_IF_ERROR(RunGraphStatement(&service, nullptr, args.query, parameters, args.json));
-  if (!read_only) CloseWritten(store.store.get(), args.db);
-  return absl::OkStatus();
+  return read_only ? absl::OkStatus() : CloseWritten(store.store.get(), args.db);
 }
 
 absl::Status RunShell(GraphArgs args) {
+  signal(SIGXFSZ, SIG_IGN);  // a write beyond a limit of files is an error
   args.read_only |= args.damaged;
   TakeInterrupts();
   PULSE_ASSIGN_OR_RETURN(const cypher::ServiceOptions options, ReadServiceOptions(args));
@@ -171,8 +172,7 @@ absl::Status RunShell(GraphArgs args) {
   PULSE_ASSIGN_OR_RETURN(const OpenedGraph store, OpenStore(args, args.read_only, !args.damaged));
   cypher::GraphService service(store.store.get(), options);
   PULSE_RETURN_IF_ERROR(RunGraphShell(&service, args.json));
-  if (!args.read_only) CloseWritten(store.store.get(), args.db);
-  return absl::OkStatus();
+  return args.read_only ? absl::OkStatus() : CloseWritten(store.store.get(), args.db);
 }
 
 absl::Status RunServer(GraphArgs args) {
@@ -214,11 +214,11 @@ absl::Status RunServer(GraphArgs args) {
   page.reset();
   server->Stop();
   if (args.read_only) return absl::OkStatus();
-  CloseWritten(store.store.get(), args.db);
+  const absl::Status closed = CloseWritten(store.store.get(), args.db);
   if (const std::string did = store.engines->Summary(); !did.empty()) {
     Say(absl::StrFormat("pulse graph: copy engines: %s", did));
   }
-  return absl::OkStatus();
+  return closed;
 }
 
 void AddStoreOptions(CLI::App* cmd, GraphArgs* args) {

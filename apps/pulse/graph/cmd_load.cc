@@ -92,7 +92,7 @@ absl::Status RunLoad(LoadArgs args) {
   PULSE_ASSIGN_OR_RETURN(const graph::LoadReport report,
                          graph::LoadCsvInto(store.get(), args.options));
   const double seconds = progress.Elapsed();
-  CloseWritten(store.get(), args.db);
+  PULSE_RETURN_IF_ERROR(CloseWritten(store.get(), args.db));
   PrintReport(report, seconds);
   return absl::OkStatus();
 }

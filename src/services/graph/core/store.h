@@ -91,6 +91,9 @@ struct StoreStats {
 
 class StoreImpl;
 
+// A payload of the error of Close() where only the checkpoint failed.
+inline constexpr char kCommitsAreDurable[] = "pulse/graph/commits-are-durable";
+
 class GraphStore : public cypher::Database {
  public:
   // NotFound: no database, and none to be made. FailedPrecondition: another process has it open for

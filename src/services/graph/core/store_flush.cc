@@ -369,10 +369,17 @@ absl::Status StoreImpl::Close() {
   std::lock_guard lock(maintenance_mu_);
   const absl::Status status = FlushLocked(true);
   if (status.ok()) return status;
-  return absl::Status(
+  {
+    std::lock_guard commits(commit_mu_);
+    if (!apply_failure_.ok()) return apply_failure_;
+    if (!wal_->failure().ok()) return wal_->failure();
+  }
+  absl::Status failed(
       status.code(),
       Concat("the checkpoint at close failed: ", std::string(status.message()),
              "; all commits are in the log, which whoever opens the database next reads"));
+  failed.SetPayload(kCommitsAreDurable, absl::Cord());
+  return failed;
 }
 
 StoreStats StoreImpl::stats() const {

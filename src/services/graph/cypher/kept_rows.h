@@ -1,4 +1,6 @@
-// Rows that wait until all have come: in memory, and beyond what they may take there in a file.
+// Rows that wait until all have come: in memory, and beyond what they may take there in a file. A
+// list, map or text that a row shares with the one before, as that of an UNWIND, counts once, and
+// is written once.
 //
 // One thread; blocks on the disk. Errors go to the context.
 #pragma once
@@ -6,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "services/graph/cypher/operators.h"
@@ -28,7 +31,10 @@ class KeptRows {
   void Clear();
 
  private:
+  // The last row that is kept in memory; null: none is.
+  const Value* Last();
   bool Spill();
+  bool ReadSpilled(std::string_view bytes, std::vector<Value>* row);
   bool DrainSpilled(const std::function<bool(Rows&)>& take);
 
   struct Batch {
@@ -43,6 +49,7 @@ class KeptRows {
   int64_t charged_ = 0;
   std::unique_ptr<SpillFile> file_;  // null: nothing is spilled
   std::optional<RowWriter> writer_;
+  std::vector<Value> written_;  // the last row in the file
 };
 
 }  // namespace pulse::cypher

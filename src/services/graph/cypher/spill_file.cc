@@ -39,8 +39,10 @@ ssize_t SpillDisk::Read(int fd, char* bytes, size_t size, uint64_t offset) {
 }
 
 std::string DefaultSpillDirectory() {
-  const char* const place = getenv("TMPDIR");
-  return place == nullptr || *place == '\0' ? "/var/tmp" : place;
+  for (const char* place : {static_cast<const char*>(getenv("TMPDIR")), "/var/tmp", "/tmp"}) {
+    if (place != nullptr && *place != '\0' && access(place, W_OK | X_OK) == 0) return place;
+  }
+  return "";
 }
 
 SpillSpace::SpillSpace(SpillOptions options)

@@ -38,7 +38,8 @@ struct SpillOptions {
   bool enabled() const { return !directory.empty() && limit_bytes != 0; }
 };
 
-// TMPDIR, else /var/tmp, which is on a disk where /tmp may be memory.
+// The first that can be written to: TMPDIR, /var/tmp, which is on a disk where /tmp may be memory,
+// /tmp. Empty: none, so that nothing is spilled.
 std::string DefaultSpillDirectory();
 
 class SpillSpace {

@@ -318,6 +318,20 @@ TEST_F(SpillQueries, RowsThatWaitForWrites_SameGraphAndRows) {
   }
 }
 
+TEST_F(SpillQueries, ListThatAllRowsShare_CountsAndIsWrittenOnce) {
+  ASSERT_TRUE(Run("UNWIND range(1, 6000) AS i CREATE (:N {i: i})", size_t{1} << 30).status.ok());
+  for (const size_t memory : {kLittle, size_t{64} << 20}) {
+    const Ran ran =
+        Run("MATCH (n:N) WITH n ORDER BY n.i WITH collect(n) AS ns UNWIND ns AS n SET n.x = n.i + "
+            "size(ns) RETURN sum(n.x)",
+            memory);
+    ASSERT_TRUE(ran.status.ok()) << ran.status;
+    EXPECT_EQ(ran.rows, std::vector<std::string>{"54003000, "});
+    EXPECT_EQ(ran.spilled > 0, memory == kLittle);
+    EXPECT_LT(ran.spilled, size_t{4} << 20);
+  }
+}
+
 TEST_F(SpillQueries, LargeRows_AreSpilledOneByOne) {
   Compare(
       "UNWIND range(1, 40) AS i WITH i, reduce(s = toString(i % 9), x IN range(1, 20) | s + s) "

@@ -17,6 +17,7 @@ enum Tag : uint8_t {
   kTagPath,
   kTagList,
   kTagMap,
+  kTagSame,
   kTagEnd,
 };
 static_assert(kTagEnd - 1 <= kLastForeignTag);
@@ -120,6 +121,14 @@ void AppendRowValue(const Value& value, std::string* out) {
     default:
       return AppendValue(value, out);
   }
+}
+
+void AppendSameAsBefore(std::string* out) { AppendTag(kTagSame, out); }
+
+bool TakeSameAsBefore(std::string_view* in) {
+  if (in->empty() || static_cast<uint8_t>(in->front()) != kTagSame) return false;
+  in->remove_prefix(1);
+  return true;
 }
 
 bool ReadRowValue(std::string_view* in, Value* value) {

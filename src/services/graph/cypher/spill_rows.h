@@ -21,6 +21,9 @@ namespace pulse::cypher {
 // All values, other than AppendValue() of value_codec.h, which knows none of nodes.
 void AppendRowValue(const Value& value, std::string* out);
 bool ReadRowValue(std::string_view* in, Value* value);
+// In the place of a value: it is that of the row before. A reader takes it off, if it is there.
+void AppendSameAsBefore(std::string* out);
+bool TakeSameAsBefore(std::string_view* in);
 
 // Rows in a file, in pieces.
 struct SpillRun {

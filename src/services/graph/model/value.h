@@ -162,6 +162,10 @@ class Value {
   const DateTime& as_datetime() const;
   const Duration& as_duration() const;
 
+  // Whether both refer to one and the same text, list, map or the like.
+  bool SharesWith(const Value& other) const {
+    return type_ == other.type_ && IsObject(type_) && object_ == other.object_;
+  }
   // The value of a key, or nullptr.
   const Value* Find(std::string_view key) const;
   // 0 for a scalar, 1 for a flat list or map.

@@ -188,10 +188,11 @@ void Planner::AddNodeAlone(const NodePattern& node, MatchState* state) {
 void Planner::ApplyPredicates(MatchState* state, Steps* steps) {
   Step filter;
   filter.kind = Step::Kind::kFilter;
+  const bool all = AllBound(*state);
   for (Predicate& predicate : state->predicates) {
     if (predicate.done) continue;
     const bool ready = predicate.opaque
-                           ? AllBound(*state)
+                           ? all
                            : std::all_of(predicate.needs.begin(), predicate.needs.end(),
                                          [&](Slot slot) { return IsBound(slot, *state); });
     if (!ready) continue;

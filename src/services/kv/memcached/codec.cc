@@ -72,9 +72,9 @@ bool HasBlock(Command command) {
   }
 }
 
-// The data block that the line announces, which is waited for even where the request is refused.
-// None for a line that memcached would refuse before it looks for data: what follows is then taken
-// for requests, as memcached does.
+// The data block that the line announces, which is waited for even where the request is refused: a
+// value that somebody chose must not be taken for requests. None for a line that does not say how
+// long one is.
 std::optional<uint64_t> BlockOf(std::string_view line) {
   constexpr size_t kEnough = kMostMetaWords + 1;
   std::array<std::string_view, kEnough> words;
@@ -85,15 +85,8 @@ std::optional<uint64_t> BlockOf(std::string_view line) {
   while (count < kEnough && !(words[count] = TakeWord(&line)).empty()) ++count;
   const bool meta = command == Command::kMetaSet;
   const size_t least = meta ? 3 : command == Command::kCas ? 6 : 5;
-  const size_t most = meta ? kMostMetaWords : least + 1;
-  if (count < least || count > most || words[1].size() > kMaxKey) return std::nullopt;
+  if (count < least || (!meta && count > least + 1)) return std::nullopt;
   uint64_t size = 0;
-  uint64_t number = 0;
-  int64_t time = 0;
-  if (!meta && (!ParseUnsigned(words[2], &number) || !ParseSigned(words[3], &time) ||
-                (command == Command::kCas && !ParseUnsigned(words[5], &number)))) {
-    return std::nullopt;
-  }
   if (!ParseUnsigned(words[meta ? 2 : 4], &size) || size > kMaxBlock) return std::nullopt;
   return size;
 }

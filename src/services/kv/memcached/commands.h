@@ -7,8 +7,9 @@
 // - Without `b`, k returns the key as it is: the store does not remember that it was set with `b`.
 // - incr and decr leave no blanks behind a number that gets shorter, and a number is all digits:
 //   "5 apples" is none.
-// - Numbers that do not fit are refused, and not cut off; the data block behind flags that do not
-//   fit is thrown away. Times may have 64 bits.
+// - Numbers that do not fit are refused, and not cut off. Times may have 64 bits.
+// - The data block behind a line that is refused is thrown away where the line says how long it is,
+//   also where memcached takes it for requests: somebody may have chosen it for that.
 // - Of an item that a meta command has just given an expiry in the past, t tells 0. memcached tells
 //   a number of about 2^32.
 // - A value may have --max-value bytes: memcached's limit (-I) counts the key and more.
