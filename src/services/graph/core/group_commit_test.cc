@@ -3,7 +3,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <new>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "services/graph/core/store.h"
@@ -80,6 +82,28 @@ TEST_F(GroupCommitTest, SerializableTransaction_WritersNeverPause_GetsItsTurn) {
   ASSERT_TRUE(tx.ok());
   done = true;
   for (std::thread& t : threads) t.join();
+}
+
+TEST(CommitMemoryTest, NoMemoryForTheLog_IsAnErrorOfThatCommit) {
+  SimFiles files;
+  StoreOptions options;
+  options.files = &files;
+  options.background = false;
+  auto store = GraphStore::Open("db", options).value();
+  bool none_left = true;
+  files.OnSync([&] {
+    if (std::exchange(none_left, false)) throw std::bad_alloc();
+  });
+  for (const bool kept : {false, true, true}) {
+    auto tx = *store->Begin();
+    ASSERT_TRUE(tx->CreateNode({}, {}).ok());
+    const absl::Status status = tx->Commit();
+    EXPECT_EQ(status.ok(), kept) << status;
+  }
+  EXPECT_EQ(store->NodeCount(), 2u);
+  store.reset();
+  files.OnSync(nullptr);
+  EXPECT_EQ(GraphStore::Open("db", options).value()->NodeCount(), 2u);
 }
 
 }  // namespace

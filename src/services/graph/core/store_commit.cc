@@ -3,6 +3,7 @@
 
 #include "base/errors.h"
 #include "base/log.h"
+#include "base/shortage.h"
 #include "services/graph/core/claims.h"
 #include "services/graph/core/store_impl.h"
 #include "services/graph/model/text.h"
@@ -149,22 +150,29 @@ void StoreImpl::ForgetClaims() {
   forget_claims_at_ = std::max<size_t>(4096, 2 * claims_.size());
 }
 
-absl::Status StoreImpl::CommitWrites(const View& base, const WriteSet& writes,
-                                     const ReadSet* reads) {
-  Pending pending;
-  pending.payload = writes.Encode(tables_.names);
-  if (pending.payload.empty()) return absl::OkStatus();
+void StoreImpl::Prepare(const WriteSet& writes, Pending* pending) const {
+  pending->payload = writes.Encode(tables_.names);
   for (const EdgeDraft& edge : writes.created_edges) {
     if (edge.deleted) continue;
     for (const NodeId node : {edge.ref.source, edge.ref.target}) {
       // In a row, most of a loading transaction's are the same.
-      if (!pending.endpoints.empty() && pending.endpoints.back() == node) continue;
-      if (writes.FindCreated(node) == nullptr) pending.endpoints.push_back(node);
+      if (!pending->endpoints.empty() && pending->endpoints.back() == node) continue;
+      if (writes.FindCreated(node) == nullptr) pending->endpoints.push_back(node);
     }
   }
-  std::sort(pending.endpoints.begin(), pending.endpoints.end());
-  pending.endpoints.erase(std::unique(pending.endpoints.begin(), pending.endpoints.end()),
-                          pending.endpoints.end());
+  std::sort(pending->endpoints.begin(), pending->endpoints.end());
+  pending->endpoints.erase(std::unique(pending->endpoints.begin(), pending->endpoints.end()),
+                           pending->endpoints.end());
+}
+
+absl::Status StoreImpl::CommitWrites(const View& base, const WriteSet& writes,
+                                     const ReadSet* reads) {
+  Pending pending;
+  PULSE_RETURN_IF_ERROR(CatchNoMemory([&] {
+    Prepare(writes, &pending);
+    return absl::OkStatus();
+  }));
+  if (pending.payload.empty()) return absl::OkStatus();
   std::unique_lock lock(commit_mu_);
   do {
     while (schema_changing_ || quiet_waiters_ > 0) commit_cv_.wait(lock);
@@ -190,15 +198,20 @@ absl::Status StoreImpl::CommitWrites(const View& base, const WriteSet& writes,
 void StoreImpl::Lead(std::unique_lock<std::mutex>* lock) {
   leading_ = true;
   in_flight_.swap(queue_);
-  std::vector<WalEntry*> entries;
-  for (Pending* pending : in_flight_) entries.push_back(&pending->entry);
   lock->unlock();
-  wal_->Write(entries);
+  // Without memory, too, the next one is told that it leads.
+  const absl::Status written = CatchNoMemory([this] {
+    std::vector<WalEntry*> entries;
+    for (Pending* pending : in_flight_) entries.push_back(&pending->entry);
+    wal_->Write(entries);
+    return absl::OkStatus();
+  });
   lock->lock();
   for (Pending* pending : in_flight_) {
     WalEntry& entry = pending->entry;
+    if (!written.ok()) entry.result = written;
     if (entry.result.ok() && apply_failure_.ok()) {
-      apply_failure_ = Apply(entry.sequence, entry.payload);
+      apply_failure_ = CatchNoMemory([&] { return Apply(entry.sequence, entry.payload); });
     }
     if (entry.result.ok()) entry.result = apply_failure_;
     // A sequence whose commit failed stands for nothing.

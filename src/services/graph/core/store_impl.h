@@ -123,6 +123,7 @@ class StoreImpl : public TransactionHost {
   void EndSerializable(uint64_t since);
   void Claim(const WriteSet& writes, const std::vector<uint64_t>& more, uint64_t sequence);
   void ForgetClaims();
+  void Prepare(const WriteSet& writes, Pending* pending) const;
   // Writes what is queued, applies it, and makes it visible.
   void Lead(std::unique_lock<std::mutex>* lock);
   // Waits until nothing is queued or written, so that the log and the tables are the caller's. New
