@@ -278,6 +278,8 @@ absl::Status RunKv(KvArgs args) {
   store.told_memory_bytes = memory;
   args.options.buffer_bytes = ProcessBytes(memory) - kProgramBytes;
   args.agents.buffer_bytes = args.options.buffer_bytes / 4;
+  // Connections have half; agents take theirs from the transactions'.
+  if (!args.agents.path.empty()) args.options.transaction_bytes = args.options.buffer_bytes / 4;
   store.memory_file = args.memory_file;
   // They outlive the server.
   std::mutex numbers_mutex;

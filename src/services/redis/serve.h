@@ -82,9 +82,10 @@ struct ServeOptions : net::AccessOptions {
   int agent_spin_us = 0;        // how long the agent looks for requests before it sleeps
   uint32_t max_clients = 10000;
   // Of requests and replies on their way and of queued transactions, of all clients together; one
-  // value of max_bulk always fits. 0: the usual bounds, some hundred MiB.
+  // value of max_bulk always fits, but in a transaction. 0: the usual bounds, some hundred MiB.
   uint64_t buffer_bytes = 0;
-  uint32_t idle_seconds = 0;  // a client that asks nothing for so long is cut off; 0: never
+  uint64_t transaction_bytes = 0;  // of these, for transactions and watches; 0: half of them
+  uint32_t idle_seconds = 0;       // a client that asks nothing for so long is cut off; 0: never
   Limits limits;
 
   // A Unix socket for directors, beside the public listeners: PULSE.* allowed, and before AUTH;
