@@ -41,8 +41,8 @@ std::string CauseOfEnd() {
     if (error.code() == std::errc::resource_unavailable_try_again) {
       return std::string(NoThreadError().message());
     }
-    // fmt::print throws it.
-    if (std::ferror(stdout) == 0) return error.what();
+    // fmt::print throws it; where it is of something else, it is a defect.
+    if (std::ferror(stdout) == 0) return std::string();
     if (error.code() == std::errc::broken_pipe) _exit(0);  // its reader wants no more
     return absl::StrCat("writing standard output: ", error.code().message());
   } catch (...) {
