@@ -198,7 +198,8 @@ typedef struct pulse_graph_options {
    * PULSE_GRAPH_DAMAGED. */
   int32_t damaged;
   /* Directory of the temporary files with what a statement sorts or groups beyond half of
-   * query_memory; NULL: TMPDIR, else /var/tmp. They have no names there. */
+   * query_memory; NULL: TMPDIR, /var/tmp or /tmp, the first that can be written to. They have no
+   * names there. */
   const char* spill;
   uint64_t spill_limit; /* bytes in these files, of a statement; 0: 16 GiB; 1: none are written */
 } pulse_graph_options;

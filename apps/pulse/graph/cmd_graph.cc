@@ -245,7 +245,8 @@ void AddStoreOptions(CLI::App* cmd, GraphArgs* args) {
       ->capture_default_str();
   cmd->add_option("--spill", args->spill,
                   "directory of the temporary files with what a query sorts or groups beyond half\n"
-                  "of that memory (default: TMPDIR, else /var/tmp)")
+                  "of that memory (default: TMPDIR, /var/tmp or /tmp, the first that can be\n"
+                  "written to)")
       ->check(CLI::ExistingDirectory);
   cmd->add_option("--spill-limit", args->spill_limit,
                   "the most that one query may have in these files; 0: it writes none, and ends\n"

@@ -122,8 +122,8 @@ class GraphStore : public cypher::Database {
   absl::Status Flush();
   // Merges all runs of each direction into one.
   absl::Status Compact();
-  // Checkpoint(), and no more use. An error is one of the checkpoint: what was committed is in the
-  // log, and stays committed.
+  // Checkpoint(), and no more use. An error with the payload kCommitsAreDurable is one of the
+  // checkpoint alone: what was committed is in the log, and stays committed.
   absl::Status Close();
   StoreStats stats() const;
 

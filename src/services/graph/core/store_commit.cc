@@ -174,11 +174,11 @@ absl::Status StoreImpl::CommitWrites(const View& base, const WriteSet& writes,
   }));
   if (pending.payload.empty()) return absl::OkStatus();
   std::unique_lock lock(commit_mu_);
+  const auto may_commit = [this] { return !schema_changing_ && quiet_waiters_ == 0; };
   do {
-    while (schema_changing_ || quiet_waiters_ > 0) commit_cv_.wait(lock);
+    commit_cv_.wait(lock, may_commit);
     PULSE_RETURN_IF_ERROR(WaitForMemory(&lock));
-    // A change may have begun while it waited for memory.
-  } while (schema_changing_ || quiet_waiters_ > 0);
+  } while (!may_commit());  // a change may have begun while it waited for memory
   if (closed_) return absl::FailedPreconditionError("the database is closed");
   PULSE_RETURN_IF_ERROR(apply_failure_);
   PULSE_RETURN_IF_ERROR(Validate(base, writes, pending.endpoints));

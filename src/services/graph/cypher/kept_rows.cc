@@ -1,7 +1,7 @@
 #include "services/graph/cypher/kept_rows.h"
 
 #include <algorithm>
-#include <string>
+#include <span>
 #include <utility>
 
 namespace pulse::cypher {
@@ -39,20 +39,11 @@ bool KeptRows::Spill() {
     if (file_ == nullptr) return false;
     writer_.emplace(file_.get(), SpillBuffer(context_), &context_);
   }
-  std::string bytes;
   const Value* before = written_.empty() ? nullptr : written_.data();
   for (Batch& batch : batches_) {
     for (size_t i = 0; i < batch.rows.size(); ++i) {
       const Value* const row = batch.rows.Row(i);
-      bytes.clear();
-      for (int slot = 0; slot < width_; ++slot) {
-        if (before != nullptr && row[slot].SharesWith(before[slot])) {
-          AppendSameAsBefore(&bytes);
-        } else {
-          AppendRowValue(row[slot], &bytes);
-        }
-      }
-      if (!writer_->AddBytes(bytes)) return false;
+      if (!writer_->Add({row, static_cast<size_t>(width_)}, before)) return false;
       before = row;
     }
   }
@@ -76,27 +67,18 @@ bool KeptRows::Drain(const std::function<bool(Rows&)>& take) {
   return more;
 }
 
-// `row` is the one before.
-bool KeptRows::ReadSpilled(std::string_view bytes, std::vector<Value>* row) {
-  for (Value& value : *row) {
-    if (TakeSameAsBefore(&bytes) || ReadRowValue(&bytes, &value)) continue;
-    return context_.Check(absl::InternalError("a spilled row is not what was written"));
-  }
-  return true;
-}
-
 bool KeptRows::DrainSpilled(const std::function<bool(Rows&)>& take) {
   std::vector<SpillRun> runs;
   if (!writer_->Finish(&runs)) return false;
   SpillReader reader(file_.get(), std::move(runs.front()), SpillBuffer(context_));
   Rows rows(width_);
   written_.clear();
-  std::vector<Value> row(static_cast<size_t>(width_));
+  std::vector<Value> row;
   // Of large rows fewer are read at once.
   size_t bytes = 0;
   while (!reader.done()) {
     const auto read = reader.Next();
-    if (!context_.Check(read.status()) || !context_.Tick() || !ReadSpilled(*read, &row)) {
+    if (!context_.Check(read.status()) || !context_.Tick() || !ReadRow(*read, &row, context_)) {
       return false;
     }
     bytes += read->size();

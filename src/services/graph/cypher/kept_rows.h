@@ -8,7 +8,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <string_view>
 #include <vector>
 
 #include "services/graph/cypher/operators.h"
@@ -34,7 +33,6 @@ class KeptRows {
   // The last row that is kept in memory; null: none is.
   const Value* Last();
   bool Spill();
-  bool ReadSpilled(std::string_view bytes, std::vector<Value>* row);
   bool DrainSpilled(const std::function<bool(Rows&)>& take);
 
   struct Batch {

@@ -94,9 +94,15 @@ std::unique_ptr<SpillFile> MakeSpillFile(EvalContext& context) {
   return *std::move(file);
 }
 
-bool RowWriter::Add(std::span<const Value> values) {
+bool RowWriter::Add(std::span<const Value> values, const Value* before) {
   row_.clear();
-  for (const Value& value : values) AppendRowValue(value, &row_);
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (before != nullptr && values[i].SharesWith(before[i])) {
+      AppendSameAsBefore(&row_);
+    } else {
+      AppendRowValue(values[i], &row_);
+    }
+  }
   return AddBytes(row_);
 }
 
@@ -116,7 +122,7 @@ bool ReadRow(std::string_view row, std::vector<Value>* values, EvalContext& cont
   size_t count = 0;
   for (; !row.empty(); ++count) {
     if (count == values->size()) values->emplace_back();
-    if (!ReadRowValue(&row, &(*values)[count])) {
+    if (!TakeSameAsBefore(&row) && !ReadRowValue(&row, &(*values)[count])) {
       return context.Check(absl::InternalError("a spilled row is not what was written"));
     }
   }

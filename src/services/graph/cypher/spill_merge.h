@@ -27,7 +27,9 @@ class RowWriter {
  public:
   RowWriter(SpillFile* file, size_t buffer, EvalContext* context)
       : writer_(file, buffer), context_(*context) {}
-  bool Add(std::span<const Value> values);
+  // `before`: the row that was added before this one, or null. What both share is not written
+  // again.
+  bool Add(std::span<const Value> values, const Value* before = nullptr);
   bool AddBytes(std::string_view row);
   // Of no rows: nothing is added.
   bool Finish(std::vector<SpillRun>* runs);
@@ -38,7 +40,8 @@ class RowWriter {
   std::string row_;
 };
 
-// The values of a row, in `values`, all of them. False: the context has failed.
+// The values of a row, in `values`, all of them; `values` are those of the row before, if it was
+// written with that. False: the context has failed.
 bool ReadRow(std::string_view row, std::vector<Value>* values, EvalContext& context);
 
 // Below 0 where row `a` comes before `b`; 0: in the order of the runs.
