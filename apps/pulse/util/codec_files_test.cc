@@ -57,6 +57,7 @@ TEST_F(CodecFilesTest, Commit_OfWhatNobodyTouched_RemovesTheInput) {
   EXPECT_TRUE(IsThere(packed_));
 }
 
+// Where the file system has files without names; else one that is gone behind Commit.
 TEST_F(CodecFilesTest, BeforeCommit_NothingOfTheOutputIsInItsFolder) {
   const std::string folder = std::filesystem::path(file_).parent_path();
   const auto unfinished = [&] {
@@ -66,13 +67,11 @@ TEST_F(CodecFilesTest, BeforeCommit_NothingOfTheOutputIsInItsFolder) {
     }
     return count;
   };
-  if (!OpenFile(folder, O_TMPFILE | O_RDWR, 0600).valid()) {
-    GTEST_SKIP() << "the file system has no files without names";
-  }
+  const bool has_name = !OpenFile(folder, O_TMPFILE | O_RDWR, 0600).valid();
   const int before = unfinished();
   CodecFiles files = Open();
   ASSERT_TRUE(WriteAll(files.out(), "packed", "writing", packed_).ok());
-  EXPECT_EQ(unfinished(), before);
+  EXPECT_EQ(unfinished(), before + (has_name ? 1 : 0));
   EXPECT_FALSE(IsThere(packed_));
   EXPECT_EQ(files.Commit().value(), "");
   EXPECT_TRUE(IsThere(packed_));

@@ -15,31 +15,13 @@
 #include "services/graph/core/store.h"
 #include "services/graph/core/test_sim_files.h"
 #include "services/graph/cypher/engine.h"
+#include "services/graph/cypher/test_result_texts.h"
 #include "services/graph/model/test_memory_database.h"
 #include "services/graph/model/text.h"
 #include "services/graph/planner/make_plan.h"
 
 namespace pulse::cypher {
 namespace {
-
-class RowTexts : public ResultSink {
- public:
-  explicit RowTexts(const GraphView* graph) : graph_(graph) {}
-  bool OnRows(const Value* rows, size_t stride, size_t count,
-              std::span<const Slot> columns) override {
-    for (size_t i = 0; i < count; ++i) {
-      std::string& text = texts.emplace_back();
-      for (const Slot column : columns) {
-        text += ValueText(rows[i * stride + static_cast<size_t>(column)], *graph_) + ", ";
-      }
-    }
-    return true;
-  }
-  std::vector<std::string> texts;
-
- private:
-  const GraphView* const graph_;
-};
 
 // Sorted rows.
 std::vector<std::string> Rows(const std::string& query, const GraphView& view,
@@ -55,7 +37,7 @@ std::vector<std::string> Rows(const std::string& query, const GraphView& view,
   options.transaction = transaction;
   options.parameters = &parameters;
   options.columns_from = shortcuts ? 1 : ~size_t{0};
-  RowTexts sink(&view);
+  ResultTexts sink(&view);
   const absl::Status status = Execute(**plan, options, &sink, nullptr);
   EXPECT_TRUE(status.ok()) << query << ": " << status;
   std::sort(sink.texts.begin(), sink.texts.end());

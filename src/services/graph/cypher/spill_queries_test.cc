@@ -8,6 +8,7 @@
 
 #include "base/testing.h"
 #include "services/graph/cypher/engine.h"
+#include "services/graph/cypher/test_result_texts.h"
 #include "services/graph/model/test_memory_graph.h"
 #include "services/graph/model/test_values.h"
 #include "services/graph/model/text.h"
@@ -19,25 +20,6 @@ namespace {
 
 using testing_util::Rounds;
 using testing_util::TestSeed;
-
-class RowTexts : public ResultSink {
- public:
-  explicit RowTexts(const GraphView* graph) : graph_(graph) {}
-  bool OnRows(const Value* rows, size_t stride, size_t count,
-              std::span<const Slot> columns) override {
-    for (size_t i = 0; i < count; ++i) {
-      std::string& text = texts.emplace_back();
-      for (const Slot column : columns) {
-        text += ValueText(rows[i * stride + static_cast<size_t>(column)], *graph_) + ", ";
-      }
-    }
-    return true;
-  }
-  std::vector<std::string> texts;
-
- private:
-  const GraphView* const graph_;
-};
 
 // Counts what is written, and fails, or calls, when so much has been.
 class WatchedDisk : public SpillDisk {
@@ -98,7 +80,7 @@ class SpillQueries : public testing::Test {
     options_.limits.memory_bytes = memory;
     options_.spill.directory = testing::TempDir();
     options_.spill.disk = disk_;
-    RowTexts texts(graph_.get());
+    ResultTexts texts(graph_.get());
     ExecuteSummary summary;
     ran.status = Execute(**plan, options_, &texts, &summary);
     ran.rows = std::move(texts.texts);
@@ -407,7 +389,7 @@ TEST_F(SpillQueries, ManyAtOnce_EachHasItsOwnFiles) {
         options.parameters = &parameters_;
         options.limits.memory_bytes = kLittle;
         options.spill.directory = testing::TempDir();
-        RowTexts texts(graph_.get());
+        ResultTexts texts(graph_.get());
         EXPECT_TRUE(Execute(**plan, options, &texts, nullptr).ok());
         EXPECT_EQ(texts.texts, alone.rows);
       }
@@ -427,7 +409,7 @@ TEST_F(SpillQueries, Profile_SaysWhichStepSpilled) {
   options_.parameters = &parameters_;
   options_.limits.memory_bytes = kLittle;
   options_.spill.directory = testing::TempDir();
-  RowTexts texts(graph_.get());
+  ResultTexts texts(graph_.get());
   ExecuteSummary summary;
   ASSERT_TRUE(Execute(**plan, options_, &texts, &summary).ok());
   for (const PlanLine& line : PlanLines(**plan, &profile)) {
