@@ -18,7 +18,7 @@ LONG_TESTS := ^(powercut_test|convert_cut_test|fault_test.*|store_test.*|preload
 
 # One thread at work: AddressSanitizer looks at these, ThreadSanitizer has nothing to see in them. What the
 # store's threads do together is in StoreThreadsTest, StoreModelTest.LongLives and the files' tests.
-ONE_THREAD := UdpBatchTest.*:UdpCodecTest.*:CorruptionTest.*:KillTest.*:*PartitionModelTest.*:PartitionTest.*:*EvictionTest.*:BatchTest.*:CheckTest.Repair_AnyDamage*:SegmentMapTest.*:StoreModelTest.EveryCut*:StoreScaleTest.*:OutQueueTest.*:Parser.*:Temporal.*:MergeRuns.*:RunDamage.*:Run.Random*:StoreModel.Fault*:StoreModel.LogCut*:Wal.*:LoadCsv.MoreRelationships*:LoadCsv.TypeThatShowsLate*
+ONE_THREAD := UdpBatchTest.*:UdpCodecTest.*:CorruptionTest.*:KillTest.*:*PartitionModelTest.*:PartitionTest.*:*EvictionTest.*:BatchTest.*:CheckTest.Repair_AnyDamage*:SegmentMapTest.*:StoreModelTest.EveryCut*:StoreScaleTest.*:OutQueueTest.*:Parser.*:Temporal.*:MergeRuns.*:RunDamage.*:Run.Random*:StoreModel.Fault*:StoreModel.LogCut*:Wal.*:LoadCsv.MoreRelationships*:LoadCsv.TypeThatShowsLate*:SpillQueries.Order*:SpillQueries.Distinct*:SpillQueries.Group*:SpillQueries.Faults*:SpillQueries.Rows*:SpillQueries.List*:SpillQueries.LargeRows*
 # Programs of one thread.
 NO_THREADS := ^(cypher_test|cypher_shortcuts_test|cypher_features|graph_model_test)$$
 # Configurations in which the same threads meet in the same way as in others.
