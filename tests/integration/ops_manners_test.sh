@@ -32,7 +32,7 @@ exits 0 "a name in brackets" "$PULSE" compress names/'[x,y]'
 [[ "$(ls names)" == $'[x,y].gz\n[x,y].gz.gz\nx\ny' ]] || fail "files beside a name in brackets: $(ls names)"
 [[ "$(gzip -dc names/'[x,y].gz')" == bracket ]] || fail "the name in brackets has other bytes"
 exits 1 "an empty -o" "$PULSE" compress -o "" ab
-says "empty name"
+says "the value is empty"
 exits 2 "an empty -o of a filter" "$PULSE" filter -e one -o "" ab
 exits 1 "an empty --output=" "$PULSE" compress -f --output= ab <lines
 exits 2 "an empty --output= of a filter" "$PULSE" filter -e 1 --force --output= ab <lines
