@@ -12,7 +12,16 @@ namespace {
 
 using cypher::Concat;
 
+WalOptions WithBounds(WalOptions options) {
+  options.ahead_bytes = std::min(options.ahead_bytes, options.segment_bytes / 2);
+  options.ahead_from = std::min(options.ahead_from, options.segment_bytes / 2);
+  return options;
+}
+
 }  // namespace
+
+Wal::Wal(Files* files, std::string directory, const WalOptions& options)
+    : files_(files), directory_(std::move(directory)), options_(WithBounds(options)) {}
 
 std::string Wal::PathOf(uint64_t number) const { return WalPath(directory_, number); }
 
@@ -22,6 +31,13 @@ absl::StatusOr<std::unique_ptr<Wal>> Wal::Open(Files* files, const std::string& 
   std::unique_ptr<Wal> wal(new Wal(files, directory, options));
   PULSE_RETURN_IF_ERROR(wal->Load(first_segment, replay));
   return wal;
+}
+
+Wal::~Wal() {
+  // Not needed, and so not reported.
+  if (failure_.ok() && file_ != nullptr && ahead_ > segments_.back().bytes) {
+    file_->Truncate(segments_.back().bytes).IgnoreError();
+  }
 }
 
 absl::Status Wal::Load(uint64_t first_segment, const Replay& replay) {
@@ -115,12 +131,15 @@ absl::Status Wal::OpenSegment(uint64_t number) {
   PULSE_RETURN_IF_ERROR(file->Sync());
   PULSE_RETURN_IF_ERROR(files_->SyncDirectory(directory_));
   file_ = std::move(file);
+  ahead_ = 0;
+  no_ahead_ = false;
   AddSegment({number, kWalSegmentHeader});
   return absl::OkStatus();
 }
 
 absl::StatusOr<uint64_t> Wal::Roll() {
   if (segments_.back().bytes > kWalSegmentHeader) {
+    PULSE_RETURN_IF_ERROR(CutAhead());
     PULSE_RETURN_IF_ERROR(OpenSegment(segments_.back().number + 1));
   }
   return segments_.back().number;
@@ -155,13 +174,36 @@ absl::Status Wal::RollIfFull() {
   return segments_.back().bytes < options_.segment_bytes ? absl::OkStatus() : Roll().status();
 }
 
+// Behind an entry that ends at `end`, if the next ones are to find them.
+void Wal::WriteAhead(uint64_t end, size_t entry) {
+  if (!options_.sync || no_ahead_ || end <= ahead_ || end < options_.ahead_from) return;
+  if (entry > options_.ahead_bytes / 4) return;  // it has little use of them
+  const std::string zeros(options_.ahead_bytes, '\0');
+  // What is there of them, where this fails, is not counted on: the next entry writes over it.
+  no_ahead_ = !file_->WriteAt(zeros, end).ok();
+  ahead_ = end + zeros.size();
+}
+
+// Before there is a next segment: only the last one may have something behind its end, also after
+// a power cut.
+absl::Status Wal::CutAhead() {
+  const uint64_t end = segments_.back().bytes;
+  if (ahead_ <= end) return absl::OkStatus();
+  PULSE_RETURN_IF_ERROR(file_->Truncate(end));
+  PULSE_RETURN_IF_ERROR(file_->Sync());
+  ahead_ = 0;
+  return absl::OkStatus();
+}
+
 absl::Status Wal::WriteAndSync(std::string_view bytes) {
   Segment& segment = segments_.back();
   if (absl::Status status = file_->WriteAt(bytes, segment.bytes); !status.ok()) {
     // Part of it may be there. If it cannot be cut off, what is written next must not follow it.
+    ahead_ = 0;
     if (absl::Status cut = file_->Truncate(segment.bytes); !cut.ok()) failure_ = cut;
     return status;
   }
+  WriteAhead(segment.bytes + bytes.size(), bytes.size());
   if (options_.sync) {
     if (absl::Status status = file_->Sync(); !status.ok()) {
       failure_ = absl::Status(

@@ -8,6 +8,10 @@
 // cannot be written gives an error to its entry alone; what is before it stays, and the log goes
 // on. After a sync that failed, nobody knows what is durable: the log refuses all further entries.
 //
+// Small entries find their place written before, with zeros: a sync then has no new size to write
+// to the file system's journal, and takes three quarters of the time. Rolling over and closing cut
+// off what is left of the zeros; after a kill they are a torn tail, as any other.
+//
 // Opening reads everything that is there. A torn tail, also in the middle of an entry, is a clean
 // end and is cut off. A damaged record of which a later one says that it had been durable is
 // DataLoss, as is a segment that is missing; `allow_damage` ends there instead, for reading only.
@@ -39,6 +43,10 @@ struct WalOptions {
   bool sync = true;
   // Of segments that a checkpoint has left behind, so many bytes are kept, for who follows.
   uint64_t keep_bytes = 0;
+  // Zeros are written so far ahead (0: never), in a segment that has come to so much; neither is
+  // more than half a segment.
+  uint64_t ahead_bytes = uint64_t{256} << 10;
+  uint64_t ahead_from = uint64_t{64} << 10;
   // Nothing is written, and nothing cut off.
   bool read_only = false;
   bool allow_damage = false;
@@ -52,6 +60,7 @@ struct WalEntry {
 
 class Wal {
  public:
+  ~Wal();
   // A payload lives during the call only. An error ends the reading and is handed on.
   using Replay = std::function<absl::Status(uint64_t sequence, std::string_view payload)>;
 
@@ -87,8 +96,7 @@ class Wal {
     uint64_t bytes = 0;
   };
 
-  Wal(Files* files, std::string directory, const WalOptions& options)
-      : files_(files), directory_(std::move(directory)), options_(options) {}
+  Wal(Files* files, std::string directory, const WalOptions& options);
   absl::Status Load(uint64_t first_segment, const Replay& replay);
   absl::Status ReadSegment(uint64_t number, bool last, const Replay& replay);
   absl::Status OpenSegment(uint64_t number);
@@ -96,6 +104,8 @@ class Wal {
   absl::Status TrimKept();
   absl::Status RollIfFull();
   absl::Status WriteAndSync(std::string_view bytes);
+  void WriteAhead(uint64_t end, size_t entry);
+  absl::Status CutAhead();
   std::string PathOf(uint64_t number) const;
 
   Files* const files_;
@@ -105,6 +115,8 @@ class Wal {
   std::deque<Segment> kept_;  // left behind, the oldest first
   uint64_t kept_bytes_ = 0;
   std::vector<Segment> segments_;  // the last one is written to
+  uint64_t ahead_ = 0;             // it has zeros up to here, if this is behind its end
+  bool no_ahead_ = false;          // they cannot be written
   uint64_t last_sequence_ = 0;
   uint64_t durable_sequence_ = 0;
   absl::Status failure_;

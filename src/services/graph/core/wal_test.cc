@@ -195,7 +195,9 @@ TEST(Wal, DamageFarBeforeTheRecordThatTells_IsReported) {
   Records written, none;
   std::vector<size_t> begins;
   {
-    const auto wal = OpenOk(&whole, &none);
+    WalOptions options;
+    options.ahead_bytes = 0;  // the file ends where its records do
+    const auto wal = OpenOk(&whole, &none, options);
     for (const size_t size : {size_t{10}, size_t{5} << 20, size_t{20}, size_t{3} << 20}) {
       begins.push_back(whole.Content(kFirst).size());
       written.emplace_back(begins.size(), std::string(size, 'x'));
@@ -350,8 +352,9 @@ TEST(Wal, RandomFaults_LoseNothingThatWasAcknowledged) {
     SimFiles files;
     WalOptions options;
     options.segment_bytes = 200;
+    options.ahead_from = round % 3 * 60;
+    options.ahead_bytes = random() % 300;
     Records read, acknowledged;
-    std::vector<uint64_t> attempted;
     {
       const auto wal = OpenOk(&files, &read, options);
       files.FailAt(1 + random() % 40, 1 + random() % 3);
@@ -371,6 +374,58 @@ TEST(Wal, RandomFaults_LoseNothingThatWasAcknowledged) {
     }
     EXPECT_EQ(found, acknowledged.size());
   }
+}
+
+// Zeros behind the end: of a log that goes on, that was killed, closed, and that has a next
+// segment.
+TEST(Wal, WrittenAhead_EndsWhereItsRecordsEnd) {
+  std::mt19937_64 random(TestSeed());
+  WalOptions options;
+  options.ahead_from = 100;
+  options.ahead_bytes = 1000;
+  for (int round = 0; round < 100; ++round) {
+    SimFiles files;
+    Records written, none;
+    auto wal = OpenOk(&files, &none, options);
+    size_t end = kWalSegmentHeader, longest = 0;
+    for (uint64_t i = 1; i < 40; ++i) {
+      written.emplace_back(i, Payload(random, 60));
+      ASSERT_TRUE(WriteOne(wal.get(), i, written.back().second).ok());
+      end += kWalRecordHeader + written.back().second.size();
+      longest = std::max(longest, files.Content(kFirst).size() - end);
+    }
+    EXPECT_GE(longest, 900u);
+    const auto after = round % 2 == 0 ? files.AfterPowerCut(random) : files.AfterKill();
+    Records read;
+    const auto again = OpenOk(after.get(), &read, options);
+    EXPECT_EQ(read, written);
+    EXPECT_EQ(after->Content(kFirst).size(), end);
+    if (round % 4 < 2) {
+      wal.reset();
+    } else {
+      ASSERT_TRUE(wal->Roll().ok());
+    }
+    EXPECT_EQ(files.Content(kFirst).size(), end);
+    read.clear();
+    const auto cut = files.AfterPowerCut(random);
+    OpenOk(cut.get(), &read, options);
+    EXPECT_EQ(read, written);
+  }
+}
+
+TEST(Wal, NoSpaceToWriteAhead_CommitsGoOn) {
+  SimFiles files;
+  Records none;
+  WalOptions options;
+  options.ahead_from = 0;
+  options.ahead_bytes = 1000;
+  const auto wal = OpenOk(&files, &none, options);
+  files.SetCapacity(900);
+  for (uint64_t i = 1; i <= 20; ++i) EXPECT_TRUE(WriteOne(wal.get(), i, "small").ok()) << i;
+  files.SetCapacity(UINT64_MAX);
+  Records read;
+  OpenOk(files.AfterKill().get(), &read, options);
+  EXPECT_EQ(read.size(), 20u);
 }
 
 TEST(Wal, RollAndRemove_KeepsWhatIsBehindTheCheckpoint) {
