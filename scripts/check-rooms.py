@@ -76,14 +76,18 @@ ROOMS = {
     "src/services/graph/model": ("base",),
     # The text of queries: parser, tree, errors with their place.
     "src/services/graph/syntax": ("base", "services/graph/model"),
-    "src/services/graph/cypher": ("base", "services/graph/model", "services/graph/syntax"),
+    # What expressions call, and the context of an execution: limits, errors, temporary files.
+    "src/services/graph/functions": ("base", "services/graph/model", "services/graph/syntax"),
+    "src/services/graph/cypher": ("base", "services/graph/model", "services/graph/syntax",
+                                  "services/graph/functions"),
     "src/services/graph/planner": ("base", "services/graph/model", "services/graph/syntax",
-                                   "services/graph/cypher"),
+                                   "services/graph/functions", "services/graph/cypher"),
     # On snapshots; they know no store and no language.
     "src/services/graph/algorithms": ("base", "services/graph/model"),
     # Statements on a database, and the server of Neo4j's protocol above it. Neither knows the store.
     "src/services/graph/session": ("base", "services/graph/model", "services/graph/syntax",
-                                   "services/graph/cypher", "services/graph/planner",
+                                   "services/graph/functions", "services/graph/cypher",
+                                   "services/graph/planner",
                                    "services/graph/algorithms",
                                    # LOAD CSV takes records apart as `pulse graph load` does.
                                    "services/graph/load", "services/graph/exchange"),

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "services/graph/cypher/functions.h"
 #include "services/graph/cypher/operators.h"
+#include "services/graph/functions/functions.h"
 #include "services/graph/model/text.h"
 #include "services/graph/syntax/regex_cache.h"
 

@@ -1,161 +1,17 @@
 // Evaluates expressions on a row. A row is an array of slots; local variables of comprehensions
-// have slots too, so that evaluation writes into the row.
-//
-// The first error stays in the context, and everything evaluates to null from then on: operators
-// look at failed() after each row or batch. One context belongs to one execution and one thread.
-// Reads may block on the graph.
+// have slots too, so that evaluation writes into the row. Errors and threads: see context.h.
 #pragma once
 
-#include <cstdint>
 #include <functional>
-#include <memory>
-#include <optional>
-#include <random>
 #include <string>
 #include <string_view>
-#include <unordered_set>
 #include <vector>
 
-#include "absl/status/status.h"
-#include "services/graph/cypher/spill_file.h"
-#include "services/graph/model/csv_source.h"
-#include "services/graph/model/graph.h"
+#include "services/graph/functions/context.h"
 #include "services/graph/model/value.h"
 #include "services/graph/syntax/ast.h"
 
 namespace pulse::cypher {
-
-// What ends a query that would not end, or would take all memory. 0: no limit.
-struct Limits {
-  size_t memory_bytes =
-      size_t{1} << 30;  // of what operators keep and single values hold, estimated
-  uint64_t result_rows = 0;
-  int64_t nanos = 0;
-};
-
-// Changes that a query made, as drivers report them.
-struct Counters {
-  uint64_t nodes_created = 0, nodes_deleted = 0;
-  uint64_t edges_created = 0, edges_deleted = 0;
-  uint64_t properties_set = 0;
-  uint64_t labels_added = 0, labels_removed = 0;
-  bool any() const {
-    return nodes_created + nodes_deleted + edges_created + edges_deleted + properties_set +
-               labels_added + labels_removed >
-           0;
-  }
-};
-
-class EvalContext;
-struct Caller;  // of graph/session: for procedures alone
-class RegexCache;
-class RegexPattern;
-
-// Runs the plan of a subquery inside an expression; exec.cc does.
-class SubplanRunner {
- public:
-  virtual ~SubplanRunner() = default;
-  virtual bool Exists(const Plan& plan, const Value* row) = 0;
-  virtual int64_t Count(const Plan& plan, const Value* row) = 0;
-  // The value of `result` on every row of the plan; null: its only column.
-  virtual void Collect(const Plan& plan, const Expr* result, const Value* row, ValueList* out) = 0;
-};
-
-class EvalContext {
- public:
-  const GraphView* graph = nullptr;
-  GraphTransaction* transaction = nullptr;  // null: the query may not change anything
-  const ValueMap* parameters = nullptr;     // sorted by key
-  SubplanRunner* subplans = nullptr;
-  const Caller* caller = nullptr;
-  const OpenCsv* open_csv = nullptr;  // null: LOAD CSV is refused
-  SpillSpace* spill = nullptr;        // null: nothing is spilled
-  Limits limits;
-  std::function<int64_t()> monotonic_nanos;
-  std::function<int64_t()> wall_nanos;  // since 1970, UTC
-  int64_t statement_nanos = 0;          // wall_nanos when the query began
-  const std::atomic<bool>* cancelled = nullptr;
-  const std::function<bool()>* interrupted = nullptr;
-  Counters counters;
-  uint64_t random_seed = 0;  // of rand(); 0: from the clock
-  size_t columns_from = 4;   // rows from which on expressions are evaluated by columns
-  std::shared_ptr<RegexCache> regexes;
-  // What this query deleted: its properties cannot be read any more.
-  std::unordered_set<NodeId> deleted_nodes;
-  std::unordered_set<EdgeId> deleted_edges;
-
-  // Seeded when it is first asked for: most queries never do.
-  std::mt19937_64& Random() {
-    if (!random_) {
-      random_.emplace(random_seed != 0 ? random_seed : static_cast<uint64_t>(monotonic_nanos()));
-    }
-    return *random_;
-  }
-
-  // Begins an execution: names that the plan uses, and the deadline.
-  void Start(const std::vector<std::string>* names);
-
-  bool failed() const { return !status_.ok(); }
-  const absl::Status& status() const { return status_; }
-  Value Fail(absl::Status status) {
-    if (status_.ok()) status_ = std::move(status);
-    return Value();
-  }
-  Value TypeError(std::string_view message);
-  Value ArgumentError(std::string_view detail, std::string_view message);
-  bool Check(absl::Status status) {
-    if (!status.ok()) Fail(std::move(status));
-    return !failed();
-  }
-
-  // Counts work; now and then it looks at the clock. False: stop.
-  bool Tick(uint64_t work = 1) {
-    work_ += work;
-    return work_ < next_look_ ? !failed() : Look();
-  }
-  // Memory that an operator takes, and gives back with a negative number.
-  bool Charge(int64_t bytes);
-  // Whether an operator that holds so many bytes of what is charged is to spill them: where half of
-  // the limit is charged, and it would not write next to nothing again and again.
-  bool SpillDue(int64_t held) const { return memory_ > spill_from_ && held >= spill_least_; }
-  // The same later, for who has spilled and has what may still grow.
-  bool SpillOverdue(int64_t held) const {
-    return memory_ > spill_from_ + spill_from_ / 2 && held >= spill_least_;
-  }
-  // What may be charged until some operator is to spill.
-  int64_t SpillRoom() const { return spill_from_ - memory_; }
-  // Whether the transaction's changes, which are in memory until it ends, are within the limit.
-  bool ChangesFit();
-  // Whether one value of this size may be made at all.
-  bool Fits(size_t bytes);
-
-  // Tokens of the plan's names, looked up once they exist. kNoToken: not (yet) in the graph.
-  Token Label(int name);
-  Token EdgeType(int name);
-  Token Key(int name);
-  const std::string& NameOf(int name) const { return (*names_)[static_cast<size_t>(name)]; }
-
-  Value NodeProperty(NodeId node, Token key);
-  Value EdgeProperty(const EdgeRef& edge, Token key);
-  Value PropertyMap(const Value& entity);  // of a node or relationship
-  std::vector<Token> Labels(NodeId node);
-
- private:
-  struct Tokens {
-    Token label = kNoToken, type = kNoToken, key = kNoToken;
-  };
-  bool Look();
-
-  absl::Status status_;
-  std::optional<std::mt19937_64> random_;
-  const std::vector<std::string>* names_ = nullptr;
-  std::vector<Tokens> tokens_;
-  uint64_t work_ = 0, next_look_ = 0;
-  int64_t deadline_ = 0;
-  int64_t memory_ = 0;
-  int64_t spill_from_ = INT64_MAX / 2, spill_least_ = 0;
-  Column column_;
-};
 
 Value Eval(const Expr& expr, Value* row, EvalContext& context);
 // Whether a predicate holds: null does not. Anything but a boolean or null is an error.
@@ -172,10 +28,6 @@ bool LabelsHold(const std::vector<LabelOp>& ops, const std::function<bool(size_t
 Value HasLabels(const Expr& expr, const Value& value, EvalContext& context);
 // a op b of = <> < <= > >=: a boolean or null.
 Value Comparison(Op op, const Value& a, const Value& b);
-// Arithmetic of + - * / % ^, also for sum() and avg().
-Value Arithmetic(Op op, const Value& a, const Value& b, EvalContext& context);
-// a + b of a sum(), which fails beyond 64 bits, or of an avg(), which goes on with a float.
-Value AddUp(bool average, const Value& a, const Value& b, EvalContext& context);
 // base[index] for lists, maps and entities.
 Value IndexValue(const Value& base, const Value& index, EvalContext& context);
 // base.key

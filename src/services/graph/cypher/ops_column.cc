@@ -3,8 +3,8 @@
 // sum(e.w), count(*).
 #include <algorithm>
 
-#include "services/graph/cypher/functions.h"
 #include "services/graph/cypher/operators.h"
+#include "services/graph/functions/functions.h"
 #include "services/graph/model/text.h"
 #include "services/graph/syntax/error.h"
 

@@ -3,9 +3,9 @@
 #include <numeric>
 
 #include "services/graph/cypher/batch_eval.h"
-#include "services/graph/cypher/functions.h"
 #include "services/graph/cypher/kept_rows.h"
 #include "services/graph/cypher/operators.h"
+#include "services/graph/functions/functions.h"
 #include "services/graph/model/text.h"
 #include "services/graph/syntax/error.h"
 

@@ -13,7 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "services/graph/cypher/spill_file.h"
+#include "services/graph/functions/spill_file.h"
 #include "services/graph/model/value.h"
 
 namespace pulse::cypher {

@@ -9,8 +9,8 @@
 #include <random>
 
 #include "base/testing.h"
-#include "services/graph/cypher/spill_file.h"
 #include "services/graph/cypher/spill_rows.h"
+#include "services/graph/functions/spill_file.h"
 #include "services/graph/model/test_values.h"
 
 namespace pulse::cypher {

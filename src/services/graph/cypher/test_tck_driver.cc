@@ -17,7 +17,7 @@
 #include "services/graph/core/store.h"
 #include "services/graph/core/test_sim_files.h"
 #include "services/graph/cypher/engine.h"
-#include "services/graph/cypher/functions.h"
+#include "services/graph/functions/functions.h"
 #include "services/graph/model/test_memory_graph.h"
 #include "services/graph/model/text.h"
 #include "services/graph/planner/make_plan.h"

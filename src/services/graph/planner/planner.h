@@ -13,8 +13,8 @@
 #include <string_view>
 #include <vector>
 
-#include "services/graph/cypher/functions.h"
 #include "services/graph/cypher/plan.h"
+#include "services/graph/functions/functions.h"
 #include "services/graph/planner/make_plan.h"
 #include "services/graph/planner/planner_statistics.h"
 

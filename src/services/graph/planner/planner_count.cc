@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "services/graph/cypher/batch_filter.h"
-#include "services/graph/cypher/functions.h"
+#include "services/graph/functions/functions.h"
 #include "services/graph/planner/planner.h"
 
 namespace pulse::cypher {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "services/graph/algorithms/algorithms.h"
-#include "services/graph/cypher/functions.h"
+#include "services/graph/functions/functions.h"
 #include "services/graph/model/text.h"
 #include "services/graph/session/procedures.h"
 #include "services/graph/syntax/error.h"

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "services/graph/cypher/functions.h"
+#include "services/graph/functions/functions.h"
 #include "services/graph/model/temporal.h"
 #include "services/graph/model/text.h"
 #include "services/graph/syntax/error.h"

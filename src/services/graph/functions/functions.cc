@@ -1,4 +1,4 @@
-#include "services/graph/cypher/functions.h"
+#include "services/graph/functions/functions.h"
 
 #include <map>
 #include <string>

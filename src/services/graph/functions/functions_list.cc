@@ -1,5 +1,5 @@
 // Functions on lists and paths.
-#include "services/graph/cypher/functions.h"
+#include "services/graph/functions/functions.h"
 #include "services/graph/model/text.h"
 #include "services/graph/syntax/error.h"
 

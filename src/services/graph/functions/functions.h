@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "services/graph/cypher/eval.h"
+#include "services/graph/functions/context.h"
 #include "services/graph/model/value.h"
 
 namespace pulse::cypher {

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "absl/strings/ascii.h"
-#include "services/graph/cypher/functions.h"
+#include "services/graph/functions/functions.h"
 #include "services/graph/model/temporal.h"
 #include "services/graph/model/text.h"
 #include "services/graph/syntax/error.h"

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
-#include "services/graph/cypher/functions.h"
+#include "services/graph/functions/functions.h"
 #include "services/graph/model/text.h"
 #include "services/graph/syntax/error.h"
 #include "services/graph/syntax/lexer.h"

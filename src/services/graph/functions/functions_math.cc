@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "services/graph/cypher/functions.h"
+#include "services/graph/functions/functions.h"
 #include "services/graph/model/text.h"
 #include "services/graph/syntax/error.h"
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "services/graph/cypher/eval.h"
+#include "services/graph/functions/context.h"
 #include "services/graph/model/temporal.h"
 #include "services/graph/model/text.h"
 #include "services/graph/syntax/error.h"

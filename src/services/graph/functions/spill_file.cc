@@ -1,4 +1,4 @@
-#include "services/graph/cypher/spill_file.h"
+#include "services/graph/functions/spill_file.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

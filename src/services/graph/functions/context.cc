@@ -1,7 +1,8 @@
 // Limits, names and reads of one execution.
+#include "services/graph/functions/context.h"
+
 #include <algorithm>
 
-#include "services/graph/cypher/eval.h"
 #include "services/graph/model/text.h"
 #include "services/graph/syntax/error.h"
 
