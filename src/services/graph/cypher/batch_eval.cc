@@ -210,10 +210,43 @@ bool BatchEval::Evaluate(const Expr& e, const BatchInput& in, std::span<const ui
   return true;
 }
 
+namespace {
+
+// A variable that is an integer, or a float, or null, in all rows. False: it is not.
+bool NumbersOf(Slot slot, const BatchInput& in, std::span<const uint32_t> rows, Operand* out) {
+  if (in.rows == nullptr || rows.empty()) return false;
+  const Type type = in.rows->Row(rows[0])[slot].type();
+  if (type != Type::kInt && type != Type::kFloat) return false;
+  out->constant = false;
+  Column& column = out->column;
+  column.kind = type == Type::kInt ? Column::Kind::kInts : Column::Kind::kFloats;
+  column.valid.assign(rows.size(), 1);
+  const auto fill = [&](auto* numbers, const auto& number) {
+    numbers->resize(rows.size());
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const Value& v = in.rows->Row(rows[i])[slot];
+      if (v.type() == type) {
+        (*numbers)[i] = number(v);
+        continue;
+      }
+      if (!v.is_null()) return false;
+      (*numbers)[i] = 0;
+      column.valid[i] = 0;
+    }
+    return true;
+  };
+  return type == Type::kInt ? fill(&column.ints, [](const Value& v) { return v.as_int(); })
+                            : fill(&column.floats, [](const Value& v) { return v.as_float(); });
+}
+
+}  // namespace
+
 bool BatchEval::RowByRow(const Expr& e, const BatchInput& in, std::span<const uint32_t> rows,
                          Operand* out) {
+  const bool variable = e.kind == Expr::Kind::kVariable && e.slot >= 0;
+  if (variable && NumbersOf(e.slot, in, rows, out)) return true;
   std::vector<Value>* values = BeginValues(rows.size(), out);
-  if (e.kind == Expr::Kind::kVariable && e.slot >= 0) {
+  if (variable) {
     for (size_t i = 0; i < rows.size(); ++i) (*values)[i] = in.rows->Row(rows[i])[e.slot];
     return true;
   }

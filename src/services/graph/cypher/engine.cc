@@ -78,7 +78,8 @@ class ProfileOperator : public Operator {
 
 }  // namespace
 
-Pipeline::Pipeline(const Steps& steps, Runtime* runtime, Operator* sink)
+Pipeline::Pipeline(std::span<const Step> steps, Runtime* runtime, Operator* sink,
+                   const ParallelPlan* parallel, std::span<const ParallelSection> sections)
     : head_(sink), input_(runtime->width) {
   const auto add = [this](std::unique_ptr<Operator> op) {
     operators_.push_back(std::move(op));
@@ -90,13 +91,26 @@ Pipeline::Pipeline(const Steps& steps, Runtime* runtime, Operator* sink)
             ? std::make_unique<ProfileOperator>(rows, &outer_reads_, runtime, head_)
             : std::make_unique<ProfileOperator>(rows, &behind->reads, runtime, head_));
   };
-  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+  // From the last on.
+  for (size_t end = steps.size(); end > 0;) {
+    const ParallelSection* const section = sections.empty() ? nullptr : &sections.back();
+    const bool whole = section != nullptr && section->end == end;
+    // A section counts the rows of its steps itself.
+    const Step& step = steps[whole ? section->begin : end - 1];
     if (runtime->profile != nullptr) {
-      StepCounts& counts = runtime->profile->steps[&*step];
-      add_profile(&counts.rows);
+      StepCounts& counts = runtime->profile->steps[&step];
+      add_profile(whole ? nullptr : &counts.rows);
       behind = &counts;
     }
-    add(MakeOperator(*step, runtime, head_));
+    if (whole) {
+      add(MakeSectionOperator(steps, *section, parallel->options(), runtime, head_));
+      sections = sections.first(sections.size() - 1);
+      end = section->begin;
+      continue;
+    }
+    const bool fed = section != nullptr && section->end == end - 1 && section->aggregate != nullptr;
+    add(MakeOperator(fed ? *section->aggregate : step, runtime, head_));
+    --end;
   }
   if (behind != nullptr) add_profile(nullptr);
 }
@@ -115,10 +129,12 @@ void Pipeline::RunOne(const Value* row) {
   Run(input_);
 }
 
-PlanRunner::PlanRunner(const Plan& plan, Runtime* runtime, Consume consume)
+PlanRunner::PlanRunner(const Plan& plan, Runtime* runtime, Consume consume,
+                       const ParallelPlan* parallel)
     : runtime_(runtime), consume_(std::move(consume)) {
   if (plan.union_distinct) distinct_ = std::make_unique<TupleSet>(plan.columns.size());
-  for (const Plan::Branch& branch : plan.branches) {
+  for (size_t b = 0; b < plan.branches.size(); ++b) {
+    const Plan::Branch& branch = plan.branches[b];
     sinks_.push_back(MakeSink(runtime, [this, &branch](Rows& rows) {
       if (distinct_ != nullptr) {
         size_t kept = 0;
@@ -133,7 +149,9 @@ PlanRunner::PlanRunner(const Plan& plan, Runtime* runtime, Consume consume)
       }
       return rows.empty() || consume_(rows, branch.outputs);
     }));
-    pipelines_.push_back(std::make_unique<Pipeline>(branch.steps, runtime, sinks_.back().get()));
+    pipelines_.push_back(std::make_unique<Pipeline>(
+        branch.steps, runtime, sinks_.back().get(), parallel,
+        parallel != nullptr ? parallel->Of(b) : std::span<const ParallelSection>()));
   }
 }
 
@@ -146,7 +164,6 @@ void PlanRunner::Run(const Value* row) {
 
 namespace {
 
-// Subqueries in expressions; their operators are made once for an execution.
 class Subplans : public SubplanRunner {
  public:
   explicit Subplans(const Runtime& runtime) : runtime_(runtime) {
@@ -210,6 +227,14 @@ class Subplans : public SubplanRunner {
   std::unordered_map<const Plan*, std::unique_ptr<State>> states_;
 };
 
+}  // namespace
+
+std::unique_ptr<SubplanRunner> MakeSubplans(const Runtime& runtime) {
+  return std::make_unique<Subplans>(runtime);
+}
+
+namespace {
+
 absl::Status CheckParameters(const Plan& plan, const ValueMap& parameters) {
   for (const std::string& name : plan.parameters) {
     const bool found = std::any_of(parameters.begin(), parameters.end(),
@@ -256,22 +281,27 @@ absl::Status Execute(const Plan& plan, const ExecuteOptions& options, ResultSink
     sink->OnRows(&text, 1, 1, {&column, 1});
     return absl::OkStatus();
   }
-  Runtime runtime{&ctx, plan.width, options.profile};
+  const std::unique_ptr<ParallelPlan> parallel = ParallelPlan::Make(plan, options.parallel, &ctx);
+  const int width = plan.width + (parallel != nullptr ? parallel->extra_slots() : 0);
+  Runtime runtime{&ctx, width, options.profile};
   Subplans subplans(runtime);
   ctx.subplans = &subplans;
   uint64_t rows_given = 0;
-  PlanRunner runner(plan, &runtime, [&](Rows& rows, const std::vector<Slot>& columns) {
-    if (plan.columns.empty()) return true;
-    rows_given += rows.size();
-    if (ctx.limits.result_rows != 0 && rows_given > ctx.limits.result_rows) {
-      ctx.Fail(LimitError(
-          absl::StatusCode::kResourceExhausted,
-          Concat("the result has more than its limit of ", ctx.limits.result_rows, " rows")));
-      return false;
-    }
-    return sink->OnRows(rows.data(), rows.width(), rows.size(), columns);
-  });
-  const std::vector<Value> first(static_cast<size_t>(plan.width));
+  PlanRunner runner(
+      plan, &runtime,
+      [&](Rows& rows, const std::vector<Slot>& columns) {
+        if (plan.columns.empty()) return true;
+        rows_given += rows.size();
+        if (ctx.limits.result_rows != 0 && rows_given > ctx.limits.result_rows) {
+          ctx.Fail(LimitError(
+              absl::StatusCode::kResourceExhausted,
+              Concat("the result has more than its limit of ", ctx.limits.result_rows, " rows")));
+          return false;
+        }
+        return sink->OnRows(rows.data(), rows.width(), rows.size(), columns);
+      },
+      parallel.get());
+  const std::vector<Value> first(static_cast<size_t>(width));
   runner.Run(first.data());
   if (summary != nullptr) {
     summary->counters = ctx.counters;

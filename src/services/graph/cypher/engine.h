@@ -1,9 +1,10 @@
 // Runs a plan on a graph. This is the entry to the query engine: MakePlan() of plan.h, kept in a
 // cache by the caller, and Execute().
 //
-// An execution runs on the calling thread, and blocks where the graph does. Any number of
-// executions may share a plan. Nothing of the graph is committed or rolled back here: where
-// Execute() returns an error, the caller rolls the transaction back.
+// An execution runs on the calling thread, where ParallelOptions says so with others beside it, and
+// blocks where the graph does. Any number of executions may share a plan. Nothing of the graph is
+// committed or rolled back here: where Execute() returns an error, the caller rolls the transaction
+// back.
 #pragma once
 
 #include <atomic>
@@ -13,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "services/graph/cypher/eval.h"
+#include "services/graph/cypher/parallel.h"
 #include "services/graph/cypher/plan.h"
 
 namespace pulse::cypher {
@@ -46,6 +48,8 @@ struct ExecuteOptions {
   // Rows from which on expressions are evaluated for all at once: fewer do not pay for it. Tests
   // compare.
   size_t columns_from = 4;
+  // Threads for plans that read a `view`. monotonic_nanos is asked by all of them.
+  ParallelOptions parallel;
 };
 
 struct ExecuteSummary {

@@ -1,5 +1,6 @@
 // The operators that a plan's steps become when it runs. Rows are pushed through them in batches;
-// each has its own state, and no other operator's. One thread.
+// each has its own state, and no other operator's. One thread; several threads of an execution have
+// operators of their own.
 #pragma once
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "services/graph/cypher/eval.h"
+#include "services/graph/cypher/parallel.h"
 #include "services/graph/cypher/plan.h"
 
 namespace pulse::cypher {
@@ -130,7 +132,9 @@ class Operator {
 // The operators of some steps, from the first to a sink that lives elsewhere.
 class Pipeline {
  public:
-  Pipeline(const Steps& steps, Runtime* runtime, Operator* sink);
+  // `parallel` and `sections`: of these steps, which begin a branch. Null: one thread runs all.
+  Pipeline(std::span<const Step> steps, Runtime* runtime, Operator* sink,
+           const ParallelPlan* parallel = nullptr, std::span<const ParallelSection> sections = {});
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
   // Runs one row through, to the end, and gets ready for the next.
@@ -229,7 +233,9 @@ class PlanRunner {
  public:
   // `consume`: takes rows and the slots of the columns.
   using Consume = std::function<bool(Rows&, const std::vector<Slot>&)>;
-  PlanRunner(const Plan& plan, Runtime* runtime, Consume consume);
+  // `parallel`: of this plan; null: one thread runs it.
+  PlanRunner(const Plan& plan, Runtime* runtime, Consume consume,
+             const ParallelPlan* parallel = nullptr);
   void Run(const Value* row);
 
  private:
@@ -239,6 +245,10 @@ class PlanRunner {
   std::vector<std::unique_ptr<Operator>> sinks_;
   std::vector<std::unique_ptr<Pipeline>> pipelines_;
 };
+
+// Runs subqueries in expressions; their operators are made once for an execution, or for a thread
+// of it.
+std::unique_ptr<SubplanRunner> MakeSubplans(const Runtime& runtime);
 
 // The number of SKIP or LIMIT (`what`), on a row of nothing; false: it is none.
 bool CountOf(const Expr& expr, std::string_view what, std::vector<Value>* scratch,

@@ -25,6 +25,33 @@ void EvalContext::Start(const std::vector<std::string>* names) {
   }
 }
 
+void EvalContext::Fork(EvalContext* child) {
+  if (shared_memory_ == nullptr) {
+    own_shared_memory_ = std::make_unique<std::atomic<int64_t>>(memory_);
+    shared_memory_ = own_shared_memory_.get();
+  }
+  child->shared_memory_ = shared_memory_;
+  child->graph = graph;
+  child->transaction = transaction;
+  child->parameters = parameters;
+  child->caller = caller;
+  child->open_csv = open_csv;
+  child->spill = spill;
+  child->spill_from_ = spill_from_;
+  child->spill_least_ = spill_least_;
+  child->limits = limits;
+  child->monotonic_nanos = monotonic_nanos;
+  child->wall_nanos = wall_nanos;
+  child->statement_nanos = statement_nanos;
+  child->cancelled = cancelled;
+  child->random_seed = random_seed;
+  child->columns_from = columns_from;
+  child->names_ = names_;
+  child->tokens_ = tokens_;
+  child->deadline_ = deadline_;
+  child->next_look_ = kLookEvery;
+}
+
 Value EvalContext::TypeError(std::string_view message) {
   return Fail(RuntimeError("TypeError", "InvalidArgumentType", message));
 }
@@ -48,8 +75,10 @@ bool EvalContext::Look() {
 }
 
 bool EvalContext::Charge(int64_t bytes) {
-  memory_ += bytes;
-  if (limits.memory_bytes != 0 && memory_ > static_cast<int64_t>(limits.memory_bytes)) {
+  const int64_t taken = shared_memory_ == nullptr
+                            ? memory_ += bytes
+                            : shared_memory_->fetch_add(bytes, std::memory_order_relaxed) + bytes;
+  if (limits.memory_bytes != 0 && taken > static_cast<int64_t>(limits.memory_bytes)) {
     Fail(LimitError(absl::StatusCode::kResourceExhausted,
                     Concat("the query needs more than its limit of ", limits.memory_bytes,
                            " bytes of memory")));

@@ -2,8 +2,9 @@
 // first error. What expressions, functions and operators are given.
 //
 // The first error stays in the context, and everything evaluates to null from then on: operators
-// look at failed() after each row or batch. One context belongs to one execution and one thread.
-// Reads may block on the graph.
+// look at failed() after each row or batch. One context belongs to one execution and one thread; an
+// execution may have several threads, each with a context of its own (Fork). Reads may block on the
+// graph.
 #pragma once
 
 #include <atomic>
@@ -95,6 +96,10 @@ class EvalContext {
 
   // Begins an execution: names that the plan uses, and the deadline.
   void Start(const std::vector<std::string>* names);
+  // Makes a new context one of the same execution, for another thread: the same graph, names,
+  // parameters, limits, temporary files, moment and deadline. Memory of both is counted together
+  // from now on. It does not ask `interrupted`, and has no subplans yet. This one outlives it.
+  void Fork(EvalContext* child);
 
   bool failed() const { return !status_.ok(); }
   const absl::Status& status() const { return status_; }
@@ -118,13 +123,13 @@ class EvalContext {
   bool Charge(int64_t bytes);
   // Whether an operator that holds so many bytes of what is charged is to spill them: where half of
   // the limit is charged, and it would not write next to nothing again and again.
-  bool SpillDue(int64_t held) const { return memory_ > spill_from_ && held >= spill_least_; }
+  bool SpillDue(int64_t held) const { return charged() > spill_from_ && held >= spill_least_; }
   // The same later, for who has spilled and has what may still grow.
   bool SpillOverdue(int64_t held) const {
-    return memory_ > spill_from_ + spill_from_ / 2 && held >= spill_least_;
+    return charged() > spill_from_ + spill_from_ / 2 && held >= spill_least_;
   }
   // What may be charged until some operator is to spill.
-  int64_t SpillRoom() const { return spill_from_ - memory_; }
+  int64_t SpillRoom() const { return spill_from_ - charged(); }
   // Whether the transaction's changes, which are in memory until it ends, are within the limit.
   bool ChangesFit();
   // Whether one value of this size may be made at all.
@@ -146,6 +151,10 @@ class EvalContext {
     Token label = kNoToken, type = kNoToken, key = kNoToken;
   };
   bool Look();
+  // By all threads of the execution.
+  int64_t charged() const {
+    return shared_memory_ == nullptr ? memory_ : shared_memory_->load(std::memory_order_relaxed);
+  }
 
   absl::Status status_;
   std::optional<std::mt19937_64> random_;
@@ -154,6 +163,9 @@ class EvalContext {
   uint64_t work_ = 0, next_look_ = 0;
   int64_t deadline_ = 0;
   int64_t memory_ = 0;
+  // Of all threads of the execution; null: there is one, which counts in memory_.
+  std::atomic<int64_t>* shared_memory_ = nullptr;
+  std::unique_ptr<std::atomic<int64_t>> own_shared_memory_;
   int64_t spill_from_ = INT64_MAX / 2, spill_least_ = 0;
   Column column_;
 };

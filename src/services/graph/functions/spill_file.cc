@@ -60,13 +60,28 @@ absl::StatusOr<std::unique_ptr<SpillFile>> SpillFile::Make(SpillSpace* space) {
 SpillFile::~SpillFile() { space_.held_ -= size_; }
 
 absl::StatusOr<uint64_t> SpillFile::Append(std::string_view bytes) {
+  // Other threads see the bytes as taken before they are written.
+  const uint64_t held = space_.held_.fetch_add(bytes.size());
+  if (absl::Status status = WriteAtEnd(bytes, held); !status.ok()) {
+    space_.held_ -= bytes.size();
+    return status;
+  }
+  const uint64_t at = size_;
+  size_ += bytes.size();
+  space_.written_ += bytes.size();
+  if (counted_reads != nullptr) counted_reads->spilled_bytes += bytes.size();
+  return at;
+}
+
+absl::Status SpillFile::WriteAtEnd(std::string_view bytes, uint64_t held) {
   const std::string& directory = space_.options_.directory;
-  if (bytes.size() > space_.options_.limit_bytes - space_.held_) {
-    return LimitError(absl::StatusCode::kResourceExhausted,
-                      Concat("the query spills more than its limit of ",
-                             space_.options_.limit_bytes, " bytes to ", directory,
-                             ": raise the limit (--spill-limit) or give the query more memory "
-                             "(--query-memory)"));
+  const uint64_t limit = space_.options_.limit_bytes;
+  if (held > limit || bytes.size() > limit - held) {
+    return LimitError(
+        absl::StatusCode::kResourceExhausted,
+        Concat("the query spills more than its limit of ", limit, " bytes to ", directory,
+               ": raise the limit (--spill-limit) or give the query more memory "
+               "(--query-memory)"));
   }
   size_t done = 0;
   while (done < bytes.size()) {
@@ -84,15 +99,10 @@ absl::StatusOr<uint64_t> SpillFile::Append(std::string_view bytes) {
     }
     return LimitError(
         absl::StatusCode::kResourceExhausted,
-        Concat("there is no space left in ", directory, " after ", space_.held_,
+        Concat("there is no space left in ", directory, " after ", held,
                " bytes that the query has spilled there: free some space, ", kRemedy));
   }
-  const uint64_t at = size_;
-  size_ += bytes.size();
-  space_.held_ += bytes.size();
-  space_.written_ += bytes.size();
-  if (counted_reads != nullptr) counted_reads->spilled_bytes += bytes.size();
-  return at;
+  return absl::OkStatus();
 }
 
 absl::Status SpillFile::Read(uint64_t offset, char* bytes, size_t size) {

@@ -1,13 +1,15 @@
 // Temporary files of one query: what its operators keep beyond the memory that it may take. A file
 // has no name, so that nothing is left behind, however the process ends.
 //
-// Ownership: a SpillSpace belongs to one execution and outlives its files. One thread. Everything
-// but the constructors blocks on the disk. Errors: ResourceExhausted where the limit of bytes is
-// reached or the disk is full, else the system's, with the remedy.
+// Ownership: a SpillSpace belongs to one execution and outlives its files. Threads: each file has
+// one, a space any number, of that execution. Everything but the constructors blocks on the disk.
+// Errors: ResourceExhausted where the limit of bytes is reached or the disk is full, else the
+// system's, with the remedy.
 #pragma once
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -20,7 +22,8 @@
 
 namespace pulse::cypher {
 
-// What files are made of; tests replace it. These are the system's calls, with its results.
+// What files are made of, for any thread; tests replace it. These are the system's calls, with its
+// results.
 class SpillDisk {
  public:
   virtual ~SpillDisk() = default;
@@ -46,14 +49,14 @@ class SpillSpace {
  public:
   explicit SpillSpace(SpillOptions options);
   // By all files, ever.
-  uint64_t written() const { return written_; }
+  uint64_t written() const { return written_.load(std::memory_order_relaxed); }
 
  private:
   friend class SpillFile;
   const SpillOptions options_;
   SpillDisk system_;
   SpillDisk* const disk_;
-  uint64_t held_ = 0, written_ = 0;
+  std::atomic<uint64_t> held_{0}, written_{0};
 };
 
 // Grows at its end only.
@@ -69,6 +72,8 @@ class SpillFile {
   absl::Status Read(uint64_t offset, char* bytes, size_t size);
 
  private:
+  // `held`: by all files before.
+  absl::Status WriteAtEnd(std::string_view bytes, uint64_t held);
   SpillFile(SpillSpace* space, UniqueFd fd) : space_(*space), fd_(std::move(fd)) {}
   SpillSpace& space_;
   const UniqueFd fd_;
