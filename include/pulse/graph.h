@@ -184,7 +184,10 @@ typedef struct pulse_graph_options {
   int32_t read_only;  /* beside a process that writes: the state of this moment */
   int32_t must_exist; /* 1: NOT_FOUND where no database is; 0: it is made */
   int32_t no_sync;    /* 1: a commit survives the end of the process only */
-  int32_t reserved;
+  /* Of one statement that only reads, with the thread that calls; of all statements together, so
+   * many less one run beside the callers. 1: none; at most 256; 0: as many as there are CPUs, at
+   * most 4. They live within a call. */
+  int32_t query_threads;
   uint64_t memory;       /* for relationships that are not in files; 0: 256 MiB, less than 9 MiB: 9.
                           * Nodes beside it */
   uint64_t query_memory; /* of a statement, and of its result; 0: 1 GiB */

@@ -183,9 +183,9 @@ class Graph {
  public:
   Graph(const std::string& path, bool read_only, bool create, bool sync, uint64_t memory,
         uint64_t query_memory, nb::object timeout, uint64_t retain, bool page_reads, bool damaged,
-        const std::string& spill, uint64_t spill_limit)
+        const std::string& spill, uint64_t spill_limit, int threads)
       : graph_(Open(path, read_only, create, sync, memory, query_memory, timeout, retain,
-                    page_reads, damaged, spill, spill_limit)) {}
+                    page_reads, damaged, spill, spill_limit, threads)) {}
   EmbeddedGraph* get() const { return graph_.get(); }
   bool closed() const { return graph_.peek()->closed(); }
 
@@ -194,7 +194,8 @@ class Graph {
                                              bool sync, uint64_t memory, uint64_t query_memory,
                                              const nb::object& timeout, uint64_t retain,
                                              bool page_reads, bool damaged,
-                                             const std::string& spill, uint64_t spill_limit) {
+                                             const std::string& spill, uint64_t spill_limit,
+                                             int threads) {
     graph::EmbeddedOptions options;
     options.store.read_only = read_only;
     options.store.create = create;
@@ -206,6 +207,7 @@ class Graph {
     options.service.query_memory_bytes = query_memory;
     if (!spill.empty()) options.service.spill.directory = spill;
     options.service.spill.limit_bytes = spill_limit;
+    options.service.query_threads = threads;
     options.service.query_nanos = TimeoutNanos(timeout);
     absl::StatusOr<std::shared_ptr<EmbeddedGraph>> graph;
     {
@@ -369,10 +371,11 @@ void BindTransaction(nb::module_& module) {
 void BindGraph(nb::module_& module) {
   nb::class_<Graph>(module, "Graph", nb::is_weak_referenceable())
       .def(nb::init<const std::string&, bool, bool, bool, uint64_t, uint64_t, nb::object, uint64_t,
-                    bool, bool, const std::string&, uint64_t>(),
+                    bool, bool, const std::string&, uint64_t, int>(),
            nb::arg("path"), nb::arg("read_only"), nb::arg("create"), nb::arg("sync"),
            nb::arg("memory"), nb::arg("query_memory"), nb::arg("timeout").none(), nb::arg("retain"),
-           nb::arg("page_reads"), nb::arg("damaged"), nb::arg("spill"), nb::arg("spill_limit"))
+           nb::arg("page_reads"), nb::arg("damaged"), nb::arg("spill"), nb::arg("spill_limit"),
+           nb::arg("threads"))
       .def(
           "execute",
           [](Graph& self, nb::handle query, nb::handle params, nb::handle timeout) {

@@ -98,6 +98,14 @@ def _bytes(name, size):
     raise ValueError(f'{name} is a number of bytes, or text as "256M", not {size!r}')
 
 
+def _threads(threads):
+    if threads is None:
+        return 0
+    if isinstance(threads, int) and not isinstance(threads, bool) and 1 <= threads <= 256:
+        return threads
+    raise ValueError(f"threads is a number of threads, 1 to 256, or None, not {threads!r}")
+
+
 @atexit.register
 def _close_all():
     # Graphs that a fork took along stay as they are: they belong to the other process.
@@ -126,6 +134,8 @@ class Graph(_native.Graph):
                   of query_memory; None: TMPDIR, else /var/tmp. They have no names there
     spill_limit   the most that one statement may have in these files; 0: it writes none, and is a
                   LimitError where it needs more memory
+    threads       of one statement that only reads, with the one that calls; None: as many as there
+                  are CPUs, at most 4
     timeout       seconds after which a statement or transaction is ended; None: never
     sync          False: a commit survives the end of the process, not that of the system
     retain        so many commits before the newest can be read by AT SNAPSHOT
@@ -149,6 +159,7 @@ class Graph(_native.Graph):
         create=True,
         memory="256M",
         query_memory="1G",
+        threads=None,
         timeout=None,
         sync=True,
         retain=0,
@@ -180,6 +191,7 @@ class Graph(_native.Graph):
             bool(damaged),
             "" if spill is None else os.fsdecode(spill),
             0 if spill_limit == 0 else _bytes("spill_limit", spill_limit),
+            _threads(threads),
         )
         self._read_only = bool(read_only)
         _open.add(self)

@@ -179,6 +179,7 @@ class Graph:
         create: bool = True,
         memory: int | str = "256M",
         query_memory: int | str = "1G",
+        threads: int | None = None,
         timeout: float | None = None,
         sync: bool = True,
         retain: int = 0,

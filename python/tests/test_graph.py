@@ -124,11 +124,33 @@ def test_damaged_log_is_read_as_far_as_it_goes(tmp_path):
 
 @pytest.mark.parametrize(
     "options",
-    [{"memory": "many"}, {"memory": 0}, {"query_memory": True}, {"spill_limit": -1}, {"timeout": 0}, {"timeout": -1}],
+    [
+        {"memory": "many"},
+        {"memory": 0},
+        {"query_memory": True},
+        {"spill_limit": -1},
+        {"timeout": 0},
+        {"timeout": -1},
+        {"threads": 0},
+        {"threads": 257},
+        {"threads": "2"},
+    ],
 )
 def test_open_with_senseless_options_is_refused(tmp_path, options):
     with pytest.raises(ValueError):
         pulsedb.Graph(tmp_path / "g", **options)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_threads_give_the_same_rows(threads):
+    with pulsedb.Graph(threads=threads) as graph:
+        graph.execute("UNWIND range(0, 19999) AS i CREATE (:N {i: i, f: i * 0.1})")
+        rows = graph.execute("MATCH (n:N) WHERE n.i % 3 = 1 RETURN n.i % 5, sum(n.f)").fetchall()
+        # As one after the other adds up.
+        sums = {}
+        for i in range(1, 20000, 3):
+            sums[i % 5] = sums.get(i % 5, 0.0) + i * 0.1
+        assert rows == list(sums.items())
 
 
 def test_page_reads_gives_look_ups_mappings_of_their_own(tmp_path):

@@ -50,6 +50,7 @@ struct GraphArgs {
   std::string spill;  // empty: the default
   std::string spill_limit = "16G";
   std::string transaction_memory = "8G";
+  int query_threads = 0;
   double timeout_seconds = 0;
   EngineArgs engine;
   bolt::BoltOptions bolt;
@@ -114,6 +115,7 @@ absl::StatusOr<cypher::ServiceOptions> ReadServiceOptions(const GraphArgs& args)
     PULSE_RETURN_IF_ERROR(
         ReadSize("--spill-limit", args.spill_limit, "16G", &options.spill.limit_bytes));
   }
+  options.query_threads = args.query_threads;
   options.query_nanos = static_cast<int64_t>(args.timeout_seconds * 1e9);
   options.serializable = args.serializable;
   options.imports = args.imports;
@@ -177,8 +179,10 @@ absl::Status RunShell(GraphArgs args) {
 
 absl::Status RunServer(GraphArgs args) {
   args.imports.everywhere = args.exports.everywhere = false;
-  PULSE_ASSIGN_OR_RETURN(const cypher::ServiceOptions options, ReadServiceOptions(args));
+  PULSE_ASSIGN_OR_RETURN(cypher::ServiceOptions options, ReadServiceOptions(args));
   PULSE_RETURN_IF_ERROR(ReadCpus("--cpus", args.cpus, &args.bolt.cpus));
+  // Threads of a query run where the worker runs that started them.
+  options.query_cpus = static_cast<int>(args.bolt.cpus.size());
   PULSE_RETURN_IF_ERROR(ReadPasswordFile(args.password_file, &args.bolt));
   args.bolt.port = static_cast<uint16_t>(args.port);
   args.bolt.throttle = std::make_shared<net::LogonThrottle>();
@@ -254,6 +258,11 @@ void AddStoreOptions(CLI::App* cmd, GraphArgs* args) {
       ->capture_default_str();
   cmd->add_option("--transaction-memory", args->transaction_memory,
                   "the most that the changes of one transaction may take until it ends, about")
+      ->capture_default_str();
+  cmd->add_option("--query-threads", args->query_threads,
+                  "threads of one query that only reads, and of all queries together one less\n"
+                  "beside those that run them; 0: the CPUs of this process, at most 4")
+      ->check(CLI::Range(0, 256))
       ->capture_default_str();
   cmd->add_option("--timeout", args->timeout_seconds,
                   "seconds after which a query, or a transaction, is ended; 0: never")

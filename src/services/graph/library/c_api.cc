@@ -179,6 +179,11 @@ absl::Status Open(const char* path, const pulse_graph_options* given, pulse_grap
   if (options.spill_limit != 0) {
     embedded.service.spill.limit_bytes = options.spill_limit == 1 ? 0 : options.spill_limit;
   }
+  if (options.query_threads < 0 || options.query_threads > 256) {
+    return absl::InvalidArgumentError(
+        Concat("query_threads is 0 to 256, not ", options.query_threads));
+  }
+  embedded.service.query_threads = options.query_threads;
   PULSE_ASSIGN_OR_RETURN(embedded.service.query_nanos, NanosOf(options.timeout));
   auto made = std::make_unique<pulse_graph>();
   std::string place = path == nullptr ? "" : path;

@@ -423,6 +423,27 @@ TEST_F(GraphCApiTest, QueryMemory_WhatIsSortedBeyondIt_IsSpilled) {
   EXPECT_NE(std::string(error_.message).find("/there-is-none"), std::string::npos);
 }
 
+TEST_F(GraphCApiTest, QueryThreads_AnyNumber_GiveTheSameRows) {
+  for (const int threads : {1, 3}) {
+    pulse_graph_free(graph_);
+    options_.query_threads = threads;
+    ASSERT_EQ(Open(), PULSE_GRAPH_OK) << error_.message;
+    ASSERT_EQ(Run("MATCH (n) DETACH DELETE n"), PULSE_GRAPH_OK);
+    ASSERT_EQ(Run("UNWIND range(1, 10000) AS x CREATE (:N {x: x})"), PULSE_GRAPH_OK);
+    ASSERT_EQ(Run("MATCH (n:N) WHERE n.x % 7 = 0 RETURN n.x"), PULSE_GRAPH_OK);
+    for (int64_t x = 7; x <= 10000; x += 7) {
+      const pulse_graph_value* const row = pulse_graph_next(result_);
+      ASSERT_NE(row, nullptr) << threads;
+      ASSERT_EQ(row[0].as.integer, x) << threads;
+    }
+  }
+  pulse_graph_free(graph_);
+  graph_ = nullptr;
+  options_.query_threads = -1;
+  EXPECT_EQ(Open(), PULSE_GRAPH_INVALID);
+  EXPECT_NE(std::string(error_.message).find("query_threads"), std::string::npos);
+}
+
 TEST_F(GraphCApiTest, Load_Columns_AllOrNothing) {
   const int64_t ids[] = {1, 2, 3}, sources[] = {1, 2}, targets[] = {3, 9};
   const uint8_t valid[] = {1, 0, 1};

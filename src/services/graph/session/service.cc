@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/cpu_list.h"
 #include "base/errors.h"
 #include "services/graph/exchange/export.h"
 #include "services/graph/exchange/import.h"
@@ -77,11 +78,22 @@ std::string SchemaText(const IndexDefinition& index) {
   return Concat("(:", index.label, " {", keys, "})");
 }
 
+constexpr int kMostThreads = 4;  // of a query, where nobody says how many
+
+ServiceOptions WithThreads(ServiceOptions options) {
+  if (options.query_threads <= 0) {
+    const int cpus = options.query_cpus > 0 ? options.query_cpus : AllowedCpus();
+    options.query_threads = std::clamp(cpus, 1, kMostThreads);
+  }
+  return options;
+}
+
 }  // namespace
 
 GraphService::GraphService(Database* database, const ServiceOptions& options)
     : database_(database),
-      options_(options),
+      options_(WithThreads(options)),
+      spare_threads_(options_.query_threads - 1),
       running_(options.clock),
       plans_(options.cached_plans, options.cached_text_bytes),
       procedures_(database, &running_, &plans_) {}
@@ -205,6 +217,8 @@ absl::Status GraphService::Execute(const Statement& statement, const Caller& cal
   options.monotonic_nanos = options_.clock;
   options.interrupted = interrupted;
   options.caller = &caller;
+  options.parallel.threads = options_.query_threads;
+  options.parallel.spare = &spare_threads_;
   const OpenCsv open_csv = [this](std::string_view where, char separator) {
     return OpenCsvFile(options_.imports, where, separator);
   };

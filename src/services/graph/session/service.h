@@ -12,6 +12,7 @@
 // store's.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -38,14 +39,18 @@ struct ServiceOptions {
   // Where a query goes on beyond half of that.
   SpillOptions spill{.directory = DefaultSpillDirectory()};
   int64_t query_nanos = 0;  // of one query or transaction; 0: no limit
-  int retries = 12;         // of transactions that begin by themselves
+  // Threads of one query that only reads, with the one that runs it; of all queries together, so
+  // many less one run beside those that run queries. 0: `query_cpus`, at most four.
+  int query_threads = 0;
+  int query_cpus = 0;  // CPUs of the threads that run queries; 0: those of this process
+  int retries = 12;    // of transactions that begin by themselves
   size_t cached_plans = 1000;
   size_t cached_text_bytes = size_t{4} << 20;
   size_t max_text_bytes = size_t{4} << 20;
   bool serializable = false;  // all transactions, else those that ask for it (RunOptions)
   CsvDirectory imports;       // the files of LOAD CSV and IMPORT DATABASE; as it is: none
   CsvDirectory exports;       // where EXPORT DATABASE may write; as it is: nowhere
-  std::function<int64_t()> clock = NowNanos;  // monotonic
+  std::function<int64_t()> clock = NowNanos;  // monotonic; any thread asks it
 };
 
 struct RunOptions {
@@ -185,6 +190,7 @@ class GraphService {
 
   Database* const database_;
   const ServiceOptions options_;
+  std::atomic<int> spare_threads_;  // that queries may start now
   RunningList running_;
   PlanCache plans_;
   StatementCounts counts_;
