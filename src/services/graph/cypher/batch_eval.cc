@@ -33,6 +33,8 @@ int8_t TruthOf(const Value& v) {
   return static_cast<int8_t>(v.is_null() ? -1 : v.as_bool() ? 1 : 0);
 }
 
+}  // namespace
+
 int8_t CompareValues(Op op, const Value& a, const Value& b) {
   // The most frequent ones; all others, and null, go the general way.
   if (a.type() == b.type()) {
@@ -44,6 +46,8 @@ int8_t CompareValues(Op op, const Value& a, const Value& b) {
   }
   return TruthOf(Comparison(op, a, b));
 }
+
+namespace {
 
 // a op b for columns of numbers of one kind; constants have one entry. False: they are not.
 struct Numbers {

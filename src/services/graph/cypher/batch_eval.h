@@ -20,6 +20,9 @@ class Rows;
 inline bool IsComparison(Op op) { return op >= Op::kEq && op <= Op::kGe; }
 inline bool IsStringTest(Op op) { return op >= Op::kStartsWith && op <= Op::kRegex; }
 
+// a op b, a comparison: 1, 0, or -1 for null.
+int8_t CompareValues(Op op, const Value& a, const Value& b);
+
 // The value at a place of a column.
 Value ValueAt(const Column& column, size_t i);
 

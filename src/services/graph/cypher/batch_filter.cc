@@ -166,6 +166,13 @@ void BatchFilter::Apply(const Test& test, size_t count) {
     return CompareAll(test.op, column_.floats.data(), column_.valid.data(), count,
                       test.value.as_float(), pass_.data());
   }
+  if (column_.kind == Column::Kind::kValues) {
+    for (size_t i = 0; i < count; ++i) {
+      if (pass_[i] == 0) continue;
+      pass_[i] = CompareValues(test.op, column_.values[i], test.value) == 1 ? 1 : 0;
+    }
+    return;
+  }
   for (size_t i = 0; i < count; ++i) {
     if (pass_[i] == 0) continue;
     pass_[i] = Comparison(test.op, ValueAt(column_, i), test.value).is_true() ? 1 : 0;
