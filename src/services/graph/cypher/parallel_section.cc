@@ -38,7 +38,7 @@ class SectionOperator : public Operator {
         steps_(steps),
         section_(section),
         options_(options),
-        most_morsels_(static_cast<size_t>(options.threads) + 2) {
+        most_morsels_(4 * static_cast<size_t>(options.threads) + 4) {
     for (size_t i = section.begin; i < section.end; ++i) {
       if (steps[i].kind == Step::Kind::kProject) AddOwners(steps[i]);
       if (steps[i].kind == Step::Kind::kUnwind) owners_.push_back(steps[i].slot);

@@ -1,8 +1,8 @@
 // Plans with shortcuts (paths counted by degrees, predicates tested while nodes are found, orders
-// by samples, rows of what is read alone) and expressions by columns against plans that make every
-// row and expressions row by row: the same queries on the same states of a graph in memory and of
-// the store, where these lie in layer 0, in runs with and without tombstones, in earlier snapshots,
-// and in what a transaction has changed and not committed.
+// by samples, rows of what is read alone), expressions by columns and several threads against plans
+// that make every row, expressions row by row and one thread: the same queries on the same states
+// of a graph in memory and of the store, where these lie in layer 0, in runs with and without
+// tombstones, in earlier snapshots, and in what a transaction has changed and not committed.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -37,6 +37,9 @@ std::vector<std::string> Rows(const std::string& query, const GraphView& view,
   options.transaction = transaction;
   options.parameters = &parameters;
   options.columns_from = shortcuts ? 1 : ~size_t{0};
+  if (shortcuts) {
+    options.parallel = {.threads = 3, .from_nodes = 1, .from_nanos = 0, .morsel_nodes = 16};
+  }
   ResultTexts sink(&view);
   const absl::Status status = Execute(**plan, options, &sink, nullptr);
   EXPECT_TRUE(status.ok()) << query << ": " << status;

@@ -92,12 +92,16 @@ class RandomGraphTest : public testing::Test {
     return rows[1];
   }
 
-  // The same of a plan. `columns_from`: how many rows make expressions go by columns.
+  // The same of a plan. `columns_from`: how many rows make expressions go by columns; 1: several
+  // threads run it, too.
   absl::StatusOr<std::vector<std::string>> RowsOf(
       const Plan& plan, size_t columns_from = ExecuteOptions().columns_from) {
     ExecuteOptions options;
     options.view = &graph_;
     options.columns_from = columns_from;
+    if (columns_from == 1) {
+      options.parallel = {.threads = 3, .from_nodes = 1, .from_nanos = 0, .morsel_nodes = 8};
+    }
     options.parameters = &parameters_;
     FirstColumn sink(&graph_);
     const absl::Status status = Execute(plan, options, &sink, nullptr);
