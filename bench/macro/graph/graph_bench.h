@@ -20,6 +20,7 @@ struct GraphBench {
   std::vector<std::string> only;                     // queries of GTPC; empty: all
   std::string answers_file;                          // JSON with the rows of each query
   double query_seconds = 20;                         // then it counts as a timeout
+  int query_threads = 0;                             // of one of GTPC's queries; 0: the default
   int rounds = 3;
   uint64_t seed = 1;
   uint64_t most_bytes = uint64_t{256} << 20;  // of what is copied, flushed or merged

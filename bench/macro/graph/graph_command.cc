@@ -49,6 +49,7 @@ absl::Status Prepare(const BenchArgs& args, GraphBench* bench) {
   bench->warehouses = args.Get<std::vector<uint64_t>>("warehouses");
   bench->answers_file = args.Get<std::string>("answers");
   bench->query_seconds = args.Get<double>("query_timeout");
+  bench->query_threads = args.Get<int>("query_threads");
   PULSE_RETURN_IF_ERROR(ReadSize("--size", args.common.size, "256M", &bench->most_bytes));
   bench->rounds = args.common.pairs > 0 ? args.common.pairs : args.common.tiny ? 1 : 3;
   bench->seed = args.common.seed;

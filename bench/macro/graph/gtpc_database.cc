@@ -68,6 +68,7 @@ absl::StatusOr<std::unique_ptr<GtpcDatabase>> GtpcDatabase::Make(const GtpcData&
   database->loaded_.seconds = stretch.seconds();
   cypher::ServiceOptions service;
   service.query_memory_bytes = size_t{4} << 30;
+  service.query_threads = options.query_threads;
   database->service_ = std::make_unique<cypher::GraphService>(database->store_.get(), service);
   return database;
 }

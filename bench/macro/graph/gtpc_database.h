@@ -39,6 +39,7 @@ class GtpcDatabase {
     bool by_transaction = false;
     // Of orders beyond it (0: of none) the lines get their relationships by AddLineEdges().
     int64_t last_order = 0;
+    int query_threads = 0;  // of one query that only reads; 0: the service's default
   };
 
   // Makes the files in `csv_dir` and loads them into a new database in `path`; both directories

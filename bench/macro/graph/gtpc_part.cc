@@ -116,7 +116,10 @@ absl::Status RunVariant(GraphBench* bench, uint64_t warehouses, bool repaired,
   std::erase_if(queries, [&](const GtpcQuery& q) { return !Wanted(bench->only, q.name); });
   nlohmann::json rows = nlohmann::json::array(), query_rows;
   Sums sums;
+  GtpcDatabase::MakeOptions options;
+  options.query_threads = bench->query_threads;
   GtpcDatabase::Loaded loaded;
+  int query_threads = 0;
   TextTable table({"", "rows", "ms", "least", "most", "CPU ms"});
   const char* variant = repaired ? "repaired" : "as published";
   {
@@ -124,9 +127,10 @@ absl::Status RunVariant(GraphBench* bench, uint64_t warehouses, bool repaired,
     progress.Begin(fmt::format("GTPC, {} warehouses, {}: data", warehouses, variant));
     PULSE_ASSIGN_OR_RETURN(
         const auto database,
-        GtpcDatabase::Make(data, csv, path, {},
+        GtpcDatabase::Make(data, csv, path, options,
                            [&](const std::string&, uint64_t, uint64_t) { progress.Tick(); }));
     loaded = database->loaded();
+    query_threads = database->service()->options().query_threads;
     if (!bench->keep) std::filesystem::remove_all(csv, ec);
     progress.End(fmt::format("{} relationships", loaded.report.edges));
     for (const GtpcQuery& query : queries) {
@@ -164,6 +168,7 @@ absl::Status RunVariant(GraphBench* bench, uint64_t warehouses, bool repaired,
                       {"done", sums.done},
                       {"timeouts", sums.timeouts},
                       {"failures", sums.failures},
+                      {"query_threads", query_threads},
                       {"sum_s", sums.seconds},
                       {"sum_cpu_s", sums.cpu_seconds}});
   if (answers != nullptr) {
