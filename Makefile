@@ -19,7 +19,7 @@ LONG_TESTS := ^(powercut_test|convert_cut_test|fault_test.*|store_test.*|preload
 # One thread at work: AddressSanitizer looks at these, ThreadSanitizer has nothing to see in them. What the
 # store's threads do together is in StoreThreadsTest, StoreModelTest.LongLives and the files' tests.
 ONE_THREAD := UdpBatchTest.*:UdpCodecTest.*:CorruptionTest.*:KillTest.*:*PartitionModelTest.*:PartitionTest.*:*EvictionTest.*:BatchTest.*:CheckTest.Repair_AnyDamage*:SegmentMapTest.*:StoreModelTest.EveryCut*:StoreScaleTest.*:OutQueueTest.*:Parser.*:Temporal.*:MergeRuns.*:RunDamage.*:Run.Random*:StoreModel.Fault*:StoreModel.LogCut*:Wal.*:LoadCsv.MoreRelationships*:LoadCsv.TypeThatShowsLate*:SpillQueries.Order*:SpillQueries.Distinct*:SpillQueries.Group*:SpillQueries.Faults*:SpillQueries.Rows*:SpillQueries.List*:SpillQueries.LargeRows*
-# Programs of one thread.
+# Programs of one thread, or whose queries have the threads of cypher_parallel_test.
 NO_THREADS := ^(cypher_test|cypher_shortcuts_test|cypher_features|graph_model_test)$$
 # Configurations in which the same threads meet in the same way as in others.
 SAME_THREADS := *EveryConfigTest.*/one_stream:*EveryConfigTest.*/odd_queue:*EveryConfigTest.*/no_fetch:*EveryConfigTest.*/strict:*EveryConfigTest.*/small_threshold:*FetchTest.*/odd_chunks:*FetchTest.*/four_chunks:*FetchTest.*/buffered:NamesTest.*:*EveryCodec.EveryLevel*:*EveryCodec.AnyDamagedByte*:*EveryCodec.Truncated*:IndexTest.Passes_OfEveryLibrary*:IndexTest.Index_Forged*:IndexTest.Index_WithAnyByte*:ForgedIndexTest.*:Decompress.Foreign*:Decompress.Limit*

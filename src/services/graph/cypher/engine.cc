@@ -1,13 +1,12 @@
 #include "services/graph/cypher/engine.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <limits>
 #include <optional>
 
 #include "base/clock.h"
 #include "services/graph/cypher/operators.h"
+#include "services/graph/cypher/step_reads.h"
 #include "services/graph/model/text.h"
 #include "services/graph/syntax/error.h"
 
@@ -23,33 +22,6 @@ std::unique_ptr<Operator> MakeOperator(const Step& step, Runtime* runtime, Opera
 }
 
 namespace {
-
-// Page faults of this thread for which a file was read.
-uint64_t PageFaults() {
-  rusage usage;
-  return getrusage(RUSAGE_THREAD, &usage) == 0 ? static_cast<uint64_t>(usage.ru_majflt) : 0;
-}
-
-// What is read while it lives, page faults included, counts for a step, or for none.
-class StepReads {
- public:
-  explicit StepReads(ReadCounts* counts) : outer_(counted_reads), counting_(counts) {
-    Settle(outer_);
-  }
-  ~StepReads() { Settle(counted_reads); }
-
- private:
-  // Page faults since the last time are those of `counts`.
-  static void Settle(ReadCounts* counts) {
-    static thread_local uint64_t settled;
-    const uint64_t now = PageFaults();
-    if (counts != nullptr) counts->page_faults += now - settled;
-    settled = now;
-  }
-
-  ReadCounts* const outer_;
-  const CountReadsIn counting_;
-};
 
 // Stands between two steps. Counts the rows that the one before gives, and what the one behind
 // reads: in *reads, which Pipeline::Run sets for who takes the rows of the last step.

@@ -83,7 +83,7 @@ bool KeptRows::DrainSpilled(const std::function<bool(Rows&)>& take) {
     }
     bytes += read->size();
     rows.Add(row.data());
-    if (!rows.full() && bytes < context_.limits.memory_bytes / 16 && !reader.done()) continue;
+    if (!rows.full() && bytes < context_.SpillShare() / 16 && !reader.done()) continue;
     if (!take(rows) || context_.failed()) return false;
     rows.clear();
     bytes = 0;

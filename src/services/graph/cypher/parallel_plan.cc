@@ -78,12 +78,14 @@ bool IsStreaming(const Step& step) {
 }
 
 // Not by an index.
-bool IsScan(const Step& step) {
-  return step.kind == Step::Kind::kScan && step.keys.empty() && step.any_of.empty();
-}
+bool IsScan(const Step& step) { return step.kind == Step::Kind::kScan && step.keys.empty(); }
+
+// Of nodes with one of several labels: it drops those that it has found by another label, and is
+// one thread's.
+bool IsUnionScan(const Step& step) { return IsScan(step) && !step.any_of.empty(); }
 
 bool IsLargeScan(const Step& step, uint64_t from, EvalContext* context) {
-  if (!IsScan(step)) return false;
+  if (!IsScan(step) || IsUnionScan(step)) return false;
   Token label = kNoToken;
   if (step.label >= 0) {
     label = context->Label(step.label);
@@ -135,9 +137,9 @@ std::unique_ptr<ParallelPlan> ParallelPlan::Make(const Plan& plan, const Paralle
 }
 
 // Stretches of steps that stream. In each, all from the first large scan on. Where there is none:
-// behind what held rows back all of it, and at the beginning, which is one row, what follows the
-// first expansion. The rows behind OPTIONAL have an order that depends on the batches before it, so
-// that these are one thread's.
+// behind what held rows back all of it, and at the beginning, which is one row, what follows a scan
+// of several labels, or the first expansion. The rows behind OPTIONAL have an order that depends on
+// the batches before it, so that these are one thread's.
 void ParallelPlan::Add(const Plan& plan, const Steps& steps, EvalContext* context,
                        std::vector<ParallelSection>* out) {
   size_t first = steps.size();
@@ -157,8 +159,10 @@ void ParallelPlan::Add(const Plan& plan, const Steps& steps, EvalContext* contex
     section.end = end;
     if (!section.scans && begin == 0) {
       while (section.begin < end && steps[section.begin].kind == Step::Kind::kScan) ++section.begin;
-      while (section.begin < end && !IsWork(steps[section.begin])) ++section.begin;
-      if (section.begin < end) ++section.begin;
+      if (section.begin == 0 || !IsUnionScan(steps[section.begin - 1])) {
+        while (section.begin < end && !IsWork(steps[section.begin])) ++section.begin;
+        if (section.begin < end) ++section.begin;
+      }
     }
     const bool works = std::any_of(steps.begin() + static_cast<std::ptrdiff_t>(section.begin),
                                    steps.begin() + static_cast<std::ptrdiff_t>(end), IsWork);

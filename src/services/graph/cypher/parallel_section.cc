@@ -26,7 +26,6 @@ namespace {
 
 constexpr size_t kMostKept = size_t{1} << 20;  // bytes of a morsel's rows that wait
 constexpr size_t kFewestNodes = 128;           // of a morsel, but for tests
-constexpr size_t kMostSpare = 64;              // batches that wait to be filled again
 constexpr auto kLookEvery = std::chrono::milliseconds(10);
 constexpr uint64_t kLookWork = 4096;  // what makes a context look at the clock
 
@@ -39,10 +38,7 @@ class SectionOperator : public Operator {
         section_(section),
         options_(options),
         most_morsels_(4 * static_cast<size_t>(options.threads) + 4) {
-    for (size_t i = section.begin; i < section.end; ++i) {
-      if (steps[i].kind == Step::Kind::kProject) AddOwners(steps[i]);
-      if (steps[i].kind == Step::Kind::kUnwind) owners_.push_back(steps[i].slot);
-    }
+    for (size_t i = section.begin; i < section.end; ++i) AddOwners(steps[i]);
     if (section.inputs != nullptr) AddOwners(*section.inputs);
   }
   ~SectionOperator() override { StopThreads(); }
@@ -76,7 +72,9 @@ class SectionOperator : public Operator {
   void Reset() override {
     Operator::Reset();
     StopThreads();
+    workers_.clear();  // their contexts know that they were stopped
     morsels_.clear();
+    kept_bytes_ = input_bytes_ = 0;
     stop_.store(false, std::memory_order_relaxed);
     ended_ = closed_ = false;
     batches_ = 0;
@@ -91,24 +89,25 @@ class SectionOperator : public Operator {
     const size_t bytes = BytesOf(rows);
     std::unique_lock lock(mu_);
     if (worker->calls()) {
-      while (morsel->kept_bytes >= most_kept()) {
+      while (!HasRoom(*morsel, bytes)) {
         if (!DeliverFront(lock)) return false;
         if (morsels_.front().get() == morsel) {
           lock.unlock();
           worker->direct = true;
           return HandOn(rows);
         }
-        if (morsel->kept_bytes >= most_kept()) Await(lock);
+        if (!HasRoom(*morsel, bytes)) Await(lock);
         if (ctx_.failed()) return false;
       }
     } else {
-      space_.wait(lock, [&] { return stop_.load() || morsel->kept_bytes < most_kept(); });
+      space_.wait(lock, [&] { return stop_.load() || HasRoom(*morsel, bytes); });
       if (stop_.load()) return false;
     }
     std::unique_ptr<Rows> kept = EmptyRows();
     std::swap(*kept, rows);
-    morsel->kept.push_back(std::move(kept));
+    morsel->kept.push_back({std::move(kept), bytes});
     morsel->kept_bytes += bytes;
+    kept_bytes_ += bytes;
     const bool lowest = morsels_.front().get() == morsel;
     lock.unlock();
     if (lowest && !worker->calls()) ready_.notify_one();
@@ -117,13 +116,31 @@ class SectionOperator : public Operator {
 
   std::unique_ptr<SectionWorker> MakeWorker(bool calls) {
     return std::make_unique<SectionWorker>(
-        steps_, section_, *runtime_, calls, stop_,
+        steps_, section_, *runtime_, options_.threads, calls, stop_,
         [this](SectionWorker* worker, Rows& rows) { return Take(worker, rows); });
   }
 
-  // Slots whose values hold memory of their own.
-  void AddOwners(const Step& project) {
-    for (const auto& [expr, slot] : project.items) owners_.push_back(slot);
+  // Slots whose values hold memory of their own: texts, lists, relationships.
+  void AddOwners(const Step& step) {
+    const auto add = [this](Slot slot) {
+      if (slot >= 0) owners_.push_back(slot);
+    };
+    switch (step.kind) {
+      case Step::Kind::kProject:
+        for (const auto& [expr, slot] : step.items) add(slot);
+        return;
+      case Step::Kind::kUnwind:
+      case Step::Kind::kPath:
+        return add(step.slot);
+      case Step::Kind::kExpand:
+      case Step::Kind::kExpandVar:
+        return add(step.edge_number ? -1 : step.edge);
+      case Step::Kind::kQuantified:
+        for (const QuantifiedGroup& group : step.groups) add(group.slot);
+        return;
+      default:
+        return;
+    }
   }
 
   size_t most_kept() const {
@@ -132,10 +149,28 @@ class SectionOperator : public Operator {
                       : std::min(kMostKept, std::max<size_t>(limit / (32 * most_morsels_), 1));
   }
 
+  // Of all morsels together; and of batches that wait to be filled again.
+  size_t most_waiting() const { return most_morsels_ * most_kept(); }
+
+  // With mu_: whether so many bytes of a morsel may wait, too. The lowest one's are taken away
+  // soon.
+  bool HasRoom(const Morsel& morsel, size_t bytes) const {
+    if (morsel.kept_bytes >= most_kept()) return false;
+    return &morsel == morsels_.front().get() || kept_bytes_ + bytes <= most_waiting();
+  }
+
   size_t BytesOf(Rows& rows) const {
     size_t bytes = rows.Held();
     for (size_t i = 0; i < rows.size(); ++i) {
       for (const Slot slot : owners_) bytes += rows.Row(i)[slot].OwnedBytes();
+    }
+    return bytes;
+  }
+  // The same with what those before the section have made.
+  static size_t BytesOfInput(Rows& rows) {
+    size_t bytes = rows.Held();
+    for (size_t i = 0; i < rows.size(); ++i) {
+      for (size_t slot = 0; slot < rows.width(); ++slot) bytes += rows.Row(i)[slot].OwnedBytes();
     }
     return bytes;
   }
@@ -194,12 +229,15 @@ class SectionOperator : public Operator {
     if (stop_.load(std::memory_order_relaxed)) return false;
     const bool alone = threads_.empty();
     const int64_t began = alone ? ctx_.monotonic_nanos() : 0;
+    const size_t bytes = alone ? in.Held() : BytesOfInput(in);
     {
       const std::lock_guard lock(mu_);
-      Morsel& morsel = *morsels_.emplace_back(std::make_unique<Morsel>());
-      morsel.input = EmptyRows();
-      std::swap(*morsel.input, in);
-      morsel.taken = alone;
+      auto morsel = std::make_unique<Morsel>();
+      morsel->input = {EmptyRows(), bytes};
+      std::swap(*morsel->input.rows, in);
+      morsel->taken = alone;
+      morsels_.push_back(std::move(morsel));
+      input_bytes_ += bytes;
     }
     if (!alone) {
       work_.notify_one();
@@ -217,23 +255,27 @@ class SectionOperator : public Operator {
 
   void DeliverAll() { DeliverDownTo(0); }
 
-  // Hands on and works until at most so many morsels are there.
+  // Hands on and works until at most so many morsels are there, and not more than may wait.
   bool DeliverDownTo(size_t most) {
     while (true) {
       if (!Deliver()) return false;
       {
         const std::lock_guard lock(mu_);
-        if (morsels_.size() <= most) return true;
+        if (Within(most)) return true;
       }
       if (Morsel* const morsel = TakeMorsel(caller_.get())) {
         RunByCaller(morsel);
         continue;
       }
       std::unique_lock lock(mu_);
-      if (morsels_.size() <= most) return true;
+      if (Within(most)) return true;
       Await(lock);
       if (ctx_.failed()) return Stop();
     }
+  }
+
+  bool Within(size_t most) const {
+    return morsels_.size() <= most && input_bytes_ <= most_waiting();
   }
 
   bool Stop() {
@@ -261,15 +303,15 @@ class SectionOperator : public Operator {
     while (!stop_.load(std::memory_order_relaxed) && !morsels_.empty()) {
       Morsel& morsel = *morsels_.front();
       if (!morsel.kept.empty()) {
-        std::deque<std::unique_ptr<Rows>> kept = std::exchange(morsel.kept, {});
-        morsel.kept_bytes = 0;
+        std::deque<Morsel::Batch> kept = std::exchange(morsel.kept, {});
+        kept_bytes_ -= std::exchange(morsel.kept_bytes, 0);
         lock.unlock();
         space_.notify_all();
-        for (const auto& rows : kept) {
-          if (!HandOn(*rows)) return false;
+        for (const Morsel::Batch& batch : kept) {
+          if (!HandOn(*batch.rows)) return false;
         }
         lock.lock();
-        for (auto& rows : kept) Recycle(std::move(rows));
+        for (Morsel::Batch& batch : kept) Recycle(std::move(batch));
         continue;
       }
       if (!morsel.done) return true;
@@ -281,9 +323,13 @@ class SectionOperator : public Operator {
         ctx_.Fail(morsel.status);
         return Stop();
       }
-      if (morsel.input != nullptr) Recycle(std::move(morsel.input));
+      if (morsel.input.rows != nullptr) {
+        input_bytes_ -= morsel.input.bytes;
+        Recycle(std::move(morsel.input));
+      }
       morsels_.pop_front();
       work_.notify_all();
+      space_.notify_all();  // the next one is the lowest now
     }
     return !stop_.load(std::memory_order_relaxed);
   }
@@ -291,13 +337,17 @@ class SectionOperator : public Operator {
   // With mu_: rows that have memory, if there are some.
   std::unique_ptr<Rows> EmptyRows() {
     if (spare_.empty()) return std::make_unique<Rows>(runtime_->width);
-    std::unique_ptr<Rows> rows = std::move(spare_.back());
+    std::unique_ptr<Rows> rows = std::move(spare_.back().rows);
+    spare_bytes_ -= spare_.back().bytes;
     spare_.pop_back();
     return rows;
   }
-  void Recycle(std::unique_ptr<Rows> rows) {
-    rows->clear();
-    if (spare_.size() < kMostSpare) spare_.push_back(std::move(rows));
+  // Cleared rows keep what their values hold.
+  void Recycle(Morsel::Batch batch) {
+    if (spare_bytes_ + batch.bytes > most_waiting()) return;
+    batch.rows->clear();
+    spare_bytes_ += batch.bytes;
+    spare_.push_back(std::move(batch));
   }
 
   // The next morsel; null: there is none (now, for the calling thread, which does not wait).
@@ -391,8 +441,18 @@ class SectionOperator : public Operator {
     if (lowest && !worker->calls()) ready_.notify_one();
   }
 
+  // Beside the caller: so many that the batches which their operators have take no more than an
+  // eighth of the limit of memory. What one thread can run is not to fail with several.
+  size_t ThreadsThatFit() const {
+    const size_t steps = section_.end - section_.begin + 2;  // with inputs and what they are given
+    const size_t batch = 2 * kBatchRows * static_cast<size_t>(runtime_->width) * sizeof(Value);
+    const size_t limit = ctx_.limits.memory_bytes;
+    const auto all = static_cast<size_t>(options_.threads) - 1;
+    return limit == 0 ? all : std::min(all, limit / 8 / (steps * batch));
+  }
+
   void StartThreads(size_t most) {
-    size_t wanted = std::min(most, static_cast<size_t>(options_.threads) - 1);
+    size_t wanted = std::min(most, ThreadsThatFit());
     threads_.reserve(wanted);
     workers_.reserve(wanted);
     wanted = TakeSpare(wanted);
@@ -467,7 +527,10 @@ class SectionOperator : public Operator {
   std::condition_variable space_;  // for threads: rows were taken away
   std::condition_variable ready_;  // for the caller: the lowest morsel has rows, or is done
   std::deque<std::unique_ptr<Morsel>> morsels_;  // by number; the first is the lowest
-  std::vector<std::unique_ptr<Rows>> spare_;
+  size_t kept_bytes_ = 0;                        // of all morsels
+  size_t input_bytes_ = 0;                       // the same
+  std::vector<Morsel::Batch> spare_;
+  size_t spare_bytes_ = 0;
   bool ended_ = false;   // of rows: no more come
   bool closed_ = false;  // no morsel is taken any more: the scan is at its end, or one failed
 };

@@ -1,7 +1,10 @@
 #include "services/graph/cypher/parallel_worker.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
+
+#include "services/graph/cypher/step_reads.h"
 
 namespace pulse::cypher {
 namespace {
@@ -14,8 +17,8 @@ std::span<const Expr* const> FilterOf(const ParallelSection& section, const Step
 }  // namespace
 
 SectionWorker::SectionWorker(std::span<const Step> steps, const ParallelSection& section,
-                             const Runtime& runtime, bool calls, const std::atomic<bool>& stop,
-                             Sink sink)
+                             const Runtime& runtime, int threads, bool calls,
+                             const std::atomic<bool>& stop, Sink sink)
     : steps_(steps),
       section_(section),
       calls_(calls),
@@ -24,7 +27,7 @@ SectionWorker::SectionWorker(std::span<const Step> steps, const ParallelSection&
       runtime_(runtime),
       filter_(FilterOf(section, steps[section.begin])),
       rows_(runtime.width) {
-  runtime.context->Fork(&ctx_);
+  runtime.context->Fork(threads, &ctx_);
   ctx_.interrupted = calls ? runtime.context->interrupted : &stopped_;
   runtime_.context = &ctx_;
   if (runtime_.profile != nullptr) runtime_.profile = &profile_;
@@ -51,16 +54,20 @@ void SectionWorker::Run(Morsel* morsel, const Value* base) {
   morsel_ = morsel;
   wanted_ = true;
   // What evaluates the inputs of the step behind the section reads for that step.
-  const CountReadsIn counting(section_.inputs != nullptr ? ReadsOf(steps_[section_.end]) : nullptr);
-  if (morsel->input != nullptr) {
-    RunRows(*morsel->input);
+  std::optional<StepReads> counting;
+  if (runtime_.profile != nullptr) {
+    counting.emplace(section_.inputs != nullptr ? ReadsOf(steps_[section_.end]) : nullptr);
+  }
+  if (morsel->input.rows != nullptr) {
+    RunRows(*morsel->input.rows);
   } else {
     RunNodes(*morsel, base);
   }
 }
 
 absl::StatusOr<size_t> SectionWorker::Scan(Token label, uint64_t* position, std::span<NodeId> out) {
-  const CountReadsIn counting(ReadsOf(first()));
+  std::optional<StepReads> counting;
+  if (runtime_.profile != nullptr) counting.emplace(ReadsOf(first()));
   return ctx_.graph->ScanNodes(label, position, out);
 }
 
@@ -72,7 +79,8 @@ void SectionWorker::RunNodes(const Morsel& morsel, const Value* base) {
         std::span(morsel.nodes)
             .subspan(begin, std::min<size_t>(kGraphBatch, morsel.nodes.size() - begin));
     if (!filter_.empty()) {
-      const CountReadsIn counting(ReadsOf(scan));
+      std::optional<StepReads> counting;
+      if (runtime_.profile != nullptr) counting.emplace(ReadsOf(scan));
       if (!filter_.Select(nodes, ctx_, &selected_)) return;
     }
     if (!ctx_.Tick(nodes.size())) return;

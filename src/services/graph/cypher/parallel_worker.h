@@ -18,9 +18,14 @@ namespace pulse::cypher {
 
 // A part of a section's input, and what came out of it and was not handed on yet.
 struct Morsel {
-  std::vector<NodeId> nodes;    // of a scan
-  std::unique_ptr<Rows> input;  // or rows
-  std::deque<std::unique_ptr<Rows>> kept;
+  // Rows, and the memory of their values with them.
+  struct Batch {
+    std::unique_ptr<Rows> rows;
+    size_t bytes = 0;
+  };
+  std::vector<NodeId> nodes;  // of a scan
+  Batch input;                // or rows
+  std::deque<Batch> kept;
   size_t kept_bytes = 0;
   bool taken = false;
   bool done = false;
@@ -32,10 +37,10 @@ class SectionWorker {
  public:
   // Takes rows of the morsel; false: no more are wanted.
   using Sink = std::function<bool(SectionWorker*, Rows&)>;
-  // `calls`: it is of the thread that runs the execution, whose context and runtime are given.
-  // `stop`: ends the others.
+  // One of `threads` at most. `calls`: it is of the thread that runs the execution, whose context
+  // and runtime are given. `stop`: ends the others.
   SectionWorker(std::span<const Step> steps, const ParallelSection& section, const Runtime& runtime,
-                bool calls, const std::atomic<bool>& stop, Sink sink);
+                int threads, bool calls, const std::atomic<bool>& stop, Sink sink);
 
   // Makes the operators: before Run, by the thread that runs.
   void Build();
@@ -56,9 +61,7 @@ class SectionWorker {
  private:
   void RunNodes(const Morsel& morsel, const Value* base);
   bool RunRows(Rows& rows);
-  ReadCounts* ReadsOf(const Step& step) {
-    return runtime_.profile != nullptr ? &profile_.steps[&step].reads : nullptr;
-  }
+  ReadCounts* ReadsOf(const Step& step) { return &profile_.steps[&step].reads; }
   const Step& first() const { return steps_[section_.begin]; }
 
   const std::span<const Step> steps_;

@@ -75,17 +75,17 @@ size_t FanIn(const std::vector<SpillRun>& runs, const EvalContext& context) {
   size_t largest = 0;
   for (const SpillRun& run : runs) largest = std::max(largest, run.largest);
   const size_t each = SpillBuffer(context) + 2 * largest;
-  return std::clamp<size_t>(context.limits.memory_bytes / 4 / each, 2, 128);
+  return std::clamp<size_t>(context.SpillShare() / 4 / each, 2, 128);
 }
 
 }  // namespace
 
 size_t SpillBuffer(const EvalContext& context) {
-  return std::clamp<size_t>(context.limits.memory_bytes / 64, 4096, size_t{256} << 10);
+  return std::clamp<size_t>(context.SpillShare() / 64, 4096, size_t{256} << 10);
 }
 
 size_t SmallSpillBuffer(const EvalContext& context) {
-  return std::clamp<size_t>(context.limits.memory_bytes / 256, 512, size_t{64} << 10);
+  return std::clamp<size_t>(context.SpillShare() / 256, 512, size_t{64} << 10);
 }
 
 std::unique_ptr<SpillFile> MakeSpillFile(EvalContext& context) {

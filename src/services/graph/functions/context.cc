@@ -25,7 +25,7 @@ void EvalContext::Start(const std::vector<std::string>* names) {
   }
 }
 
-void EvalContext::Fork(EvalContext* child) {
+void EvalContext::Fork(int threads, EvalContext* child) {
   if (shared_memory_ == nullptr) {
     own_shared_memory_ = std::make_unique<std::atomic<int64_t>>(memory_);
     shared_memory_ = own_shared_memory_.get();
@@ -38,7 +38,8 @@ void EvalContext::Fork(EvalContext* child) {
   child->open_csv = open_csv;
   child->spill = spill;
   child->spill_from_ = spill_from_;
-  child->spill_least_ = spill_least_;
+  child->spill_threads_ = static_cast<size_t>(threads);
+  child->spill_least_ = spill_least_ / threads;
   child->limits = limits;
   child->monotonic_nanos = monotonic_nanos;
   child->wall_nanos = wall_nanos;

@@ -96,10 +96,10 @@ class EvalContext {
 
   // Begins an execution: names that the plan uses, and the deadline.
   void Start(const std::vector<std::string>* names);
-  // Makes a new context one of the same execution, for another thread: the same graph, names,
+  // Makes a new context one of the same execution, for one of `threads`: the same graph, names,
   // parameters, limits, temporary files, moment and deadline. Memory of both is counted together
   // from now on. It does not ask `interrupted`, and has no subplans yet. This one outlives it.
-  void Fork(EvalContext* child);
+  void Fork(int threads, EvalContext* child);
 
   bool failed() const { return !status_.ok(); }
   const absl::Status& status() const { return status_; }
@@ -128,6 +128,9 @@ class EvalContext {
   bool SpillOverdue(int64_t held) const {
     return charged() > spill_from_ + spill_from_ / 2 && held >= spill_least_;
   }
+  // The part of the limit that goes for this thread: what it reads and writes spilled rows with is
+  // measured by it.
+  size_t SpillShare() const { return limits.memory_bytes / spill_threads_; }
   // What may be charged until some operator is to spill.
   int64_t SpillRoom() const { return spill_from_ - charged(); }
   // Whether the transaction's changes, which are in memory until it ends, are within the limit.
@@ -167,6 +170,7 @@ class EvalContext {
   std::atomic<int64_t>* shared_memory_ = nullptr;
   std::unique_ptr<std::atomic<int64_t>> own_shared_memory_;
   int64_t spill_from_ = INT64_MAX / 2, spill_least_ = 0;
+  size_t spill_threads_ = 1;
   Column column_;
 };
 
