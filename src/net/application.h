@@ -27,6 +27,8 @@
 
 namespace pulse::net {
 
+class ByteBudget;
+
 // One request of a connection; ascending, never 0.
 using Ticket = uint64_t;
 
@@ -117,6 +119,13 @@ class Connection {
   virtual size_t outstanding() const = 0;
   // Bytes of replies that the client has not taken yet.
   virtual size_t unsent() const { return 0; }
+  // What all connections of its kind may hold, replies on their way included; null: it has no part
+  // in that.
+  virtual std::shared_ptr<ByteBudget> budget() { return nullptr; }
+  // For a flow that has stopped as there is no room for a large reply in what all connections may
+  // hold: whether it may go on, with this one. While it may not, it is asked to by OnRoom, and
+  // says so by lacks_room().
+  virtual bool MayExceed() { return true; }
   // "127.0.0.1:4711", for messages.
   virtual const std::string& peer() const = 0;
   // The server's own end; empty: it is not known here.
@@ -148,6 +157,11 @@ class Flow {
   // room goes on. Where no ticket is open, only of a flow that waits for it.
   virtual void OnRoom() {}
   virtual bool waits_for_room() const { return false; }
+  // It waits until MayExceed.
+  virtual bool lacks_room() const { return false; }
+  // Of the message whose beginning SplitRequest was given last: how long it will be at least; 0:
+  // not known.
+  virtual size_t expected() const { return 0; }
 
   // The client has ended its side, and all that it sent was given. It is answered still, unless the
   // flow closes the connection now.

@@ -49,6 +49,8 @@ absl::StatusOr<std::unique_ptr<Director>> Director::Open(DirectorOptions options
   std::unique_ptr<Director> director(new Director());
   director->shared_->options = std::move(options);
   const DirectorOptions& o = director->shared_->options;
+  director->shared_->budget =
+      o.budget != nullptr ? o.budget : std::make_shared<ByteBudget>(o.limits.all_bytes);
   if (!o.host.empty()) {
     PULSE_ASSIGN_OR_RETURN(director->shared_->host, ParseAddress(o.host));
   }

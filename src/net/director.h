@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "base/cpu_profile.h"
 #include "net/application.h"
+#include "net/byte_budget.h"
 #include "net/transport.h"
 
 namespace pulse::net {
@@ -32,14 +33,15 @@ struct DirectorLimits {
   // Per connection and direction. Beyond it, the side that sends is not read until the other has
   // taken half: neither a client that does not read nor a host that does not costs more.
   size_t connection_bytes = size_t{1} << 20;
-  // Of all connections together, divided among the loops. Beyond it, connections that have output
-  // waiting are not read, and one that begins another large message is closed.
+  // Of all connections together. Beyond it, connections that have output waiting, or a large
+  // unfinished message, are not read until others have given back enough, but for one at a time.
   size_t all_bytes = size_t{512} << 20;
   uint32_t outstanding = 4096;  // requests of one connection; then it is not read
   int64_t idle_ms = 0;          // a connection with nothing outstanding ends after this; 0 never
   // A client that takes next to nothing of its replies (a byte for each millisecond is enough), or
   // leaves a message or a transport's handshake unfinished, for so long is cut off, and so is one
-  // that is gone without a word. 0 never.
+  // that is gone without a word. So is one that others wait for, as they want its room, and that
+  // needs so long and a millisecond for each 128 bytes. 0 never.
   int64_t slow_ms = 60'000;
   int64_t connect_ms = 2'000;  // to the host
   // After a failure to reach the host, tries wait so long, doubled up to the maximum.
@@ -69,6 +71,8 @@ struct DirectorOptions {
   CpuSide side = CpuSide::kHost;           // whose CPU time they take
   int64_t spin_nanos = 0;                  // for how long a loop looks for events, before it sleeps
   BufferPool::Options buffers;             // per loop
+  // Shared with others who hold bytes for these connections, instead of limits.all_bytes.
+  std::shared_ptr<ByteBudget> budget;
   std::function<std::unique_ptr<Transport>()> transport;  // none: plain
   DirectorLimits limits;
 };

@@ -157,25 +157,60 @@ TEST_P(LimitsTest, HostMessage_TooLong_ConcernsItsClientAlone) {
   EXPECT_EQ(director_->stats().host_failures, 0u);
 }
 
-TEST_P(LimitsTest, AllConnections_AboveTheirShare_HoldNoMore) {
+// Of what is unfinished, each may have 16 KiB beyond the limit, and one all of its message.
+TEST_P(LimitsTest, AllConnections_AboveTheirShare_WaitAndGetDoneOneByOne) {
   options_.limits.all_bytes = 1 << 20;
   options_.limits.max_message = 1 << 20;
+  options_.threads = 2;
   Open();
   std::vector<std::unique_ptr<TestClient>> clients;
   for (int i = 0; i < 40; ++i) {
     clients.push_back(std::make_unique<TestClient>(director_->port()));
-    clients.back()->Send(std::string(100'000, 'a'));
+    clients.back()->Send(std::string(200'000, 'a'));
   }
-  // And what those are told that are refused.
-  EXPECT_LE(SettledBytes(), options_.limits.all_bytes + clients.size() * 256);
-  int refused = 0;
+  EXPECT_LE(SettledBytes(), options_.limits.all_bytes + options_.limits.max_message +
+                                clients.size() * (size_t{32} << 10));
+  EXPECT_GT(director_->stats().pauses, 0u);
+  // They wait for those that have not been finished.
+  for (const auto& client : clients) client->Send("\n");
   for (const auto& client : clients) {
-    client->EndSending();
-    refused += client->Line() != "EOF";
+    EXPECT_EQ(client->Line(), absl::StrCat("agent", std::string(200'000, 'a')));
   }
-  EXPECT_GT(refused, 0);
-  EXPECT_LT(refused, 40);
-  EXPECT_TRUE(Empty());
+  EXPECT_EQ(director_->stats().cut, 0u);
+  // But for what they keep for their next requests.
+  EXPECT_TRUE(Eventually([&] { return director_->stats().held_bytes < clients.size() << 10; }));
+}
+
+// Those who send nothing more do not hold the others up for ever.
+TEST_P(LimitsTest, Clients_LeaveMessagesUnfinished_OthersGetDone) {
+  options_.limits.all_bytes = 256 << 10;
+  options_.limits.max_message = 1 << 20;
+  options_.limits.slow_ms = 200;
+  Open();
+  std::vector<std::unique_ptr<TestClient>> hostile;
+  for (int i = 0; i < 8; ++i) {
+    hostile.push_back(std::make_unique<TestClient>(director_->port()));
+    hostile.back()->Send(std::string(100'000, 'a'));
+  }
+  ASSERT_TRUE(Eventually([&] { return director_->stats().pauses > 0; }));
+  TestClient client(director_->port());
+  const std::string line(500'000, 'a');
+  EXPECT_EQ(client.Ask(line), absl::StrCat("agent", line));
+}
+
+// Small requests need none of the room that large ones wait for.
+TEST_P(LimitsTest, SmallRequests_WhileLargeOnesWait_AreAnswered) {
+  options_.limits.all_bytes = 256 << 10;
+  options_.limits.max_message = 1 << 20;
+  Open();
+  std::vector<std::unique_ptr<TestClient>> large;
+  for (int i = 0; i < 8; ++i) {
+    large.push_back(std::make_unique<TestClient>(director_->port()));
+    large.back()->Send(std::string(100'000, 'a'));
+  }
+  ASSERT_TRUE(Eventually([&] { return director_->stats().pauses > 0; }));
+  TestClient client(director_->port());
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(client.Ask("a"), "agenta");
 }
 
 TEST_P(LimitsTest, Clients_IdleSlowOrUnfinished_AreCutOff) {

@@ -25,6 +25,8 @@ namespace {
 
 constexpr int kPipeBytes = 256 << 10;
 constexpr size_t kPipesKept = 32;
+// Of the budget that loops share.
+constexpr uint64_t kTakenAtOnce = uint64_t{32} << 10;
 // No descriptor was left for a connection: look again after this long.
 constexpr int64_t kAcceptPause = 100 * kMillisecond;
 
@@ -101,7 +103,6 @@ absl::Status Loop::Open() {
     if (ms > 0) shortest = std::min(shortest, ms);
   }
   sweep_nanos_ = std::max<int64_t>(shortest, 5) * kMillisecond;
-  all_bytes_ = l.all_bytes / static_cast<size_t>(shared_->options.threads);
   peer_ = shared_->options.application->NewLoopPeer(this);
   poller_->set_peer(peer_.get());
   StartAccepting();
@@ -229,6 +230,15 @@ void Loop::Account(Client* client, uint64_t held) {
   held_ += held - client->held_;
   client->held_ = held;
   stats_.Set(LoopStats::kHeld, held_);
+  // Small changes together: all loops write there.
+  if (held_ >= taken_ + kTakenAtOnce) {
+    budget()->Take(held_ - taken_);
+  } else if (held_ + kTakenAtOnce <= taken_ || (held_ == 0 && taken_ > 0)) {
+    budget()->Give(taken_ - held_);
+  } else {
+    return;
+  }
+  taken_ = held_;
 }
 
 void Loop::HostFailed(const absl::Status& why) {
@@ -326,6 +336,7 @@ void Loop::Run() {
   CountTraffic();
   for (const auto& client : clients_) Retire(client.get());
   FinishTurn();
+  budget()->Give(std::exchange(taken_, 0));
   // They write into memory that `done` keeps.
   while (poller_->reads_in_flight() > 0) poller_->Wait(kMillisecond);
   mailbox_->Close();

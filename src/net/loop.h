@@ -32,6 +32,7 @@ struct DirectorShared {
   bool has_host() const { return host.has_value() || options.local_host != nullptr; }
   std::string HostName() const;
   Signature signature;
+  std::shared_ptr<ByteBudget> budget;
   std::atomic<uint32_t> connections{0};
 };
 
@@ -134,7 +135,7 @@ class Loop final : public EventLoop {
   void GivePipe(Pipe pipe);
   // The memory that a connection holds now.
   void Account(Client* client, uint64_t held);
-  bool OverAllBytes() const { return held_ > all_bytes_; }
+  ByteBudget* budget() const { return shared_->budget.get(); }
 
   // Whether the host may be tried now; and how it went.
   bool MayTryHost() const { return now_ >= host_retry_at_; }
@@ -189,7 +190,7 @@ class Loop final : public EventLoop {
   int64_t drain_until_ = 0;
   bool draining_ = false;
   uint64_t held_ = 0;
-  uint64_t all_bytes_ = 0;
+  uint64_t taken_ = 0;  // of the budget: held_, or nearly
   int host_failures_ = 0;
   int64_t host_retry_at_ = 0;
   std::thread thread_;

@@ -2,6 +2,7 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 
@@ -135,7 +136,7 @@ void SocketStream::Receive() {
   char* const bytes = poller_->received_.data();
   const ssize_t n = [&] {
     const CpuScope scope(CpuComponent::kReceive);
-    return recv(fd(), bytes, kReceiveBytes, MSG_DONTWAIT);
+    return recv(fd(), bytes, std::min(kReceiveBytes, events_->MostBytes()), MSG_DONTWAIT);
   }();
   if (n > 0) {
     poller_->received_bytes_ += static_cast<uint64_t>(n);

@@ -28,6 +28,8 @@ namespace pulse::net {
 class StreamEvents {
  public:
   virtual ~StreamEvents() = default;
+  // How many bytes OnBytes may have next, at most; not 0.
+  virtual size_t MostBytes() { return SIZE_MAX; }
   // `bytes` are valid during the call. May come shortly after SetReading(false) too.
   virtual void OnBytes(std::string_view bytes) = 0;
   // The peer has shut down its sending side.

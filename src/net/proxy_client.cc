@@ -20,8 +20,6 @@ constexpr int64_t kLingerDraining = 200 * kMillisecond;
 constexpr int64_t kSlowestBytesPerMs = 8;
 // A client that takes less is making no progress: it would hold a reply's memory for ever.
 constexpr int64_t kSlowestTakenPerMs = 1;
-// Beyond all_bytes, unfinished messages may still have this much.
-constexpr size_t kAlwaysAllowed = size_t{16} << 10;
 
 }  // namespace
 
@@ -49,6 +47,7 @@ ProxyClient::ProxyClient(Loop* loop)
     : loop_(loop), ordering_(loop->shared().options.application->ordering()) {}
 
 ProxyClient::~ProxyClient() {
+  if (place_in_line_.has_value()) loop_->budget()->Leave(*place_in_line_);
   if (remote_ != nullptr) remote_->Detach();
   link_.reset();
   flow_.reset();
@@ -126,11 +125,26 @@ void ProxyClient::Take(std::string_view bytes) {
   if (state_ != State::kOpen) return;
   if (in_.empty() && need_more_) {
     const size_t taken = Split(bytes);
-    if (state_ == State::kOpen) in_.append(bytes.substr(taken));
+    if (state_ == State::kOpen) Keep(bytes.substr(taken));
   } else {
-    in_.append(bytes);
+    Keep(bytes);
     if (need_more_) TakeKept();
   }
+  // At once, as other connections of this turn ask for room, too.
+  if (in_.size() > kAlwaysAllowed) loop_->Account(this, Held());
+}
+
+// Never for more than will come: a string alone would take up to twice as much.
+void ProxyClient::Keep(std::string_view bytes) {
+  const size_t needed = in_.size() + bytes.size();
+  const size_t expected = in_begin_ + flow_->expected();
+  if (needed > in_.capacity() && needed <= expected && expected < 2 * in_.capacity()) {
+    std::string longer;
+    longer.reserve(expected);
+    longer.append(in_);
+    in_.swap(longer);
+  }
+  in_.append(bytes);
 }
 
 void ProxyClient::TakeKept() {
@@ -149,6 +163,7 @@ size_t ProxyClient::Split(std::string_view bytes) {
   const size_t taken = GiveRequests(bytes);
   if (taken > 0) {
     message_since_ = loop_->now();
+    used_turn_ = true;
     flow_->OnRequestsEnd();
   }
   if (taken == 0 && in_.empty()) message_since_ = loop_->now();
@@ -204,7 +219,7 @@ bool ProxyClient::MayTake() {
   const size_t limit = paused_ ? limits.connection_bytes / 2 : limits.connection_bytes;
   if (output > limit || input > limit || held > limit) return false;
   if (slots_.size() >= limits.outstanding) return false;
-  return !loop_->OverAllBytes() || output + input + held == 0;
+  return output + input + held == 0 || !loop_->budget()->IsOver();
 }
 
 void ProxyClient::OnEnd() {
@@ -259,6 +274,8 @@ void ProxyClient::Reply(Ticket ticket, std::string_view bytes) {
   if (slot == nullptr) return;
   Put(ticket, slot, bytes);
   Done(slot);
+  // At once, as above.
+  if (bytes.size() > kAlwaysAllowed) loop_->Account(this, Held());
 }
 
 void ProxyClient::Reply(Ticket ticket, Buffer bytes) {
@@ -467,6 +484,7 @@ bool ProxyClient::TakesReplies(Ticket ticket) {
 
 void ProxyClient::EndTurn() {
   TellLost();
+  EndTurnInLine();
   if (state_ == State::kOpen && !need_more_ && MayTake()) {
     paused_ = false;
     TakeKept();
@@ -485,11 +503,12 @@ void ProxyClient::EndTurn() {
   }
   if (state_ != State::kDead) Progress();
   if (state_ == State::kDead) return;
+  EndTurnInLine();
   // What was sent at once has made room that no event will tell of.
   if (link_ != nullptr && link_->WantsTurn()) Stirred();
   if (state_ == State::kOpen && !need_more_ && MayTake()) Stirred();
 
-  const bool takes = need_more_ && MayTake();
+  const bool takes = need_more_ && MayTake() && MayGrow();
   if (state_ == State::kOpen && !takes && !paused_) {
     paused_ = true;
     loop_->stats().Add(LoopStats::kPauses);
@@ -499,15 +518,7 @@ void ProxyClient::EndTurn() {
   stream_->SetReading(!ended_ &&
                       ((state_ == State::kOpen && takes) || state_ == State::kLingering));
   if (in_.empty() && HeapBytes(in_) > 0) FreeBytes(&in_);
-  loop_->Account(this, HeapBytes(in_) + Output() + slots_.memory() + HeapBytes(last_words_) +
-                           flow_->held() + (link_ != nullptr ? link_->held() : 0) +
-                           (transport_ != nullptr ? transport_->held() : 0));
-  if (state_ == State::kOpen && need_more_ && in_.size() > kAlwaysAllowed &&
-      loop_->OverAllBytes()) {
-    Refuse(absl::ResourceExhaustedError("the server holds too many bytes; try again later"));
-    FreeBytes(&in_);
-    loop_->Account(this, 0);  // at once, so that the next one need not go too
-  }
+  loop_->Account(this, Held());
 }
 
 // The kernel says that there is room again only once a large part of its buffer is free, which a
@@ -545,8 +556,12 @@ void ProxyClient::Sweep(int64_t now) {
     return;
   }
   if (state_ != State::kOpen) return;
-  // What is not read for the flow's sake cannot be finished.
-  if (paused_ && flow_->held() > 0) message_since_ = now;
+  if (slow > 0 && IsTooSlowForOthers(now)) {
+    EndForOthers();
+    return;
+  }
+  // What is not read for the flow's sake, or for want of room, cannot be finished.
+  if (paused_ && (flow_->held() > 0 || place_in_line_.has_value())) message_since_ = now;
   const int64_t allowed =
       slow + static_cast<int64_t>(in_.size()) / kSlowestBytesPerMs * kMillisecond;
   if (slow > 0 && need_more_ && !in_.empty() && now - message_since_ >= allowed) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -16,6 +17,9 @@
 namespace pulse::net {
 
 class ClientRemote;
+
+// Beyond all_bytes, unfinished messages may still have this much.
+inline constexpr size_t kAlwaysAllowed = size_t{16} << 10;
 
 class ProxyClient final : public Client, public Connection, private StreamEvents {
  public:
@@ -41,6 +45,8 @@ class ProxyClient final : public Client, public Connection, private StreamEvents
   EventLoop* loop() override { return loop_; }
   size_t outstanding() const override { return unanswered_; }
   size_t unsent() const override { return Output(); }
+  std::shared_ptr<ByteBudget> budget() override { return loop_->shared().budget; }
+  bool MayExceed() override;
   const std::string& peer() const override { return peer_; }
   std::string local() const override;
 
@@ -61,6 +67,7 @@ class ProxyClient final : public Client, public Connection, private StreamEvents
     Buffer buffer;
   };
 
+  size_t MostBytes() override;
   void OnBytes(std::string_view bytes) override;
   void OnEnd() override;
   void OnError(int error) override;
@@ -74,11 +81,20 @@ class ProxyClient final : public Client, public Connection, private StreamEvents
 
   void Begin(const absl::Status& refusal);
   void Take(std::string_view bytes);
+  void Keep(std::string_view bytes);
   size_t Split(std::string_view bytes);
   size_t GiveRequests(std::string_view bytes);
   bool SplitOne(std::string_view bytes, size_t* size);
   bool MayTake();
   void TakeKept();
+  // Whether the message under way may grow, or has to wait for room.
+  bool MayGrow();
+  bool WantsRoom() const;
+  bool HasTurn();
+  void EndTurnInLine();
+  bool IsTooSlowForOthers(int64_t now);
+  void EndForOthers();
+  size_t Held() const;
   void Refuse(const absl::Status& error);
   void BeginFinish(std::string last_words);
 
@@ -105,11 +121,16 @@ class ProxyClient final : public Client, public Connection, private StreamEvents
   std::shared_ptr<ClientRemote> remote_;
   std::string peer_;
   State state_ = State::kOpen;
-  bool ended_ = false;           // the client has ended its side
-  bool lingers_ = true;          // see kLingering
-  bool need_more_ = true;        // in_ holds no whole message
-  bool paused_ = false;          // the client is not read
-  bool telling_closed_ = false;  // the flow is in OnHostClosed
+  bool ended_ = false;                              // the client has ended its side
+  bool lingers_ = true;                             // see kLingering
+  bool need_more_ = true;                           // in_ holds no whole message
+  bool paused_ = false;                             // the client is not read
+  std::optional<ByteBudget::Place> place_in_line_;  // it waits for room, or is first
+  bool used_turn_ = false;                          // its message is whole, or its reply is made
+  bool has_exceeded_ = false;                       // in this turn, for a reply
+  int64_t turn_since_ = 0;                          // it is first; 0: not yet
+  size_t turn_bytes_ = 0;                           // the most that it has held since
+  bool telling_closed_ = false;                     // the flow is in OnHostClosed
   std::string in_;
   size_t in_begin_ = 0;
   Ring<Slot> slots_;

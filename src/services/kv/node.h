@@ -40,6 +40,9 @@ class KvNode final : public redis::Keyspace {
              redis::WatchTable::Set* watches, std::string*) override {
     return store_->Watch(place_, keys, count, may_block, watches);
   }
+  bool SizeOfValue(std::string_view key, bool may_block, uint64_t* bytes) override {
+    return store_->SizeOfValue(key, may_block, bytes);
+  }
   int64_t now_ms() const override { return store_->now_ms(); }
   void AddInfo(std::string_view section, std::string* out) const override {
     store_->AddInfo(place_, section, out);

@@ -157,6 +157,13 @@ absl::Status KvStore::OpenPartitions(const PartitionOptions& options) {
   return absl::OkStatus();
 }
 
+bool KvStore::SizeOfValue(std::string_view key, bool may_block, uint64_t* bytes) {
+  return WithPartition(key, may_block, [key, bytes](Partition& partition, uint64_t hash) {
+    const Item* item = partition.Peek(key, hash);
+    *bytes = item == nullptr ? 0 : item->value_size();
+  });
+}
+
 int KvStore::undone() const {
   int count = 0;
   for (const Shard& shard : shards_) count += shard.partition->undone();

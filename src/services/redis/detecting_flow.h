@@ -50,6 +50,8 @@ class DetectingFlow final : public net::Flow {
   size_t held() const override { return flow_->held(); }
   void OnRoom() override { flow_->OnRoom(); }
   bool waits_for_room() const override { return flow_->waits_for_room(); }
+  bool lacks_room() const override { return flow_->lacks_room(); }
+  size_t expected() const override { return flow_->expected(); }
   std::string OnHostLost(net::Ticket ticket, bool sent) override {
     return flow_->OnHostLost(ticket, sent);
   }

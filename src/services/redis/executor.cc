@@ -67,6 +67,8 @@ void RequestBatch::Clear() {
   out.clear();
   ends.clear();
   counts = {};
+  lacks = 0;
+  may_exceed = false;
 }
 
 // Null, after an error reply, when it cannot be read.
@@ -175,12 +177,17 @@ Executor::Stop Executor::Run(Session* session, RequestBatch* batch, bool may_blo
     const int skipped = session->skip_replies;
     batch->command = nullptr;
     stop = batch->out.size() >= kFullBytes ? Stop::kFull : RunOne(session, batch, may_block);
+    if (batch->out.size() > kSmallReply) batch->CountReplies(session->buffers);
     const uint64_t now = Cycles();
     if (batch->command != nullptr) Note(*session, *batch, first, begin, now - since);
     since = now;
     if (batch->next > first) DropReplies(session, skipped, batch, ends, begin);
   }
-  if (stop == Stop::kWouldBlock) ++batch->counts.waited;
+  if (stop == Stop::kWouldBlock) {
+    ++batch->counts.waited;
+    batch->share.Set(nullptr, 0);  // the reply that was not made will ask for its room again
+    batch->CountReplies(session->buffers);
+  }
   facts_->Add(batch->counts);
   batch->counts = {};
   return stop;
@@ -289,6 +296,12 @@ Executor::Stop Executor::RunOne(Session* session, RequestBatch* batch, bool may_
     return answered(1);
   }
   if (IsHeld(*session, *command)) return Stop::kPause;
+  // Threads that may block are many, and could all take the same room.
+  const bool is_tight = session->buffers != nullptr && (may_block || session->buffers->IsTight());
+  if (is_tight) {
+    const Stop stop = CheckRoom(*session, *command, request->arguments(), may_block, batch);
+    if (stop != Stop::kEnd) return stop;
+  }
   batch->command = command;
   session->facts.command->store(command, std::memory_order_relaxed);
   if (session->told != nullptr &&
@@ -297,7 +310,9 @@ Executor::Stop Executor::RunOne(Session* session, RequestBatch* batch, bool may_
   }
   const bool plain_get = command->id == Command::kGet;
   if (plain_get || (command->id == Command::kSet && request->size() == 3)) {
-    const size_t length = CountBatchable(*session, batch, command->id);
+    const size_t batchable = CountBatchable(*session, batch, command->id);
+    // Of several GETs, the size of the first one's reply is known.
+    const size_t length = plain_get && is_tight ? std::min<size_t>(batchable, 1) : batchable;
     const CpuScope scope(CpuComponent::kStore);
     if (length > 0 && plain_get) {
       const size_t before = batch->ends.size();

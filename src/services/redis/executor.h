@@ -106,7 +106,7 @@ class Executor {
   enum class Stop {
     kEnd,         // all is done
     kWouldBlock,  // the next one needs a thread that may wait
-    kFull,        // deliver what there is, then go on
+    kFull,        // deliver what there is, then go on; not before `lacks` bytes have room
     kPause,       // the next one waits for the end of CLIENT PAUSE
     kFence,       // the next one is PULSE.FENCE; its caller waits, and answers it
     kClose,       // the connection ends after the last reply
@@ -168,6 +168,10 @@ class Executor {
              ReplyWriter* reply);
   Stop Transact(Session* session, const CommandInfo& command, bool may_block, ReplyWriter* reply,
                 CommandCounts* counts);
+  // room.cc: whether its reply fits into what all connections may hold: kEnd; else kFull. Or
+  // kWouldBlock.
+  Stop CheckRoom(const Session& session, const CommandInfo& command, const Arguments& args,
+                 bool may_block, RequestBatch* batch);
   // Whether CLIENT PAUSE makes a command wait.
   bool IsHeld(const Session& session, const CommandInfo& command) const;
   // Of a client that tracks: the keys that a command is about to read. False: it would block.

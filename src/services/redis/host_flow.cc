@@ -99,6 +99,7 @@ class HostFlow : public SplitFlow {
     session_->SetUser(app_->facts_->users.Anonymous(), version);
     session_->facts.peer = connection->peer();
     session_->facts.local = connection->local();
+    session_->buffers = connection->budget();
     session_->facts.since_ms = app_->store_->now_ms();
     session_->end = Posted([this] { connection_->Close({}); });
     session_->tracking = &app_->facts_->tracking;
@@ -145,9 +146,16 @@ class HostFlow : public SplitFlow {
   }
   size_t held() const override { return incoming_bytes_ + batch_bytes_ + due_bytes_; }
   bool waits_for_room() const override { return !due_.empty(); }
+  bool lacks_room() const override { return state_ == State::kFull && batch_->lacks > 0; }
+  size_t expected() const override { return splitter_.expected(); }
   void OnRoom() override {
     if (state_ != State::kWaiting) PushChanges();
     if (state_ != State::kFull) return;
+    if (batch_->lacks > 0) {
+      batch_->may_exceed = connection_->MayExceed();
+      if (!batch_->may_exceed && !session_->buffers->HasRoomFor(batch_->lacks)) return;
+      batch_->lacks = 0;
+    }
     if (worker_ != nullptr) {
       JoinGroup();
     } else {
@@ -177,6 +185,7 @@ class HostFlow : public SplitFlow {
     if (incoming_ == nullptr) return;
     batch_ = std::move(incoming_);
     batch_bytes_ = std::exchange(incoming_bytes_, 0);
+    batch_->may_exceed = connection_->MayExceed();
     worker_ = WorkerOfDesign();
     if (worker_ != nullptr || (app_->groups_ && executor_->IsPlainSet(*session_, batch_.get()))) {
       JoinGroup();
@@ -350,6 +359,8 @@ class HostFlow : public SplitFlow {
         break;
       case Executor::Stop::kFull:
         state_ = State::kFull;
+        // Nothing else may happen to the connection.
+        if (batch_->lacks > 0) connection_->remote()->Post([] {});
         break;
       case Executor::Stop::kPause:
         state_ = State::kWaiting;

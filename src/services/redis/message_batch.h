@@ -5,14 +5,20 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/cpu_profile.h"
 #include "net/application.h"
+#include "net/byte_budget.h"
 
 namespace pulse::redis {
+
+// A reply that needs no look at the room that there is.
+inline constexpr uint64_t kSmallReply = uint64_t{64} << 10;
 
 struct MessageBatch {
   struct Entry {
@@ -27,6 +33,25 @@ struct MessageBatch {
   size_t delivered = 0;  // the first whose reply has not been given to the connection
   std::string out;       // replies since `delivered`
   std::vector<size_t> ends;
+  // Replies of all connections together have a bound. It has stopped, as its next one needs more
+  // than there is room for: so much.
+  uint64_t lacks = 0;
+  bool may_exceed = false;  // for one large reply
+  net::BudgetShare share;   // of `out`, if that is much
+
+  // Whether the next reply, of `needed` bytes, has to wait for room. If not, it has the room.
+  bool MustWait(const std::shared_ptr<net::ByteBudget>& budget, uint64_t needed) {
+    if (needed <= kSmallReply || share.TryAdd(budget, needed)) return false;
+    if (may_exceed) {
+      may_exceed = false;
+      return false;
+    }
+    lacks = needed;
+    return true;
+  }
+  void CountReplies(const std::shared_ptr<net::ByteBudget>& budget) {
+    if (budget != nullptr && out.size() > kSmallReply) share.Set(budget, out.size());
+  }
 
   void Add(net::Ticket ticket, std::string_view request, bool split = false) {
     entries.push_back({ticket, bytes.size(), request.size(), split});
@@ -44,6 +69,7 @@ struct MessageBatch {
       begin = ends[i];
     }
     delivered = next;
+    share.Set(nullptr, 0);
     out.clear();
     ends.clear();
   }

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "net/byte_budget.h"
 #include "services/redis/acl_users.h"
 #include "services/redis/commands/codec.h"
 #include "services/redis/commands/commands.h"
@@ -160,6 +161,8 @@ struct Session {
   // Called with what the client is to be told; thread-safe. Null: the connection takes no such
   // messages.
   Told::Notify notify;
+  // Of what connections hold; null: its replies are bounded elsewhere.
+  std::shared_ptr<net::ByteBudget> buffers;
 
   // CLIENT TRACKING.
   Tracking* tracking = nullptr;

@@ -88,6 +88,11 @@ class BlockingClient {
     }
     return std::exchange(in_, std::string());
   }
+  // The kernel keeps little that was not received.
+  void TakeLittle() {
+    const int bytes = 128 << 10;
+    setsockopt(fd_.get(), SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
+  }
   void ShutDown() { shutdown(fd_.get(), SHUT_WR); }
   void Close() { fd_.reset(); }
 

@@ -84,6 +84,8 @@ class RequestSplitter {
   absl::StatusOr<size_t> Next(std::string_view bytes);
   // What Next found last is a piece of a block that is thrown away.
   bool skipped() const { return skipped_; }
+  // How long the request that Next saw the beginning of is; 0: not known yet.
+  size_t expected() const { return need_; }
 
  private:
   absl::StatusOr<size_t> FindLine(std::string_view bytes);

@@ -34,6 +34,31 @@ bool Executor::Run(const Request& request, bool may_block, std::string* out) con
   return true;
 }
 
+bool Executor::SizeOfReply(const Request& request, bool may_block, uint64_t* bytes) const {
+  size_t first = 1;
+  switch (request.command) {
+    case Command::kGat:
+    case Command::kGats:
+      first = 2;  // behind the time to live
+      break;
+    case Command::kGet:
+    case Command::kGets:
+      break;
+    case Command::kMetaGet: {
+      std::string decoded;
+      return store_->SizeOfValue(KeyOfMetaGet(request, &decoded), may_block, bytes);
+    }
+    default:
+      return true;
+  }
+  for (size_t i = first; i < request.words.size(); ++i) {
+    uint64_t of_key = 0;
+    if (!store_->SizeOfValue(request.words[i], may_block, &of_key)) return false;
+    *bytes += of_key;
+  }
+  return true;
+}
+
 bool Executor::RunCommand(const Request& request, bool may_block, std::string* out) const {
   switch (request.command) {
     case Command::kGet:

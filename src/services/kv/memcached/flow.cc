@@ -44,13 +44,21 @@ void MemcachedFlow::OnRequestsEnd() {
 
 void MemcachedFlow::OnRoom() {
   // Otherwise there is another turn once the client has taken more.
-  if (state_ == State::kFull && connection_->unsent() <= kFullBytes) RunBatch();
+  if (state_ != State::kFull || connection_->unsent() > kFullBytes) return;
+  if (batch_->lacks > 0) {
+    batch_->may_exceed = connection_->MayExceed();
+    if (!batch_->may_exceed && !batch_->budget->HasRoomFor(batch_->lacks)) return;
+    batch_->lacks = 0;
+  }
+  RunBatch();
 }
 
 void MemcachedFlow::StartBatch() {
   if (incoming_ == nullptr) return;
   batch_ = std::move(incoming_);
   batch_bytes_ = std::exchange(incoming_bytes_, 0);
+  batch_->budget = connection_->budget();
+  batch_->may_exceed = connection_->MayExceed();
   if (connection_->unsent() > kFullBytes) {
     state_ = State::kFull;
   } else {
@@ -67,9 +75,16 @@ MemcachedFlow::Stop MemcachedFlow::Run(const Executor& executor, Batch* batch, b
     }
     if (batch->request.closes()) return Stop::kClose;
     const CpuScope scope(CpuComponent::kStore);
+    // Threads that may block are many, and could all take the same room.
+    if (batch->budget != nullptr && (may_block || batch->budget->IsTight())) {
+      uint64_t bytes = 0;
+      if (!executor.SizeOfReply(batch->request, may_block, &bytes)) return Stop::kWouldBlock;
+      if (batch->MustWait(batch->budget, bytes)) return Stop::kFull;
+    }
     if (!executor.Run(batch->request, may_block, &batch->out)) return Stop::kWouldBlock;
     batch->ends.push_back(batch->out.size());
     ++batch->next;
+    batch->CountReplies(batch->budget);
   }
   return Stop::kEnd;
 }

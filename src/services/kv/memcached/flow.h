@@ -47,6 +47,8 @@ class MemcachedFlow final : public net::Flow {
   void OnRequest(net::Ticket ticket, std::string_view bytes) override;
   void OnRequestsEnd() override;
   size_t held() const override { return incoming_bytes_ + batch_bytes_; }
+  bool lacks_room() const override { return state_ == State::kFull && batch_->lacks > 0; }
+  size_t expected() const override { return splitter_.expected(); }
   void OnRoom() override;
   std::string OnHostLost(net::Ticket ticket, bool sent) override;
   std::string ErrorReply(const absl::Status& error) override;
@@ -61,6 +63,7 @@ class MemcachedFlow final : public net::Flow {
   enum class Stop { kEnd, kWouldBlock, kFull, kClose };
   struct Batch : redis::MessageBatch {
     Request request;
+    std::shared_ptr<net::ByteBudget> budget;  // null: there is no bound
   };
 
   static Stop Run(const Executor& executor, Batch* batch, bool may_block);

@@ -48,6 +48,18 @@ bool DecodeKey(std::string_view key, std::string* decoded) {
          !decoded->empty();
 }
 
+}  // namespace
+
+std::string_view KeyOfMetaGet(const Request& request, std::string* decoded) {
+  if (request.words.size() < 2) return {};
+  for (size_t i = 2; i < request.words.size(); ++i) {
+    if (request.words[i][0] == 'b' && DecodeKey(request.words[1], decoded)) return *decoded;
+  }
+  return request.words[1];
+}
+
+namespace {
+
 // Reads one flag. Returns what is wrong with it.
 std::string_view ParseFlag(std::string_view flag, Meta* meta) {
   const std::string_view token = flag.substr(1);

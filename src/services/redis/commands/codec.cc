@@ -94,7 +94,7 @@ bool ParseInteger(std::string_view text, int64_t* value) {
 }
 
 size_t RequestSplitter::Finish(size_t size) {
-  position_ = 0;
+  position_ = expected_ = 0;
   left_ = -1;
   return size;
 }
@@ -167,7 +167,8 @@ absl::Status RequestSplitter::Bulk(std::string_view bytes, bool* whole) {
   if (size > 16384 && !authenticated_) return Error("unauthenticated bulk length");
   const size_t data = end + 2;
   const auto length = static_cast<size_t>(size);
-  if (bytes.size() - data < length + 2) return absl::OkStatus();
+  expected_ = data + length + 2;
+  if (bytes.size() < expected_) return absl::OkStatus();
   if (bytes[data + length] != '\r' || bytes[data + length + 1] != '\n') {
     return Error("expected CRLF after a bulk string");
   }

@@ -48,6 +48,9 @@ class RequestSplitter {
   // What a client that has not said who it is may send: fewer and shorter arguments. Looked at
   // again as a request goes on.
   void set_authenticated(bool authenticated) { authenticated_ = authenticated; }
+  void set_max_bulk(uint64_t bytes) { limits_.max_bulk = bytes; }
+  // How long the request that Next saw the beginning of is at least.
+  size_t expected() const { return expected_; }
 
  private:
   absl::StatusOr<size_t> Line(std::string_view bytes);
@@ -59,6 +62,7 @@ class RequestSplitter {
   Limits limits_;
   size_t position_ = 0;  // checked up to here
   int64_t left_ = -1;    // arguments that are missing; negative before the head is read
+  size_t expected_ = 0;  // to the end of the argument that is under way
   bool many_ = false;    // it has more arguments than a stranger's may
   bool authenticated_ = true;
 };

@@ -162,6 +162,13 @@ class Keyspace {
   virtual bool Watch(const std::string_view* keys, size_t count, bool may_block,
                      WatchTable::Set* watches, std::string* error) = 0;
 
+  // How many bytes a key's value has, if that is known without reading it; else, and without a
+  // value, 0. False when it would block.
+  virtual bool SizeOfValue(std::string_view key, bool may_block, uint64_t* bytes) {
+    *bytes = 0;
+    return true;
+  }
+
   virtual int64_t now_ms() const = 0;
   // The lines of a section of INFO that it knows more of ("memory", "stats", "keyspace", or one of
   // its own, which section_name names).

@@ -1,0 +1,96 @@
+// Of ProxyClient: how its connection waits where all connections together hold too much.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "net/proxy_client.h"
+
+namespace pulse::net {
+namespace {
+
+// As long as others wait for the room that a client's message and replies have.
+constexpr int64_t kSlowestForOthersPerMs = 128;
+
+}  // namespace
+
+size_t ProxyClient::MostBytes() {
+  if (state_ != State::kOpen || !loop_->budget()->IsOver() || HasTurn()) return SIZE_MAX;
+  return std::max<size_t>(1, kAlwaysAllowed - std::min(kAlwaysAllowed, in_.size()));
+}
+
+bool ProxyClient::WantsRoom() const {
+  return (need_more_ && in_.size() >= kAlwaysAllowed) || flow_->lacks_room();
+}
+
+// Whether it is its turn to have more than there is room for. Joins the line.
+bool ProxyClient::HasTurn() {
+  if (!place_in_line_.has_value()) {
+    if (!WantsRoom()) return false;
+    place_in_line_ = loop_->budget()->Join(remote());
+    used_turn_ = has_exceeded_ = false;
+    turn_since_ = 0;
+  }
+  if (!loop_->budget()->IsFirst(*place_in_line_)) return false;
+  if (turn_since_ == 0) {
+    turn_since_ = loop_->now();
+    turn_bytes_ = 0;
+  }
+  return true;
+}
+
+// A turn is for one message, or one large reply: it ends when all replies have left, and who wants
+// more is last in line.
+void ProxyClient::EndTurnInLine() {
+  if (!place_in_line_.has_value() || Output() > 0) return;
+  const bool is_done = used_turn_ ? flow_->held() == 0 || flow_->lacks_room() : !WantsRoom();
+  if (!is_done) return;
+  loop_->budget()->Leave(*place_in_line_);
+  place_in_line_.reset();
+}
+
+bool ProxyClient::MayGrow() {
+  return in_.size() < kAlwaysAllowed || !loop_->budget()->IsOver() || HasTurn();
+}
+
+bool ProxyClient::MayExceed() {
+  EndTurnInLine();
+  if (!HasTurn() || has_exceeded_) return false;
+  has_exceeded_ = used_turn_ = true;
+  return true;
+}
+
+// Its turn may take as long as its bytes take at the slowest.
+bool ProxyClient::IsTooSlowForOthers(int64_t now) {
+  const ByteBudget& budget = *loop_->budget();
+  if (!place_in_line_.has_value() || turn_since_ == 0) return false;
+  turn_bytes_ = std::max(turn_bytes_, in_.size() + Output());
+  const bool is_under_way = Output() == 0 && flow_->held() > 0 && !flow_->lacks_room();
+  if (!budget.IsOver() || budget.waiting() < 2 || is_under_way) {
+    turn_since_ = now;
+    return false;
+  }
+  const int64_t allowed =
+      loop_->limits().slow_ms + static_cast<int64_t>(turn_bytes_) / kSlowestForOthersPerMs;
+  return now - turn_since_ >= allowed * kMillisecond;
+}
+
+size_t ProxyClient::Held() const {
+  return HeapBytes(in_) + Output() + slots_.memory() + HeapBytes(last_words_) + flow_->held() +
+         (link_ != nullptr ? link_->held() : 0) + (transport_ != nullptr ? transport_->held() : 0);
+}
+
+void ProxyClient::EndForOthers() {
+  if (Output() > 0) {
+    Die(true);  // what it does not take cannot be followed by anything
+    return;
+  }
+  FreeBytes(&in_);
+  in_begin_ = 0;
+  slots_.clear();
+  unanswered_ = 0;
+  Refuse(absl::ResourceExhaustedError(absl::StrCat(
+      "other connections have waited for too long for the memory that this request needs; send it "
+      "faster than ",
+      kSlowestForOthersPerMs, " bytes per millisecond")));
+}
+
+}  // namespace pulse::net

@@ -1,0 +1,100 @@
+// Large values of several clients at once, where they all together need more room than connections
+// have: they wait for each other, and nobody is cut off.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/testing.h"
+#include "services/kv/test_server.h"
+
+namespace pulse::kv {
+namespace {
+
+class KvLargeValuesTest : public KvServerTest, public testing::WithParamInterface<const char*> {
+ protected:
+  static constexpr size_t kValue = size_t{16} << 20;
+  static constexpr int kClients = 10;
+  // What connections may hold: two values, and the value and the reply of one beyond that.
+  static constexpr size_t kBound = 4 * kValue + (size_t{2} << 20);
+
+  void OpenForLargeValues() {
+    options_.limits.max_bulk = kValue;
+    options_.buffer_bytes = uint64_t{1} << 20;
+    memory_bytes_ = uint64_t{256} << 20;
+    Open(2);
+    ASSERT_TRUE(designs_->Set(GetParam()).ok());
+  }
+  static std::string SetOf(std::string_view key, std::string_view value) {
+    std::string request;
+    redis::AppendRequest({"SET", key, value}, &request);
+    return request;
+  }
+  uint64_t Held() const { return server_->numbers().held_bytes; }
+};
+
+TEST_P(KvLargeValuesTest, Sets_OfSeveralClients_AllSucceed) {
+  OpenForLargeValues();
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kClients; ++t) {
+    threads.emplace_back([&, t] {
+      redis::BlockingClient client(port());
+      const std::string value(kValue, static_cast<char>('a' + t));
+      client.Send(SetOf(absl::StrCat("k", t % 4), value));
+      EXPECT_EQ(client.Receive(), "+OK\r\n");
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  redis::BlockingClient client(port());
+  for (int k = 0; k < 4; ++k) {
+    EXPECT_EQ(client.Ask(absl::StrCat("STRLEN k", k)), absl::StrCat(":", kValue, "\r\n"));
+  }
+}
+
+TEST_P(KvLargeValuesTest, Gets_OfClientsThatDoNotRead_TakeNoMoreThanTheyMay) {
+  OpenForLargeValues();
+  const std::string value(kValue, 'v');
+  redis::BlockingClient writer(port());
+  writer.Send(SetOf("k", value));
+  ASSERT_EQ(writer.Receive(), "+OK\r\n");
+  std::vector<std::unique_ptr<redis::BlockingClient>> clients;
+  for (int i = 0; i < kClients; ++i) {
+    clients.push_back(std::make_unique<redis::BlockingClient>(port()));
+    clients.back()->TakeLittle();
+    // memcached's, too, and such as read several values at once.
+    clients.back()->Send(i % 3 == 0   ? "get k\r\n"
+                         : i % 3 == 1 ? "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n"
+                                      : "MULTI\r\nGETRANGE k 0 -1\r\nEXEC\r\n");
+  }
+  EXPECT_LE(testing_util::SettledValue([&] { return Held(); }), kBound);
+  // Which others' small requests do not wait for.
+  EXPECT_EQ(writer.Ask("SET other 1"), "+OK\r\n");
+  EXPECT_EQ(writer.Ask("GET other"), "$1\r\n1\r\n");
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kClients; ++i) {
+    threads.emplace_back([&, i] {
+      if (i % 3 == 0) {
+        EXPECT_EQ(clients[i]->ReadUntil("END\r\n"),
+                  absl::StrCat("VALUE k 0 ", kValue, "\r\n", value, "\r\nEND\r\n"));
+        return;
+      }
+      const std::string bulk = absl::StrCat("$", kValue, "\r\n", value, "\r\n");
+      if (i % 3 == 2) {
+        EXPECT_EQ(clients[i]->Receive(), "+OK\r\n");
+        EXPECT_EQ(clients[i]->Receive(), "+QUEUED\r\n");
+      }
+      EXPECT_EQ(clients[i]->Receive(), i % 3 == 1 ? bulk : absl::StrCat("*1\r\n", bulk));
+    });
+  }
+  for (auto& thread : threads) thread.join();
+}
+
+INSTANTIATE_TEST_SUITE_P(Designs, KvLargeValuesTest, testing::Values("cpu", "lat"),
+                         [](const auto& param) { return std::string(param.param); });
+
+}  // namespace
+}  // namespace pulse::kv
