@@ -305,7 +305,7 @@ absl::Status RunKv(KvArgs args) {
                           (*opened)->recovered() > 0 ? ", whose index it made anew" : ""));
     }
     kv::memcached::ExecutorOptions options;
-    options.max_value = limits.max_value;
+    options.max_value = (*opened)->options().limits.max_value;
     options.started_ms = (*opened)->now_ms();
     options.endpoints = &cluster;
     keys = opened->get();

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/testing.h"
 #include "services/kv/test_executor.h"
 #include "services/kv/test_server.h"
@@ -124,6 +125,24 @@ TEST(WorkerPoolTest, Destruction_WithWorkThatHasNotBegun_DropsIt) {
   }
   EXPECT_TRUE(in_time);
   EXPECT_FALSE(ran);
+}
+
+// Before its bytes have come: only its length is sent.
+TEST_F(KvServerTest, Value_ThatNoPartitionTakes_IsRefusedByItsLength) {
+  memory_bytes_ = uint64_t{32} << 20;
+  Open();
+  redis::BlockingClient client(port());
+  const uint64_t most = store_->most_value();
+  EXPECT_LT(most, options_.limits.max_bulk);
+  EXPECT_EQ(store_->options().limits.max_value, most);
+  EXPECT_THAT(client.Ask("CONFIG GET proto-max-bulk-len"),
+              HasSubstr(absl::StrCat("\r\n", most, "\r\n")));
+  client.Send(absl::StrCat("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$", most + 1, "\r\n"));
+  EXPECT_EQ(client.Receive(), "-ERR Protocol error: invalid bulk length\r\n");
+  EXPECT_EQ(client.Receive(), "");
+  redis::BlockingClient other(port());
+  other.Send(absl::StrCat("set k 0 0 ", most + 1, "\r\n"));
+  EXPECT_EQ(other.ReadUntil("\r\n"), "SERVER_ERROR object too large for cache\r\n");
 }
 
 TEST_F(KvServerTest, Transaction_ThatIsTooLarge_IsToldWhetherOthersAreTheCause) {

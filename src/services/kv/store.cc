@@ -124,6 +124,8 @@ absl::StatusOr<std::unique_ptr<KvStore>> KvStore::Open(const KvStoreOptions& opt
     store->last_cas_ = &store->file_->last_cas();
   }
   PULSE_RETURN_IF_ERROR(store->OpenPartitions(one));
+  uint64_t& most = store->options_.limits.max_value;
+  most = std::min(most, store->most_value());
   if (store->file_ != nullptr) store->file_->Finish();
   for (int i = 0; store->in_cluster() && i < partitions; ++i) {
     store->nodes_.push_back(std::make_unique<KvNode>(store.get(), i));

@@ -37,7 +37,7 @@ class KvServerTest : public testing::Test {
       if (!opened.ok()) return opened.status();
       store_ = opened->get();
       memcached::ExecutorOptions of_memcached;
-      of_memcached.max_value = limits.max_value;
+      of_memcached.max_value = (*opened)->options().limits.max_value;
       of_memcached.endpoints = cluster_.get();
       memcached_ = std::make_unique<memcached::Executor>(store_, &counters_, of_memcached);
       return opened;

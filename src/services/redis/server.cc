@@ -117,6 +117,8 @@ absl::Status ServerImpl::OpenStore() {
   }
   if (options_.keyspace != nullptr) {
     PULSE_ASSIGN_OR_RETURN(store_, options_.keyspace(store.limits));
+    // What it could never store is refused when it is announced, before it takes memory.
+    options_.limits.max_bulk = std::min(options_.limits.max_bulk, store_->most_value());
     return absl::OkStatus();
   }
   store.path = options_.db;
@@ -237,8 +239,8 @@ absl::Status ServerImpl::Start(const OffloadFactory& offload) {
   facts_.started_ms = WallMillis();
   facts_.max_clients = options_.max_clients;
   facts_.idle_seconds = options_.idle_seconds;
-  facts_.max_bulk = options_.limits.max_bulk;
   PULSE_RETURN_IF_ERROR(OpenStore());
+  facts_.max_bulk = options_.limits.max_bulk;
   store_->watch_table()->SetListener(&facts_.tracking);
   MakeExecutors();
   pool_ = std::make_unique<WorkerPool>(options_.workers, "pulse-host-w", options_.cpus);

@@ -28,7 +28,11 @@ constexpr size_t kLongestSetup = 4096;
 }  // namespace
 
 AgentFlow::AgentFlow(AgentLane* lane, const redis::Limits& limits, net::Connection* connection)
-    : lane_(lane), connection_(connection), redis_(limits), memcached_(limits.max_bulk) {}
+    : lane_(lane),
+      connection_(connection),
+      most_bulk_(limits.max_bulk),
+      redis_(limits),
+      memcached_(limits.max_bulk) {}
 
 AgentFlow::~AgentFlow() {
   if (waiting_) lane_->Forget(this);
@@ -57,6 +61,7 @@ absl::StatusOr<size_t> AgentFlow::SplitRequest(std::string_view bytes) {
   const CpuScope scope(CpuComponent::kParse);
   if (protocol_ == Protocol::kMemcached) return memcached_.Next(bytes);
   redis_.set_authenticated(!IsStranger());
+  redis_.set_max_bulk(std::min(most_bulk_, lane_->max_bulk()));
   return redis_.Next(bytes);
 }
 

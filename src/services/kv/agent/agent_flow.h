@@ -42,6 +42,7 @@ class AgentFlow final : public net::Flow {
   absl::StatusOr<size_t> SplitReply(std::string_view bytes) override;
   void OnRequest(net::Ticket ticket, std::string_view bytes) override;
   size_t held() const override { return held_ + partial_.capacity(); }
+  size_t expected() const override { return redis_.expected() + memcached_.expected(); }
   void OnRoom() override;
   bool waits_for_room() const override { return owes_resume_; }
   std::string OnHostLost(net::Ticket ticket, bool sent) override;
@@ -117,6 +118,7 @@ class AgentFlow final : public net::Flow {
 
   AgentLane* const lane_;
   net::Connection* const connection_;
+  const uint64_t most_bulk_;
   redis::RequestSplitter redis_;
   memcached::RequestSplitter memcached_;
   Protocol protocol_ = Protocol::kUndecided;

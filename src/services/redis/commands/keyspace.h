@@ -179,6 +179,8 @@ class Keyspace {
   virtual std::vector<Setting> Settings() const = 0;
   // CONFIG SET: an error, or empty.
   virtual std::string Configure(std::string_view name, std::string_view value);
+  // About the largest value that it can hold; known once it is open.
+  virtual uint64_t most_value() const { return UINT64_MAX; }
   // CONFIG RESETSTAT: its counters of INFO's "stats" begin anew.
   virtual void ResetCounters() {}
 
