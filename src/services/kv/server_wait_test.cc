@@ -158,8 +158,8 @@ TEST_F(KvServerTest, Transaction_ThatIsTooLarge_IsToldWhetherOthersAreTheCause) 
     return client->Receive();
   };
   EXPECT_EQ(begin(&one, 600'000),
-            "-ERR the transaction is too large: this server keeps 524288 bytes for "
-            "transactions\r\n");
+            "-ERR the transaction is too large: this server keeps 524288 bytes for transactions; "
+            "send large values before MULTI, or start the server with more --memory\r\n");
   EXPECT_THAT(one.Ask("EXEC"), ::testing::StartsWith("-EXECABORT"));
   EXPECT_EQ(begin(&one, 400'000), "+QUEUED\r\n");
   EXPECT_EQ(begin(&other, 400'000),

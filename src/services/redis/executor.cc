@@ -395,7 +395,8 @@ void Executor::Queue(Session* session, std::string_view bytes, bool split,
   if (session->queued_bytes + bytes.size() > kMostQueued ||
       session->queue.size() >= kMostQueuedCommands) {
     return refuse(absl::StrCat("ERR the transaction is too large: it may have ",
-                               kMostQueuedCommands, " commands and ", kMostQueued, " bytes"));
+                               kMostQueuedCommands, " commands and ", kMostQueued,
+                               " bytes; send large values before MULTI"));
   }
   auto queued = std::make_unique<Session::Queued>();
   queued->bytes = bytes;
@@ -409,8 +410,11 @@ void Executor::Queue(Session* session, std::string_view bytes, bool split,
   }
   const size_t taken = sizeof(*queued) + bytes.size() + queued->request.MemoryHeld();
   if (session->NeverFits(taken)) {
-    return refuse(absl::StrCat("ERR the transaction is too large: this server keeps ",
-                               facts_->transactions.limit(), " bytes for transactions"));
+    const std::string_view option = facts_->transactions.option();
+    return refuse(absl::StrCat(
+        "ERR the transaction is too large: this server keeps ", facts_->transactions.limit(),
+        " bytes for transactions; send large values before MULTI",
+        option.empty() ? "" : absl::StrCat(", or start the server with more ", AbslOf(option))));
   }
   if (!session->TryReserve(taken)) return refuse(kTooMuchKept);
   session->queued_bytes += taken;

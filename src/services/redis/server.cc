@@ -113,7 +113,7 @@ absl::Status ServerImpl::OpenStore() {
         std::min(store.limits.max_reply,
                  std::max<uint64_t>(options_.buffer_bytes / 4, options_.limits.max_bulk + 64));
     const uint64_t bytes = options_.transaction_bytes;
-    facts_.transactions.set_limit(bytes > 0 ? bytes : options_.buffer_bytes / 2);
+    facts_.transactions.SetLimit(bytes > 0 ? bytes : options_.buffer_bytes / 2, "--memory");
   }
   if (options_.keyspace != nullptr) {
     PULSE_ASSIGN_OR_RETURN(store_, options_.keyspace(store.limits));

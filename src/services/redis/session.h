@@ -134,11 +134,17 @@ class TransactionMemory {
   void Give(uint64_t bytes) { held_.fetch_sub(bytes, std::memory_order_relaxed); }
   uint64_t held() const { return held_.load(std::memory_order_relaxed); }
   uint64_t limit() const { return limit_; }
+  // What makes it more, for errors; empty: nothing does.
+  std::string_view option() const { return option_; }
   // Before anything is taken.
-  void set_limit(uint64_t limit) { limit_ = limit; }
+  void SetLimit(uint64_t limit, std::string_view option) {
+    limit_ = limit;
+    option_ = option;
+  }
 
  private:
   uint64_t limit_;
+  std::string_view option_;
   std::atomic<uint64_t> held_{0};
 };
 
