@@ -120,6 +120,59 @@ TEST_F(KvServerTest, Exec_WithInfoAndConfig_IsAnswered) {
   EXPECT_THAT(client.Ask("config get maxmemory-policy"), HasSubstr("allkeys-lru"));
 }
 
+TEST_F(KvServerTest, Errorstats_CountEachKindUntilTheyAreReset) {
+  Open(2);
+  redis::BlockingClient client(port());
+  EXPECT_THAT(client.Ask("INFO errorstats"), ::testing::EndsWith("# Errorstats\r\n\r\n"));
+  client.Ask("NONE");
+  client.Ask("GET");
+  client.Ask("SET k text");
+  client.Ask("INCR k");
+  client.Ask("AUTH a b");
+  client.Send("MULTI\r\nINCR k\r\nEXEC\r\nMULTI\r\nNONE\r\nEXEC\r\n");
+  for (int i = 0; i < 6; ++i) client.Receive();
+  EXPECT_THAT(client.Ask("INFO"), HasSubstr("# Errorstats\r\n"
+                                            "errorstat_ERR:count=5\r\n"
+                                            "errorstat_EXECABORT:count=1\r\n"
+                                            "errorstat_WRONGPASS:count=1\r\n"));
+  EXPECT_EQ(client.Ask("CONFIG RESETSTAT"), "+OK\r\n");
+  EXPECT_THAT(client.Ask("INFO errorstats"), ::testing::EndsWith("# Errorstats\r\n\r\n"));
+}
+
+// What INFO tells is what was counted since the reset that it has seen, and never less than none.
+TEST_F(KvServerTest, Info_WhileCountersAreReset_TellsNoNonsense) {
+  memory_bytes_ = 2 * kLeastMemory;
+  options_.limits.max_bulk = uint64_t{8} << 20;
+  Open(2);
+  std::atomic<bool> done{false};
+  std::thread refused([&] {
+    redis::BlockingClient client(port());
+    std::string set;
+    for (int i = 0; i < 64; ++i) {
+      redis::AppendRequest({"SET", std::to_string(i), std::string(400'000, 'v')}, &set);
+    }
+    while (!done) {
+      client.Send(set);
+      for (int i = 0; i < 64; ++i) client.Receive();
+    }
+  });
+  std::thread resets([&] {
+    redis::BlockingClient client(port());
+    while (!done) client.Ask("CONFIG RESETSTAT");
+  });
+  redis::BlockingClient client(port());
+  for (int i = 0; i < 3000; ++i) {
+    const std::string info = client.Ask("INFO stats");
+    const size_t at = info.find("refused_keys:") + 13;
+    const std::string count = info.substr(at, info.find('\r', at) - at);
+    EXPECT_LT(count.size(), 10u) << count;
+    if (HasFailure()) break;
+  }
+  done = true;
+  refused.join();
+  resets.join();
+}
+
 // Each EXEC has a partition, and INFO looks at all of them.
 TEST_F(KvServerTest, ExecsWithInfo_OnDifferentPartitions_DoNotWaitForEachOther) {
   Open(4);

@@ -505,10 +505,17 @@ void KvStore::AddInfo(const Place& place, std::string_view section, std::string*
   } else if (section == "persistence") {
     add("aof_enabled", 0);
   } else if (section == "stats") {
-    const PartitionNumbers old = Sum(place, [](const Shard& shard) { return shard.at_reset; });
-    add("expired_keys", n.expired - old.expired);
-    add("evicted_keys", n.evicted - old.evicted);
-    add("refused_keys", n.refused - old.refused);
+    // In one look at each shard: ResetCounters may be at it.
+    const PartitionNumbers since = Sum(place, [](const Shard& shard) {
+      PartitionNumbers now = shard.partition->numbers();
+      now.expired -= shard.at_reset.expired;
+      now.evicted -= shard.at_reset.evicted;
+      now.refused -= shard.at_reset.refused;
+      return now;
+    });
+    add("expired_keys", since.expired);
+    add("evicted_keys", since.evicted);
+    add("refused_keys", since.refused);
   } else if (section == "keyspace") {
     if (n.items > 0) {
       add("db0", absl::StrCat("keys=", n.items, ",expires=", n.expiring,

@@ -294,7 +294,7 @@ void Executor::Hello(Session* session, const Arguments& args, ReplyWriter* reply
   if (named) session->facts.name = name;
   session->protocol = session->facts.protocol = static_cast<int>(version);
   facts_->clients.Set(session->facts);
-  ReplyWriter now(reply->out(), session->protocol);
+  ReplyWriter now(reply->out(), session->protocol, reply->errors());
   now.Map(7);
   now.Bulk("server");
   now.Bulk("redis");

@@ -37,6 +37,11 @@ bool AsksKeyspace(Command command) {
   return command == Command::kInfo || command == Command::kConfig || command == Command::kMemory;
 }
 
+void AppendError(const absl::Status& error, ReplyWriter* reply) {
+  const std::string line = ErrorLine(error);
+  reply->Error(std::string_view(line).substr(1, line.size() - 3));
+}
+
 }  // namespace
 
 void ServerFacts::Add(const CommandCounts& counts) {
@@ -56,6 +61,7 @@ void ServerFacts::ResetCounters() {
     counter->store(0, std::memory_order_relaxed);
   }
   command_stats.Reset();
+  error_stats.Reset();
   command_rate.Reset(NowNanos());
   traffic.Forget();
 }
@@ -84,7 +90,7 @@ const Request* Executor::RequestAt(RequestBatch* batch, size_t index, ReplyWrite
         batch->entries[batch->parsed].split ? request.ParseSplit(bytes) : request.Parse(bytes);
     if (!status.ok()) {
       if (index != batch->parsed) return nullptr;
-      reply->out()->append(ErrorLine(status));
+      AppendError(status, reply);
       return nullptr;
     }
     ++batch->parsed;
@@ -123,7 +129,7 @@ size_t Executor::CountBatchable(const Session& session, RequestBatch* batch, Com
 
 void Executor::AnswerSet(std::string_view error, Session* session, RequestBatch* batch,
                          CommandCounts* counts) {
-  ReplyWriter reply(&batch->out, session->protocol);
+  ReplyWriter reply(&batch->out, session->protocol, &facts_->error_stats);
   if (error.empty()) {
     reply.Ok();
   } else {
@@ -264,7 +270,7 @@ void Executor::Note(const Session& session, const RequestBatch& batch, size_t fi
 }
 
 Executor::Stop Executor::RunOne(Session* session, RequestBatch* batch, bool may_block) {
-  ReplyWriter reply(&batch->out, session->protocol);
+  ReplyWriter reply(&batch->out, session->protocol, &facts_->error_stats);
   const auto answered = [&](size_t count) {
     batch->next += count;
     while (batch->ends.size() < batch->next - batch->delivered)
@@ -405,7 +411,7 @@ void Executor::Queue(Session* session, std::string_view bytes, bool split,
   const auto status = split ? request.ParseSplit(queued->bytes) : request.Parse(queued->bytes);
   if (!status.ok()) {
     session->BreakMulti();
-    reply->out()->append(ErrorLine(status));
+    AppendError(status, reply);
     return;
   }
   const size_t taken = sizeof(*queued) + bytes.size() + queued->request.MemoryHeld();

@@ -17,6 +17,7 @@
 #include "absl/types/span.h"
 #include "services/redis/acl_log.h"
 #include "services/redis/command_stats.h"
+#include "services/redis/commands/error_stats.h"
 #include "services/redis/commands/keyspace.h"
 #include "services/redis/message_batch.h"
 #include "services/redis/pause.h"
@@ -82,6 +83,7 @@ struct ServerFacts {
   Traffic traffic;
   SlowLog slow_log;
   CommandStats command_stats;
+  ErrorStats error_stats;
 
   void Add(const CommandCounts& counts);
   void ResetCounters();
@@ -139,8 +141,8 @@ class Executor {
   // What was carried out from the request `first` on, whose replies begin at `begin`, took so long.
   void Note(const Session& session, const RequestBatch& batch, size_t first, size_t begin,
             uint64_t cycles);
-  static void AnswerSet(std::string_view error, Session* session, RequestBatch* batch,
-                        CommandCounts* counts);
+  void AnswerSet(std::string_view error, Session* session, RequestBatch* batch,
+                 CommandCounts* counts);
   // How many requests from the next on are of `command`, plain, and can go together.
   size_t CountBatchable(const Session& session, RequestBatch* batch, Command command);
   const Request* RequestAt(RequestBatch* batch, size_t index, ReplyWriter* reply);

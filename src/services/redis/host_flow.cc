@@ -163,7 +163,11 @@ class HostFlow : public SplitFlow {
     }
   }
   std::string OnHostLost(net::Ticket, bool) override { return "-ERR there is no host\r\n"; }
-  std::string ErrorReply(const absl::Status& error) override { return ErrorLine(error); }
+  std::string ErrorReply(const absl::Status& error) override {
+    std::string line = ErrorLine(error);
+    app_->facts_->error_stats.Add(std::string_view(line).substr(1));
+    return line;
+  }
 
  private:
   friend class HostApplication;

@@ -264,6 +264,10 @@ std::string Executor::Info(const Arguments& args) {
     begin("Commandstats");
     facts_->command_stats.Append(&out);
   }
+  if (wanted("errorstats")) {
+    begin("Errorstats");
+    facts_->error_stats.Append(&out);
+  }
   if (wanted("latencystats", false)) {
     begin("Latencystats");
     facts_->command_stats.AppendLatencies(&out);

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
+#include "services/redis/commands/error_stats.h"
 
 namespace pulse::redis {
 namespace {
@@ -383,6 +384,7 @@ void ReplyWriter::Simple(std::string_view text) {
 }
 
 void ReplyWriter::Error(std::string_view text) {
+  if (errors_ != nullptr) errors_->Add(text);
   out_->push_back('-');
   for (const char c : text) out_->push_back(c == '\r' || c == '\n' ? ' ' : c);
   out_->append("\r\n");

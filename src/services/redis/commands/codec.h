@@ -20,6 +20,8 @@
 
 namespace pulse::redis {
 
+class ErrorStats;
+
 struct Limits {
   uint32_t max_arguments = 1u << 20;       // of one request
   uint64_t max_bulk = uint64_t{32} << 20;  // bytes of one argument
@@ -118,7 +120,9 @@ class ReplySplitter {
 // Appends replies to a string, in the version that the client asked for.
 class ReplyWriter {
  public:
-  ReplyWriter(std::string* out, int protocol) : out_(out), protocol_(protocol) {}
+  // `errors` null: they are not counted.
+  ReplyWriter(std::string* out, int protocol, ErrorStats* errors = nullptr)
+      : out_(out), protocol_(protocol), errors_(errors) {}
 
   void Ok() { out_->append("+OK\r\n"); }
   void Simple(std::string_view text);
@@ -139,12 +143,14 @@ class ReplyWriter {
 
   int protocol() const { return protocol_; }
   std::string* out() const { return out_; }
+  ErrorStats* errors() const { return errors_; }
 
  private:
   void Head(char type, int64_t value);
 
   std::string* out_;
   int protocol_;
+  ErrorStats* errors_;
 };
 
 // The reply that tells a client of `error`: its message with "ERR " in front, unless it has a code.
