@@ -211,13 +211,14 @@ bool AgentFlow::EnsureSession() {
     return true;
   }
   const uint8_t flags = protocol_ == Protocol::kMemcached ? uint8_t{kOtherProtocol} : uint8_t{0};
-  const std::string_view peer = std::string_view(connection_->peer()).substr(0, 128);
+  const std::string_view peer = std::string_view(connection_->peer()).substr(0, kMostAddress);
+  const std::string local = connection_->local().substr(0, kMostAddress);
   Queued open;
   open.op = LaneOp::kOpen;
   open.key_size = peer.size();
   open.flags = flags;
-  open.bytes = peer;
-  if (!lane_->TrySend(session_, LaneOp::kOpen, flags, peer, "")) {
+  open.bytes = std::string(peer) + local;
+  if (!lane_->TrySend(session_, LaneOp::kOpen, flags, peer, local)) {
     queued_.push_back(std::move(open));
     WaitForRoom();
   }

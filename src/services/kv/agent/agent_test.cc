@@ -123,6 +123,9 @@ TEST_F(AgentCommandTest, ConnectionCommands_AreOfTheSession) {
   const std::string list = Client(port()).Ask("CLIENT LIST");
   EXPECT_NE(list.find("name=me"), std::string::npos) << list;
   EXPECT_NE(list.find("addr=127.0.0.1:"), std::string::npos) << list;
+  // Where it has connected to: the agent.
+  EXPECT_NE(list.find(absl::StrCat("laddr=127.0.0.1:", agent_port(), " ")), std::string::npos)
+      << list;
   EXPECT_EQ(client.Ask("RESET"), "+RESET\r\n");
   EXPECT_EQ(client.Ask("GET none"), "$-1\r\n");
   EXPECT_EQ(client.Ask("QUIT"), "+OK\r\n");

@@ -16,7 +16,6 @@ namespace {
 constexpr uint32_t kSlots = 4;
 constexpr uint32_t kBatch = 512;
 constexpr uint32_t kBufferBytes = 128 << 10;
-constexpr size_t kMostPeerText = 128;
 
 }  // namespace
 
@@ -158,7 +157,7 @@ bool HostLane::Take(const char* buffer, const RequestDescriptor& d) {
   const uint64_t number = d.hash;
   if (number >= kMostSessions) return false;
   const auto op = static_cast<LaneOp>(d.op);
-  if (op == LaneOp::kOpen) return TakeOpen(static_cast<uint32_t>(number), key, d.flags);
+  if (op == LaneOp::kOpen) return TakeOpen(static_cast<uint32_t>(number), key, value, d.flags);
   if (number >= sessions_.size() || sessions_[number] == nullptr) return false;
   HostSession* session = sessions_[number].get();
   const bool more = (d.flags & kMore) != 0;
@@ -187,7 +186,8 @@ bool HostLane::Take(const char* buffer, const RequestDescriptor& d) {
   }
 }
 
-bool HostLane::TakeOpen(uint32_t number, std::string_view peer, uint8_t flags) {
+bool HostLane::TakeOpen(uint32_t number, std::string_view peer, std::string_view local,
+                        uint8_t flags) {
   if (number >= sessions_.size()) sessions_.resize(number + 1);
   auto& session = sessions_[number];
   if (session != nullptr) return false;
@@ -196,7 +196,8 @@ bool HostLane::TakeOpen(uint32_t number, std::string_view peer, uint8_t flags) {
   if (kept_sessions_ >= shared_->most_sessions + kMostRefused) return false;
   ++kept_sessions_;
   session = std::make_unique<HostSession>(this, static_cast<uint16_t>(number),
-                                          std::string(peer.substr(0, kMostPeerText)));
+                                          std::string(peer.substr(0, kMostAddress)),
+                                          std::string(local.substr(0, kMostAddress)));
   const bool full = shared_->sessions.load(std::memory_order_relaxed) >= shared_->most_sessions;
   session->Begin((flags & kOtherProtocol) != 0,
                  full ? "-ERR max number of clients reached\r\n" : "");

@@ -69,7 +69,7 @@ class HostLane final : public ShmPeer {
   size_t TakeRequests();
   // False: it makes no sense.
   bool Take(const char* buffer, const RequestDescriptor& descriptor);
-  bool TakeOpen(uint32_t number, std::string_view peer, uint8_t flags);
+  bool TakeOpen(uint32_t number, std::string_view peer, std::string_view local, uint8_t flags);
   void EndTurn();
   // For sessions, see HostSession.
   bool TrySend(uint16_t session, LaneStatus status, uint8_t flags, std::string_view bytes);

@@ -36,10 +36,11 @@ class HostSession::Remote final : public net::Remote,
   HostSession* session_;  // the lane's thread alone looks at it
 };
 
-HostSession::HostSession(HostLane* lane, uint16_t number, std::string peer)
+HostSession::HostSession(HostLane* lane, uint16_t number, std::string peer, std::string local)
     : lane_(lane),
       number_(number),
       peer_(std::move(peer)),
+      local_(std::move(local)),
       remote_(std::make_shared<Remote>(lane->mailbox_, this)) {}
 
 HostSession::~HostSession() {

@@ -21,7 +21,7 @@ class HostLane;
 
 class HostSession final : public net::Connection {
  public:
-  HostSession(HostLane* lane, uint16_t number, std::string peer);
+  HostSession(HostLane* lane, uint16_t number, std::string peer, std::string local);
   ~HostSession() override;
   // With an error: the client is told it, and no flow is made.
   void Begin(bool other_protocol, std::string_view refusal);
@@ -50,6 +50,7 @@ class HostSession final : public net::Connection {
   // All that was sent is not taken, as far as it is known, until the agent says so.
   size_t unsent() const override { return out_.size() - out_at_ + (paused_ ? sent_ : 0); }
   const std::string& peer() const override { return peer_; }
+  std::string local() const override { return local_; }
 
  private:
   friend class HostLane;
@@ -66,6 +67,7 @@ class HostSession final : public net::Connection {
   HostLane* const lane_;
   const uint16_t number_;
   const std::string peer_;
+  const std::string local_;  // the agent's end
   std::shared_ptr<Remote> remote_;
   std::unique_ptr<net::Flow> flow_;
   redis::SplitFlow* split_ = nullptr;  // flow_, of Redis's protocol

@@ -42,12 +42,13 @@ namespace pulse::kv {
 
 inline constexpr uint64_t kLaneMagic = 0x3130454e414c5650;  // "PVLANE01", little-endian
 inline constexpr uint32_t kLaneService = 3;                 // in the hello
-inline constexpr uint32_t kLaneVersion = 2;
+inline constexpr uint32_t kLaneVersion = 3;
 inline constexpr uint32_t kMostSessions = 65535;
 inline constexpr uint32_t kMostLaneSlots = 64;
 inline constexpr uint32_t kMostLaneBuffer = 16 << 20;
 inline constexpr size_t kFragment = 16 << 10;
 inline constexpr size_t kMostPushed = 4 << 20;
+inline constexpr size_t kMostAddress = 128;  // bytes of kOpen's key, and of its value
 
 enum class LaneOp : uint8_t {
   kGet = 1,        // key
@@ -55,7 +56,7 @@ enum class LaneOp : uint8_t {
   kDelete = 3,     // key
   kCommand = 4,    // value: a request of Redis's protocol, its arguments found (redis::AppendSplit)
   kMemcached = 5,  // value: a request of memcached's protocol
-  kOpen = 6,       // key: the client's address
+  kOpen = 6,       // key: the client's address; value: the agent's, that it has connected to
   kClose = 7,
   kResume = 8,
 };
