@@ -32,6 +32,7 @@ if(PULSE_BUILD_APP)
   pkg_check_modules(PROMETHEUS REQUIRED IMPORTED_TARGET prometheus-cpp-pull prometheus-cpp-core)
   # The HTTP server that it brings, for the page of graphs, too.
   find_library(CIVETWEB_LIBRARY civetweb REQUIRED)
+  find_library(CIVETWEB_CPP_LIBRARY civetweb-cpp REQUIRED)
 endif()
 # Their headers alone: everything is inlined, so that nothing is linked.
 find_path(XXHASH_INCLUDE xxhash.h REQUIRED)

@@ -99,6 +99,12 @@ sys.exit("pulse_placement_runs_total{placement=\"split\"} 1" not in text)' "$url
 }
 await 30 ops_are_counted || fail "the agent does not count what the placement decided"
 
+# The head alone, as probes ask for it.
+python3 -c 'import sys, urllib.request
+reply = urllib.request.urlopen(urllib.request.Request(sys.argv[1], method="HEAD"), timeout=30)
+sys.exit(reply.status != 200 or reply.read() != b"" or "text/plain" not in reply.headers["Content-Type"])' \
+  "$url" || fail "HEAD of /metrics is not answered by a head"
+
 # 2. Under load, and after it.
 start_fill one "pulse://$socket"
 first=$FILL

@@ -1,8 +1,10 @@
 #include "apps/pulse/metrics/endpoint.h"
 
+#include <CivetServer.h>
 #include <prometheus/exposer.h>
 
 #include <exception>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -33,6 +35,20 @@ absl::StatusOr<net::Address> AddressOf(const std::string& text) {
   return address;
 }
 
+// The library answers GET alone. HEAD gets the same head, without a body, as HTTP has it; to
+// everything else it says so.
+int AnswerHead(mg_connection* connection) {
+  const mg_request_info* request = mg_get_request_info(connection);
+  if (request == nullptr || std::string_view(request->request_method) != "HEAD" ||
+      std::string_view(request->local_uri) != "/metrics") {
+    return 0;
+  }
+  mg_printf(connection,
+            "HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\n"
+            "Connection: close\r\n\r\n");
+  return 200;
+}
+
 }  // namespace
 
 Endpoint::Endpoint() = default;
@@ -54,11 +70,14 @@ absl::StatusOr<std::unique_ptr<Endpoint>> Endpoint::Open(const std::string& text
   std::string where = address.ToString();
   std::unique_ptr<Endpoint> e(new Endpoint());
   e->collector_ = std::make_shared<Collector>(std::move(sources));
+  CivetCallbacks callbacks;
+  callbacks.begin_request = &AnswerHead;
   try {
     // A client that says nothing holds a thread for two seconds, and not for ever.
     e->exposer_ = std::make_unique<prometheus::Exposer>(
         std::vector<std::string>{"listening_ports", where, "num_threads", "6", "request_timeout_ms",
-                                 "2000", "keep_alive_timeout_ms", "500"});
+                                 "2000", "keep_alive_timeout_ms", "500"},
+        &callbacks);
     e->exposer_->RegisterCollectable(e->collector_);
     const std::vector<int> ports = e->exposer_->GetListeningPorts();
     if (!ports.empty()) where = absl::StrCat(where.substr(0, where.rfind(':') + 1), ports[0]);
