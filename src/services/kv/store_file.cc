@@ -34,9 +34,17 @@ uint64_t DivisionBy(const redis::SlotRange* slots) {
 absl::StatusOr<std::unique_ptr<StoreFile>> StoreFile::Open(const std::string& path,
                                                            uint64_t memory_bytes, int partitions,
                                                            const redis::SlotRange* slots) {
-  UniqueFd fd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
+  constexpr int kFlags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+  UniqueFd fd(open(path.c_str(), kFlags | O_EXCL, 0600));
+  const bool is_new = fd.valid();
+  if (!is_new && errno == EEXIST) fd.reset(open(path.c_str(), kFlags, 0600));
   if (!fd.valid()) return ErrnoError(errno, "opening", path);
   std::unique_ptr<StoreFile> file(new StoreFile(std::move(fd), path));
+  if (const absl::Status fit = file->CheckPlace(); !fit.ok()) {
+    // No other server can have come to use it there.
+    if (is_new) unlink(path.c_str());
+    return fit;
+  }
   PULSE_RETURN_IF_ERROR(file->Lock());
   Header mine{};
   mine.magic = kMagic;
@@ -54,7 +62,7 @@ absl::StatusOr<std::unique_ptr<StoreFile>> StoreFile::Open(const std::string& pa
   return file;
 }
 
-absl::Status StoreFile::Lock() {
+absl::Status StoreFile::CheckPlace() {
   struct stat facts {};
   struct statfs system {};
   if (fstat(fd_.get(), &facts) != 0 || fstatfs(fd_.get(), &system) != 0) {
@@ -70,6 +78,10 @@ absl::Status StoreFile::Lock() {
                      ": the memory file has to be on a tmpfs, as /dev/shm is; on a disk each "
                      "change of a key would be written there"));
   }
+  return absl::OkStatus();
+}
+
+absl::Status StoreFile::Lock() {
   if (flock(fd_.get(), LOCK_EX | LOCK_NB) != 0) {
     return absl::FailedPreconditionError(
         absl::StrCat(path_, ": another server has this memory file; give another one"));

@@ -59,6 +59,7 @@ class StoreFile {
     std::atomic<uint64_t> last_cas;
   };
   StoreFile(UniqueFd fd, const std::string& path) : fd_(std::move(fd)), path_(path) {}
+  absl::Status CheckPlace();
   absl::Status Lock();
   absl::Status Map(const Header& mine);
   void RemoveIfEmpty();

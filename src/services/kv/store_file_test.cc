@@ -183,7 +183,14 @@ TEST_F(StoreFileTest, WhatIsNoMemoryFile_IsRefusedAndKept) {
   options_.memory_file = testing::TempDir() + "pulse-store-file-test";
   struct statfs system {};
   if (statfs(testing::TempDir().c_str(), &system) == 0 && system.f_type != TMPFS_MAGIC) {
+    unlink(options_.memory_file.c_str());
     EXPECT_THAT(WhyNot(), HasSubstr("tmpfs"));
+    EXPECT_FALSE(std::filesystem::exists(options_.memory_file));
+    // One that it has not made stays.
+    std::ofstream(options_.memory_file) << "";
+    chmod(options_.memory_file.c_str(), 0600);
+    EXPECT_THAT(WhyNot(), HasSubstr("tmpfs"));
+    EXPECT_TRUE(std::filesystem::exists(options_.memory_file));
     unlink(options_.memory_file.c_str());
   }
 }
