@@ -263,5 +263,24 @@ TEST_F(KvServerTest, Adaptive_UnderLoad_TriesDesigns) {
   EXPECT_EQ(designs_->status().now, "lat");
 }
 
+// A subcommand that is not there, or not so, breaks a transaction when it is queued.
+TEST_F(KvServerTest, Multi_WithSubcommandsThatAreWrong_IsRefused) {
+  Open();
+  redis::BlockingClient client(port());
+  for (const auto& [request, refusal] :
+       {std::pair("CONFIG GET", "-ERR wrong number of arguments for 'config|get' command\r\n"),
+        std::pair("OBJECT FOO k",
+                  "-ERR unknown subcommand 'FOO'. The server knows no such OBJECT command.\r\n"),
+        std::pair("OBJECT ENCODING",
+                  "-ERR wrong number of arguments for 'object|encoding' command\r\n"),
+        std::pair("client info x",
+                  "-ERR wrong number of arguments for 'client|info' command\r\n")}) {
+    EXPECT_EQ(client.Ask(request), refusal);
+    EXPECT_EQ(client.Ask("MULTI"), "+OK\r\n");
+    EXPECT_EQ(client.Ask(request), refusal);
+    EXPECT_THAT(client.Ask("EXEC"), ::testing::StartsWith("-EXECABORT"));
+  }
+}
+
 }  // namespace
 }  // namespace pulse::kv

@@ -2,6 +2,7 @@
 // and the keys of a cluster's node.
 #include "absl/strings/str_cat.h"
 #include "services/redis/commands/handlers.h"
+#include "services/redis/commands/subcommands.h"
 #include "services/redis/executor.h"
 
 namespace pulse::redis {
@@ -35,6 +36,8 @@ bool Executor::Admit(Session* session, const Request& request, const CommandInfo
   } else if (!command->ArityFits(request.size())) {
     reply->Error(
         absl::StrCat("ERR wrong number of arguments for '", AbslOf(command->name), "' command"));
+  } else if (!CheckSubcommand(*command, request.arguments(), reply)) {
+    // It has said why.
   } else if (session->user == nullptr && (command->flags & kNoAuth) == 0) {
     reply->Error("NOAUTH Authentication required.");
   } else if ((session->user == nullptr || MayRun(*session, *command, request.arguments(), reply)) &&

@@ -99,12 +99,12 @@ std::string ReadVictims(const Arguments& args, const AclUsers& users, Victims* v
 }
 
 void ClientUnblock(const Arguments& args, ReplyWriter* reply) {
-  int64_t id = 0;
-  if (!ParseInteger(args[2], &id)) return reply->Error(kNotAnInteger);
   if (args.size() == 4 && !EqualsIgnoringCase(args[3], "timeout") &&
       !EqualsIgnoringCase(args[3], "error")) {
     return reply->Error("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
   }
+  int64_t id = 0;
+  if (!ParseInteger(args[2], &id)) return reply->Error(kNotAnInteger);
   reply->Integer(0);  // no command blocks
 }
 

@@ -47,7 +47,10 @@ void Select(const Arguments& args, bool in_cluster, ReplyWriter* reply) {
 void Wait(const Arguments& args, ReplyWriter* reply) {
   int64_t numbers[3] = {};
   for (size_t i = 1; i < args.size(); ++i) {
-    if (!ParseInteger(args[i], &numbers[i - 1])) return reply->Error(kNotAnInteger);
+    if (ParseInteger(args[i], &numbers[i - 1])) continue;
+    const bool is_timeout = i + 1 == args.size();
+    return reply->Error(is_timeout ? "ERR timeout is not an integer or out of range"
+                                   : kNotAnInteger);
   }
   if (numbers[args.size() - 2] < 0) return reply->Error("ERR timeout is negative");
   if (args.size() == 3) return reply->Integer(0);

@@ -93,9 +93,9 @@ void AppendInfo(const CommandInfo& command, ReplyWriter* reply) {
   reply->Set(categories.size());
   for (const std::string& category : categories) reply->Simple(category);
   const auto tips = TipsOf(command.id);
-  reply->Array(tips.size());
+  reply->Set(tips.size());
   for (const auto tip : tips) reply->Bulk(tip);
-  reply->Array(0);
+  reply->Set(0);
   reply->Array(0);
 }
 

@@ -238,10 +238,10 @@ bool ReadExpireWhen(Call& call, ExpireWhen* when) {
 }
 
 void Expire(Call& call, bool seconds, bool relative) {
-  int64_t expires_ms = 0;
-  if (!ReadExpiry(call, call.args[2], seconds, relative, false, &expires_ms)) return;
   ExpireWhen when;
   if (!ReadExpireWhen(call, &when)) return;
+  int64_t expires_ms = 0;
+  if (!ReadExpiry(call, call.args[2], seconds, relative, false, &expires_ms)) return;
   Found found;
   if (!call.view.GetExpiry(call.args[1], &found)) return;
   if (!found.exists || !when.Holds(found.value.expires_ms, expires_ms)) {

@@ -18,7 +18,7 @@ struct SetOptions {
   bool get = false;
   bool keep_expiry = false;
   bool persist = false;
-  // What was given as an expiry, to be read by ReadExpiryOption.
+  // What was given as an expiry, to be read by ReadExpiryOption; several times, the last one.
   bool expiry_given = false;
   std::string_view expiry;
   bool expiry_seconds = false;
@@ -38,18 +38,21 @@ bool ReadSetOptions(Call& call, size_t first, bool set, SetOptions* options) {
     const std::string_view word = call.args[i];
     bool seconds = false;
     bool relative = false;
-    const bool expiry_free = !options->expiry_given && !options->keep_expiry && !options->persist;
+    const bool is_expiry = IsExpiryOption(word, &seconds, &relative);
+    const bool is_same = is_expiry && options->expiry_given && options->expiry_seconds == seconds &&
+                         options->expiry_relative == relative;
+    const bool no_time = !options->expiry_given || is_same;
     if (set && EqualsIgnoringCase(word, "nx") && !options->if_present) {
       options->if_absent = true;
     } else if (set && EqualsIgnoringCase(word, "xx") && !options->if_absent) {
       options->if_present = true;
     } else if (set && EqualsIgnoringCase(word, "get")) {
       options->get = true;
-    } else if (set && EqualsIgnoringCase(word, "keepttl") && expiry_free) {
+    } else if (set && EqualsIgnoringCase(word, "keepttl") && no_time) {
       options->keep_expiry = true;
-    } else if (!set && EqualsIgnoringCase(word, "persist") && expiry_free) {
+    } else if (!set && EqualsIgnoringCase(word, "persist") && no_time) {
       options->persist = true;
-    } else if (IsExpiryOption(word, &seconds, &relative) && expiry_free &&
+    } else if (is_expiry && no_time && !options->keep_expiry && !options->persist &&
                i + 1 < call.args.size()) {
       options->expiry = call.args[++i];
       options->expiry_seconds = seconds;
