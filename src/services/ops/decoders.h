@@ -20,11 +20,15 @@
 
 namespace pulse::ops {
 
+class AheadDecoder;
+
 // More than this in one piece is decoded in series, or refused.
 inline constexpr size_t kLargestPiece = size_t{64} << 20;
 
-// DEFLATE blocks up to the final one, which may refer to `window`.
-absl::Status InflateSerial(InputReader& in, OutputWriter& out, absl::string_view window);
+// DEFLATE blocks up to the final one, which may refer to `window`. What `ahead` (may be null)
+// decoded of them before is taken from there.
+absl::Status InflateInOrder(InputReader& in, OutputWriter& out, absl::string_view window,
+                            AheadDecoder* ahead);
 // One zstd frame, one LZ4 frame.
 absl::Status ZstdSerial(InputReader& in, OutputWriter& out);
 absl::Status Lz4Serial(InputReader& in, OutputWriter& out);

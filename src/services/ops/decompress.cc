@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/cpu_list.h"
 #include "base/errors.h"
+#include "services/ops/ahead/ahead_decoder.h"
 #include "services/ops/decoders.h"
 #include "services/ops/deflate_frame.h"
 #include "services/ops/file_io.h"
@@ -148,6 +149,8 @@ class Decompressor {
     }
     return absl::OkStatus();
   }
+  // Data that were decoded ahead of their place.
+  uint64_t ahead_bytes() const { return ahead_ == nullptr ? 0 : ahead_->taken(); }
   // Where the last member ended.
   uint64_t end_of_members() const { return end_of_members_; }
 
@@ -283,10 +286,26 @@ class Decompressor {
         piece == Piece::kMarkedAdler ? OutputWriter::Check::kAdler32 : OutputWriter::Check::kCrc32,
         checksum, [&] {
           return builder_ != nullptr && !marked ? InflateIndexing(in_, out_, *builder_)
-                                                : InflateSerial(in_, out_, window.view());
+                                                : InflateInOrder(in_, out_, window.view(), Ahead());
         }));
     size += out_.written() - before;
     return out_.checksum();
+  }
+
+  // Threads for the CPUs beside that of the one that decodes in order, if there are any.
+  AheadDecoder* Ahead() {
+    if (options_.processors.in_calling_thread) return nullptr;
+    const std::vector<int> cpus = SerialCpusFor(options_.processors).decoder;
+    const int all = cpus.empty() ? AllowedCpus() : static_cast<int>(cpus.size());
+    if (all < 2) return nullptr;
+    if (ahead_ == nullptr) {
+      AheadDecoder::Options ahead;
+      ahead.workers = static_cast<size_t>(all - 1);
+      ahead.cpus = cpus;
+      ahead.stretch = AheadDecoder::StretchFor(ahead.workers);
+      ahead_ = std::make_unique<AheadDecoder>(std::move(ahead));
+    }
+    return ahead_.get();
   }
 
   absl::Status Bgzf(uint64_t begin) {
@@ -438,6 +457,7 @@ class Decompressor {
   IndexBuilder* const builder_;
   uint64_t end_of_members_ = 0;
   std::map<Piece, Made> made_;
+  std::unique_ptr<AheadDecoder> ahead_;  // made for the first member that may need it
 };
 
 DecompressReport ReportOf(Decompressor& decompressor, uint64_t input_bytes,
@@ -445,6 +465,7 @@ DecompressReport ReportOf(Decompressor& decompressor, uint64_t input_bytes,
   DecompressReport report = std::move(decompressor.report);
   report.input_bytes = input_bytes;
   report.output_bytes = writer.written();
+  report.ahead_bytes = decompressor.ahead_bytes();
   return report;
 }
 
@@ -551,6 +572,7 @@ std::string DecompressReport::Explain() const {
   std::string text =
       absl::StrCat(members, members == 1 ? " member, " : " members, ", parallel_members,
                    " of them in parallel, ", output_bytes, " bytes");
+  if (ahead_bytes > 0) absl::StrAppend(&text, ", ", ahead_bytes, " of them decoded ahead");
   for (const auto& [decoder, queue] : queues) {
     absl::StrAppend(&text, "; ", decoder, ": ", queue.Explain());
   }

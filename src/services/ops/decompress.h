@@ -2,7 +2,8 @@
 // consists of parts that can be decoded alone is decoded on all processors: gzip and zlib streams
 // of Compress (compress.h), BGZF, zstd frames that say their size, LZ4 frames with independent
 // blocks. Other streams are decoded by one thread, gzip's by ISA-L; reading, checksum and writing
-// are done by two others.
+// are done by two others. Of long ones of gzip and zlib, more threads decode parts ahead of it
+// (ahead/ahead_decoder.h).
 //
 // Members and frames may follow each other. What follows and is none is ignored, as gzip does:
 // zeros silently, other bytes with a remark in the report.
@@ -52,6 +53,7 @@ struct DecompressReport {
   uint64_t output_bytes = 0;
   uint64_t members = 0;
   uint64_t parallel_members = 0;  // decoded chunk by chunk; others in one piece
+  uint64_t ahead_bytes = 0;       // of the output, of other members: decoded ahead of their place
   // Bytes that are no member followed at this offset.
   bool trailing_garbage = false;
   uint64_t garbage_offset = 0;

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -24,6 +25,7 @@
 #include "absl/strings/string_view.h"
 #include "services/ops/buffer.h"
 #include "services/ops/byte_stream.h"
+#include "services/ops/recycle_pool.h"
 
 namespace pulse::ops {
 
@@ -62,6 +64,18 @@ class InputReader {
   // cannot be started, the caller reads as before.
   void StartAhead(std::vector<int> cpus = {});
 
+  // A piece of the input that is not consumed yet.
+  struct Ahead {
+    uint64_t offset = 0;
+    std::shared_ptr<const Buffer> piece;
+    absl::string_view bytes() const { return piece->view().substr(kUnread); }
+  };
+  // The next piece that was read ahead, each once and in their order, without waiting; it stays in
+  // front of Peek, and as it is as long as anybody holds it. None: no more has been read so far.
+  std::optional<Ahead> LookAhead();
+  // LookAhead gave the last one.
+  bool SeesEnd();
+
   // Called by the using thread with each piece that it gets; an error is that of reading. Null:
   // nothing.
   void SetHook(std::function<absl::Status()> hook) { hook_ = std::move(hook); }
@@ -69,6 +83,8 @@ class InputReader {
  private:
   absl::Status Fill(size_t n);
   absl::StatusOr<size_t> Get(uint8_t* to, size_t n);
+  // Of those that the thread read; null at their end.
+  std::shared_ptr<Buffer> NextPiece();
   void ReadAhead(const std::vector<int>& cpus);
 
   ByteSource& source_;
@@ -76,17 +92,21 @@ class InputReader {
   const std::optional<uint64_t> size_;
   uint64_t offset_ = 0;
   std::function<absl::Status()> hook_;
+  RecyclePool<Buffer> pool_;
   // The bytes [at_, end_) of it; those before at_ were consumed.
-  Buffer buffer_;
+  std::shared_ptr<Buffer> buffer_;
   size_t at_ = kUnread;
   size_t end_ = kUnread;
   bool ended_ = false;
 
+  // What LookAhead gave and Peek did not reach yet.
+  std::deque<std::shared_ptr<Buffer>> looked_at_;
+  uint64_t looked_at_bytes_ = 0;
+
   std::thread thread_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Buffer> full_;
-  std::deque<Buffer> empty_;
+  std::deque<std::shared_ptr<Buffer>> full_;
   bool ahead_ended_ = false;
   bool stop_ = false;
   absl::Status ahead_status_;
@@ -115,6 +135,12 @@ class OutputWriter {
   Buffer GetBuffer();
   // Returns an earlier error, if there was one.
   absl::Status Submit(Buffer buffer);
+  // Data that are to be ready by the time they are written: it returns them, and continues the
+  // checksum by them. The writing thread calls it once, and then destroys it.
+  using Late = std::function<absl::string_view(Check check, uint32_t& checksum)>;
+  absl::Status SubmitLate(Late late);
+  // Whether so much is on its way that GetBuffer is about to block.
+  bool IsBehind();
   // All that was submitted is written.
   absl::Status Flush();
 
@@ -122,16 +148,24 @@ class OutputWriter {
   void StartCheck(Check check, uint32_t initial);
   // After Flush.
   uint32_t checksum() const { return checksum_; }
+  // What is checked; for who submits.
+  Check check() const { return check_; }
 
   // All that was written. Any thread.
   uint64_t written() const { return written_.load(std::memory_order_relaxed); }
 
  private:
+  struct Submitted {
+    Buffer buffer;
+    Late late;  // in place of the buffer
+  };
+  absl::Status Submit(Submitted submitted);
   // False: it cannot be started.
   bool StartThread();
   void Run();
   // Checks and writes what was submitted, unless something failed before. Unlocks meanwhile.
-  void WriteSubmitted(std::unique_lock<std::mutex>& lock, Buffer buffer);
+  void WriteSubmitted(std::unique_lock<std::mutex>& lock, Submitted submitted);
+  absl::Status WriteLate(Submitted& submitted, Check check, uint32_t& sum);
 
   ByteSink& sink_;
   const std::string name_;
@@ -145,7 +179,7 @@ class OutputWriter {
   std::thread thread_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Buffer> full_;
+  std::deque<Submitted> full_;
   std::deque<Buffer> empty_;
   size_t buffers_ = 0;
   bool writing_ = false;

@@ -1,4 +1,3 @@
-#include <isa-l/igzip_lib.h>
 #include <lz4frame.h>
 #include <zstd.h>
 
@@ -15,74 +14,7 @@ namespace {
 
 absl::Status Truncated() { return absl::DataLossError("the input ends in the middle of the data"); }
 
-absl::string_view IsalError(int code) {
-  switch (code) {
-    case ISAL_INVALID_BLOCK:
-      return "an invalid DEFLATE block";
-    case ISAL_INVALID_SYMBOL:
-      return "an invalid DEFLATE symbol";
-    case ISAL_INVALID_LOOKBACK:
-      return "a DEFLATE distance beyond the beginning";
-    default:
-      return "invalid DEFLATE data";
-  }
-}
-
 }  // namespace
-
-absl::Status InflateSerial(InputReader& in, OutputWriter& out, absl::string_view window) {
-  const auto state = std::make_unique<inflate_state>();
-  isal_inflate_init(state.get());
-  state->crc_flag = ISAL_DEFLATE;
-  if (!window.empty()) {
-    isal_inflate_set_dict(state.get(), reinterpret_cast<uint8_t*>(const_cast<char*>(window.data())),
-                          static_cast<uint32_t>(window.size()));
-  }
-  Buffer buffer = out.GetBuffer();
-  const auto ready = [&](size_t used) {
-    state->next_out = buffer.data() + used;
-    state->avail_out = static_cast<uint32_t>(OutputWriter::kPiece - used);
-  };
-  const auto submit = [&]() -> absl::Status {
-    buffer.Resize(OutputWriter::kPiece - state->avail_out);
-    return out.Submit(std::move(buffer));
-  };
-  ready(0);
-  while (true) {
-    PULSE_ASSIGN_OR_RETURN(const absl::string_view piece, in.Piece());
-    if (piece.empty()) {
-      submit().IgnoreError();  // the input's end is the error that counts
-      return Truncated();
-    }
-    state->next_in = reinterpret_cast<uint8_t*>(const_cast<char*>(piece.data()));
-    state->avail_in = static_cast<uint32_t>(piece.size());
-    // Where a code is damaged, ISA-L may have given back more than it was given now.
-    const auto taken = [&] {
-      return piece.size() - std::min<size_t>(state->avail_in, piece.size());
-    };
-    while (true) {
-      const int got = isal_inflate(state.get());
-      if (got < 0) {
-        in.Consume(taken());
-        submit().IgnoreError();  // the damage is the error that counts
-        return absl::DataLossError(IsalError(got));
-      }
-      if (state->block_state == ISAL_BLOCK_FINISH) break;
-      if (state->avail_out == 0) {
-        PULSE_RETURN_IF_ERROR(submit());
-        buffer = out.GetBuffer();
-        ready(0);
-        continue;
-      }
-      if (state->avail_in == 0) break;
-    }
-    in.Consume(taken());
-    if (state->block_state != ISAL_BLOCK_FINISH) continue;
-    // Whole bytes that it took and did not need.
-    in.Unread(static_cast<size_t>(state->read_in_length / 8));
-    return submit();
-  }
-}
 
 absl::Status ZstdSerial(InputReader& in, OutputWriter& out) {
   const std::unique_ptr<ZSTD_DCtx, size_t (*)(ZSTD_DCtx*)> context(ZSTD_createDCtx(),

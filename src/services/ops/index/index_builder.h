@@ -50,7 +50,7 @@ class IndexBuilder {
   std::string why_not_;
 };
 
-// As InflateSerial without a window, and tells the builder.
+// As InflateInOrder without a window, and tells the builder.
 absl::Status InflateIndexing(InputReader& in, OutputWriter& out, IndexBuilder& index);
 
 }  // namespace pulse::ops
