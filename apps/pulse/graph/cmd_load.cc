@@ -78,8 +78,9 @@ void PrintReport(const graph::LoadReport& report, double seconds) {
               report.edges, FormatBytes(report.bytes).c_str(), seconds);
   if (report.rejected == 0) return;
   std::printf("%" PRIu64 " lines were rejected, of these %" PRIu64
-              " relationships of a node that is not there and %" PRIu64 " nodes of a key twice\n",
-              report.rejected, report.dangling, report.duplicates);
+              " relationships of a node that is not there, %" PRIu64
+              " nodes of a key twice and %" PRIu64 " nodes that break a constraint\n",
+              report.rejected, report.dangling, report.duplicates, report.violations);
   for (const std::string& example : report.examples) std::printf("  %s\n", example.c_str());
 }
 

@@ -248,6 +248,7 @@ absl::StatusOr<LoadReport> LoadCsvInto(GraphStore* store, const LoadOptions& opt
     if (!index.constraint) continue;
     PULSE_ASSIGN_OR_RETURN(const auto transaction, store->Begin());
     TransactionSink sink(transaction.get(), options.memory_bytes);
+    sink.CheckConstraints(indexes);
     PULSE_ASSIGN_OR_RETURN(auto report, LoadCsv(options, &sink));
     PULSE_RETURN_IF_ERROR(transaction->Commit());
     return report;

@@ -144,5 +144,30 @@ TEST_F(BulkLoadTest, WithAConstraint_IsRefused) {
   EXPECT_EQ(BulkLoad::Begin(store_.get()).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
+// What the nodes and relationships of the database are, in a transaction and after it.
+TEST_F(BulkLoadTest, LinesThatBreakAConstraint_AreNamedOrRejected) {
+  ASSERT_TRUE(store_->CreateIndex({"u", "P", {"age"}, true, true, false}).ok());
+  const absl::Status status = LoadCsvInto(store_.get(), options_).status();
+  EXPECT_NE(testing_util::Text(status).find(
+                "/p.csv:92: constraint u on :P(age): an earlier line has age = 0 already"),
+            std::string::npos)
+      << status;
+  EXPECT_EQ(DumpStore(**store_->Snapshot()), "");
+
+  options_.reject_path = dir_.get() + "/rejected";
+  auto report = LoadCsvInto(store_.get(), options_);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->nodes, 90u);
+  EXPECT_EQ(report->violations, kNodes - 90u);
+  EXPECT_EQ(report->edges + report->dangling, static_cast<uint64_t>(kEdges));
+  EXPECT_EQ(store_->NodeCount(), 90u);
+  // Again: each of them is there.
+  report = LoadCsvInto(store_.get(), options_);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->nodes, 0u);
+  EXPECT_EQ(report->violations, static_cast<uint64_t>(kNodes));
+  EXPECT_EQ(store_->NodeCount(), 90u);
+}
+
 }  // namespace
 }  // namespace pulse::graph

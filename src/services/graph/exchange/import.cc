@@ -142,6 +142,7 @@ absl::StatusOr<ExchangeReport> ImportDatabase(const OpenedExport& from,
     }
     PULSE_ASSIGN_OR_RETURN(const auto transaction, database->Begin());
     StoppableSink sink(transaction.get(), options);
+    sink.CheckConstraints(from.indexes);
     LoadOptions load = from.load;
     load.memory_bytes = options.memory_bytes;
     load.memory_hint = Concat(" (--query-memory)", kInstead);

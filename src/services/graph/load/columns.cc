@@ -219,6 +219,9 @@ absl::StatusOr<FileHeader> ReadHeader(absl::string_view file, bool of_nodes,
   if (reader.error() != nullptr) {
     return absl::InvalidArgumentError(Concat("the header: ", reader.error()));
   }
+  if (std::string why = NotUtf8(reader.text(), fields, {}); !why.empty()) {
+    return absl::InvalidArgumentError(Concat("the header: ", why));
+  }
   FileHeader header;
   header.end = reader.end_offset();
   for (const CsvField& field : fields) {

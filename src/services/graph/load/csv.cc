@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "services/graph/model/text.h"
+
 namespace pulse::graph {
 namespace {
 
@@ -142,6 +144,26 @@ bool CsvReader::Next(std::vector<CsvField>* fields) {
     if (at_ < end_ && file_[at_] == '\n') ++at_;
     return true;
   }
+}
+
+std::string NotUtf8(absl::string_view record, const std::vector<CsvField>& fields,
+                    const std::vector<std::string>& names) {
+  if (cypher::IsUtf8(StdView(record))) return {};
+  for (size_t i = 0; i < fields.size(); ++i) {
+    const std::string_view text = StdView(fields[i].text);
+    const size_t good = cypher::Utf8Length(text);
+    if (good == text.size()) continue;
+    constexpr char kDigits[] = "0123456789abcdef";
+    const auto byte = static_cast<unsigned char>(text[good]);
+    return cypher::Concat("column ",
+                          i < names.size() && !names[i].empty() ? names[i] : std::to_string(i + 1),
+                          ": byte ", good + 1, " of the text, 0x",
+                          std::string{kDigits[byte >> 4], kDigits[byte & 15]},
+                          ", is not UTF-8: write what `iconv -f latin1 -t utf-8` makes of the "
+                          "file, with the encoding "
+                          "that it has in place of latin1");
+  }
+  return {};  // a delimiter is no ASCII
 }
 
 std::vector<uint64_t> SplitCsv(absl::string_view file, uint64_t begin, uint64_t part_bytes,

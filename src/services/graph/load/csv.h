@@ -73,6 +73,11 @@ class CsvReader {
   size_t unquoted_count_ = 0;
 };
 
+// Why a record of this text has a field that is not UTF-8, with its number from 1, or its name, and
+// the remedy. Empty: all of them are.
+std::string NotUtf8(absl::string_view record, const std::vector<CsvField>& fields,
+                    const std::vector<std::string>& names);
+
 // Cuts [begin, file.size()) into parts of about `part_bytes`, each of whole records: the ends of
 // parts.
 std::vector<uint64_t> SplitCsv(absl::string_view file, uint64_t begin, uint64_t part_bytes,

@@ -28,6 +28,9 @@ class KeySpace {
   // False: the key is there already. `text` is copied.
   bool AddInt(int64_t key, uint32_t row);
   bool AddText(absl::string_view text, uint32_t row);
+  // Before Finish().
+  bool HasInt(int64_t key) const { return by_int_.contains(key); }
+  bool HasText(absl::string_view text) const { return by_text_.contains(text); }
   // After the last key: a table by value, where keys are dense.
   void Finish();
 

@@ -13,6 +13,7 @@
 #include "base/errors.h"
 #include "base/file_calls.h"
 #include "base/parallel_for.h"
+#include "services/graph/load/constraints.h"
 #include "services/graph/load/keys.h"
 #include "services/graph/load/load_columns.h"
 #include "services/graph/load/load_runs.h"
@@ -50,7 +51,8 @@ class Loader {
         sink_(*sink),
         threads_(options.threads > 0 ? options.threads : AllowedCpus()),
         begin_(NowNanos()),
-        memory_(options.memory_bytes, options.memory_hint) {}
+        memory_(options.memory_bytes, options.memory_hint),
+        constraints_(sink, options.dialect.array_delimiter, &memory_) {}
 
   absl::StatusOr<LoadReport> Run() {
     PULSE_RETURN_IF_ERROR(CheckDialect(options_.dialect));
@@ -157,6 +159,7 @@ class Loader {
       ++report_.rejected;
       report_.dangling += one.kind == BadLine::Kind::kDangling ? 1 : 0;
       report_.duplicates += one.kind == BadLine::Kind::kDuplicate ? 1 : 0;
+      report_.violations += one.kind == BadLine::Kind::kConstraint ? 1 : 0;
     }
     bad->clear();
     return text.empty() ? absl::OkStatus()
@@ -182,6 +185,7 @@ class Loader {
     const FileColumn* key = file.ColumnWith(ColumnRole::kKey);
     KeySpace* space =
         SpaceOf(key->space.empty() ? options_.nodes[i].label : key->space, file.ints_as_keys());
+    constraints_.StartFile(file, options_.nodes[i].label);
     std::vector<BadLine> bad;
     for (FilePart& part : file.parts()) {
       std::move(part.bad.begin(), part.bad.end(), std::back_inserter(bad));
@@ -190,31 +194,52 @@ class Loader {
         return absl::ResourceExhaustedError("one load takes less than 2^32 - 1 nodes");
       }
       const uint64_t before = space->memory();
-      AddKeys(file, space, &part, &bad);
+      PULSE_RETURN_IF_ERROR(AddKeys(file, space, &part, &bad));
       PULSE_RETURN_IF_ERROR(memory_.Take(space->memory() - before + part.rows * sizeof(NodeId)));
       report_.nodes += part.rows;
     }
     return Reject(file, &bad);
   }
 
-  void AddKeys(const ParsedFile& file, KeySpace* space, FilePart* part, std::vector<BadLine>* bad) {
+  // Of the nodes that are loaded: those with a key that is there already are not, nor are those
+  // that break a constraint.
+  absl::Status AddKeys(const ParsedFile& file, KeySpace* space, FilePart* part,
+                       std::vector<BadLine>* bad) {
     std::vector<uint8_t> keep(part->rows, 1);
     auto row = static_cast<uint32_t>(report_.nodes);
     for (size_t i = 0; i < part->rows; ++i) {
-      const bool added = file.ints_as_keys()
-                             ? space->AddInt(part->keys.ints[i], row)
-                             : space->AddText(cypher::Absl(part->keys.values[i].as_string()), row);
+      const int64_t number = file.ints_as_keys() ? part->keys.ints[i] : 0;
+      const absl::string_view text = file.ints_as_keys()
+                                         ? absl::string_view()
+                                         : cypher::Absl(part->keys.values[i].as_string());
+      if (constraints_.concerned() &&
+          !(file.ints_as_keys() ? space->HasInt(number) : space->HasText(text))) {
+        PULSE_ASSIGN_OR_RETURN(std::string why, constraints_.Check(*part, i));
+        if (!why.empty()) {
+          keep[i] = 0;
+          bad->push_back({part->offsets[i], BadLine::Kind::kConstraint, std::move(why)});
+          continue;
+        }
+        PULSE_RETURN_IF_ERROR(constraints_.Keep());
+      }
+      const bool added =
+          file.ints_as_keys() ? space->AddInt(number, row) : space->AddText(text, row);
       if (added) {
         ++row;
         continue;
       }
       keep[i] = 0;
-      const Value key = ValueAt(part->keys, i);
       bad->push_back({part->offsets[i], BadLine::Kind::kDuplicate,
                       Concat("a node of ", space->name(), " with the key ",
-                             key.is_int() ? std::to_string(key.as_int()) : key.as_string(),
+                             file.ints_as_keys() ? std::to_string(number) : std::string(text),
                              " is there already")});
     }
+    KeepPart(keep, part);
+    return absl::OkStatus();
+  }
+
+  // Only rows with keep[row] != 0 stay; keys and offsets go.
+  void KeepPart(const std::vector<uint8_t>& keep, FilePart* part) {
     const auto rows = static_cast<uint64_t>(std::count(keep.begin(), keep.end(), 1));
     if (rows < part->rows) {
       for (cypher::Column& column : part->columns) KeepRows(keep, &column);
@@ -224,7 +249,7 @@ class Loader {
     const uint64_t freed =
         MemoryOf(part->keys) + part->offsets.capacity() * sizeof(part->offsets[0]);
     part->keys = {};
-    part->offsets = {};
+    std::vector<uint64_t>().swap(part->offsets);
     part->memory -= std::min(part->memory, freed);
     memory_.Give(freed);
   }
@@ -444,6 +469,7 @@ class Loader {
   const int threads_;
   const int64_t begin_;
   LoadMemory memory_;
+  LoadConstraints constraints_;
   UniqueFd rejects_;
   std::vector<std::unique_ptr<ParsedFile>> nodes_, edges_;
   std::vector<std::unique_ptr<KeySpace>> spaces_;

@@ -77,9 +77,10 @@ struct LoadReport {
   uint64_t edges = 0;
   uint64_t bytes = 0;                 // of all files
   uint64_t memory_bytes = 0;          // the most that was in memory, as LoadOptions counts it
-  uint64_t rejected = 0;              // lines, those of the two following among them
+  uint64_t rejected = 0;              // lines, those of the three following among them
   uint64_t dangling = 0;              // relationships of a node that is not there
   uint64_t duplicates = 0;            // nodes of a key that is there already
+  uint64_t violations = 0;            // nodes that break a constraint
   std::vector<std::string> examples;  // of rejected lines
   int64_t read_ns = 0, sort_ns = 0, write_ns = 0;
 };

@@ -266,6 +266,62 @@ TEST(LoadCsv, RejectFile_TakesTheLinesAndTheRestIsLoaded) {
                 ":5: the line has 1 fields, the header has 2: 1\n");
 }
 
+TEST(LoadCsv, TextsThatAreNotUtf8_AreRefusedWithLineAndColumn) {
+  const File good("id,name\n1,\xC3\xA9t\xC3\xA9\n");
+  MemoryGraph all;
+  ASSERT_TRUE(LoadInto({.nodes = {{"N", good.path()}}}, &all).ok());
+  EXPECT_EQ(Lines(all), (Set{":N id=1 name='\xC3\xA9t\xC3\xA9'"}));
+
+  const Mistake mistakes[] = {
+      {"id,name\n1,Ann\n2,Ren\xE9\n", "a,b\n",
+       ":3: column name: byte 4 of the text, 0xe9, is not UTF-8: write what `iconv"},
+      {"id,n\xE4me\n1,Ann\n", "a,b\n", ":1: the header: column 2: byte 2 of the text, 0xe4"},
+      {"id\nAnn\nR\xE9\n", "a,b\n", ":3: column id: byte 2 of the text, 0xe9"},
+      {"id\n1\n", "a,b,c:IGNORE\n1,1,\"\xFF\"\n", ":2: column 3: byte 1 of the text, 0xff"},
+      {"id,x:string[]\n1,a;\xC3\n", "a,b\n", ":2: column x: byte 3 of the text, 0xc3"},
+      {"id,:LABEL\n1,\xED\xA0\x80\n", "a,b\n", ":2: column 2: byte 1 of the text, 0xed"},
+      {"id\n1\n", "a,b,:TYPE\n1,1,\x80\n", ":2: "},
+      // A long one stays in its file.
+      {"id,name\n1," + std::string(5000, 'x') + "\xC3(\n", "a,b\n",
+       ":2: column name: byte 5001 of the text, 0xc3"},
+  };
+  for (const Mistake& mistake : mistakes) {
+    const File nodes(mistake.nodes), edges(mistake.edges);
+    MemoryGraph graph;
+    const absl::Status status =
+        LoadInto({.nodes = {{"N", nodes.path()}}, .edges = {{"E", edges.path(), "", ""}}}, &graph)
+            .status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_NE(Text(status).find(mistake.message), std::string::npos) << status;
+    EXPECT_TRUE(cypher::IsUtf8(Text(status)));
+    EXPECT_TRUE(graph.nodes().empty());
+  }
+}
+
+TEST(LoadCsv, TextsThatAreNotUtf8_GoToTheRejectFileAsTheyAre) {
+  const File nodes("id,name\n1,Ann\n2,Ren\xE9\n3,Zo\xC3\xAB\n");
+  const ScratchPath rejects("rejects");
+  MemoryGraph graph;
+  const auto report =
+      LoadInto({.nodes = {{"N", nodes.path()}}, .reject_path = rejects.get()}, &graph);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(Lines(graph), (Set{":N id=1 name='Ann'", ":N id=3 name='Zo\xC3\xAB'"}));
+  EXPECT_EQ(report->rejected, 1u);
+  const std::string text = Read(rejects.get());
+  EXPECT_TRUE(text.ends_with(": 2,Ren\xE9\n")) << text;
+  EXPECT_TRUE(text.starts_with(nodes.path() + ":3: column name: byte 4")) << text;
+}
+
+// A message about a long value must not cut a character in two.
+TEST(LoadCsv, LongValueInAMessage_IsCutBetweenCharacters) {
+  std::string value(56, 'x');
+  for (int i = 0; i < 10; ++i) value += "\xE2\x82\xAC";
+  const File nodes("id,x:int\n1," + value + "\n");
+  MemoryGraph graph;
+  const absl::Status status = LoadInto({.nodes = {{"N", nodes.path()}}}, &graph).status();
+  EXPECT_NE(Text(status).find("x... is not an integer"), std::string::npos) << status;
+}
+
 TEST(LoadCsv, KeyOfTwoLabels_NeedsToBeSaid) {
   const File people("id\n1\n2\n"), cities("id\n1\n");
   const File edges("a,b\n2,1\n");

@@ -27,7 +27,8 @@ constexpr uint64_t kMostOffset = uint64_t{1} << (63 - kLengthBits);
 
 // For a message: not a whole book.
 std::string Short(absl::string_view text) {
-  return text.size() <= 60 ? std::string(text) : std::string(text.substr(0, 57)) + "...";
+  if (text.size() <= 60) return std::string(text);
+  return std::string(text.substr(0, cypher::Utf8Length(StdView(text.substr(0, 57))))) + "...";
 }
 
 }  // namespace
@@ -307,6 +308,8 @@ absl::Status ParsedFile::ParsePart(const Spaces& spaces, FilePart* part) const {
     bad.offset = reader.offset();
     if (reader.error() != nullptr) {
       bad.reason = reader.error();
+    } else if (bad.reason = NotUtf8(reader.text(), fields, header_.names); !bad.reason.empty()) {
+      // Nobody who reads the graph expects such a text.
     } else if (AddRecord(spaces, fields, part, &bad)) {
       if (of_nodes_) part->offsets.push_back(reader.offset());
       ++part->rows;

@@ -22,7 +22,7 @@ namespace pulse::graph {
 
 // A line that cannot be loaded.
 struct BadLine {
-  enum class Kind : uint8_t { kForm, kDangling, kDuplicate };
+  enum class Kind : uint8_t { kForm, kDangling, kDuplicate, kConstraint };
   uint64_t offset = 0;  // where its record begins
   Kind kind = Kind::kForm;
   std::string reason;

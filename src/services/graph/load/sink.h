@@ -7,12 +7,14 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "services/graph/model/database.h"
 #include "services/graph/model/graph.h"
 #include "services/graph/runs/run_builder.h"
 
@@ -64,6 +66,14 @@ class LoadSink {
   }
 
   virtual absl::Status AddEdges(const EdgeBatch& batch) = 0;
+
+  // Constraints on nodes, which a load checks line by line before it gives anything to the sink.
+  virtual std::vector<cypher::IndexDefinition> Constraints() const { return {}; }
+  // Whether a node that was there before the load has these values of a unique constraint.
+  virtual absl::StatusOr<bool> HasNode(const cypher::IndexDefinition& constraint,
+                                       std::span<const cypher::Value> values) {
+    return absl::UnimplementedError("this sink has no constraints");
+  }
 };
 
 }  // namespace pulse::graph

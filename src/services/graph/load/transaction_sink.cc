@@ -1,5 +1,8 @@
 #include "services/graph/load/transaction_sink.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "base/errors.h"
 #include "services/graph/load/load_columns.h"
 #include "services/graph/model/text.h"
@@ -39,6 +42,28 @@ absl::Status TransactionSink::AddEdges(const EdgeBatch& batch) {
     PULSE_RETURN_IF_ERROR(CheckChanges());
   }
   return absl::OkStatus();
+}
+
+void TransactionSink::CheckConstraints(const std::vector<cypher::IndexDefinition>& indexes) {
+  std::copy_if(indexes.begin(), indexes.end(), std::back_inserter(constraints_),
+               [](const cypher::IndexDefinition& index) { return index.unique || index.required; });
+}
+
+absl::StatusOr<bool> TransactionSink::HasNode(const cypher::IndexDefinition& constraint,
+                                              std::span<const cypher::Value> values) {
+  const auto label = transaction_.FindLabel(constraint.label);
+  if (!label) return false;
+  std::vector<Token> keys;
+  for (const std::string& name : constraint.keys) {
+    const auto key = transaction_.FindKey(name);
+    if (!key) return false;
+    keys.push_back(*key);
+  }
+  // Whoever drops it meanwhile allows all values.
+  if (!transaction_.HasIndex(*label, keys)) return false;
+  std::vector<NodeId> found;
+  PULSE_RETURN_IF_ERROR(transaction_.Seek(*label, keys, values, &found));
+  return !found.empty();
 }
 
 absl::Status TransactionSink::CheckChanges() const {

@@ -29,6 +29,12 @@ class TransactionSink : public LoadSink {
   }
   absl::Status AddNodes(const NodeBatch& batch, std::vector<NodeId>* ids) override;
   absl::Status AddEdges(const EdgeBatch& batch) override;
+  // Of these indexes, those that are constraints; without it, their violation is an error of the
+  // commit.
+  void CheckConstraints(const std::vector<cypher::IndexDefinition>& indexes);
+  std::vector<cypher::IndexDefinition> Constraints() const override { return constraints_; }
+  absl::StatusOr<bool> HasNode(const cypher::IndexDefinition& constraint,
+                               std::span<const cypher::Value> values) override;
 
  private:
   absl::Status CheckChanges() const;
@@ -36,6 +42,7 @@ class TransactionSink : public LoadSink {
   cypher::GraphTransaction& transaction_;
   const uint64_t change_bytes_;
   const std::string hint_;
+  std::vector<cypher::IndexDefinition> constraints_;
 };
 
 }  // namespace pulse::graph

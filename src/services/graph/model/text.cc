@@ -1,5 +1,7 @@
 #include "services/graph/model/text.h"
 
+#include <cstring>
+
 #include "absl/strings/ascii.h"
 
 namespace pulse::cypher {
@@ -27,16 +29,25 @@ int32_t NextCodePoint(std::string_view text, size_t* at) {
   return static_cast<int32_t>(code);
 }
 
-bool IsUtf8(std::string_view text) {
-  for (size_t at = 0; at < text.size();) {
-    if (static_cast<unsigned char>(text[at]) < 0x80) {
-      ++at;
-    } else if (NextCodePoint(text, &at) < 0) {
-      return false;
+size_t Utf8Length(std::string_view text) {
+  size_t at = 0;
+  while (at < text.size()) {
+    // Most texts are ASCII, in which no byte has its top bit.
+    uint64_t word;
+    if (at + sizeof(word) <= text.size()) {
+      std::memcpy(&word, text.data() + at, sizeof(word));
+      if ((word & 0x8080808080808080) == 0) {
+        at += sizeof(word);
+        continue;
+      }
     }
+    const size_t begin = at;
+    if (NextCodePoint(text, &at) < 0) return begin;
   }
-  return true;
+  return at;
 }
+
+bool IsUtf8(std::string_view text) { return Utf8Length(text) == text.size(); }
 
 void AppendCodePoint(uint32_t code, std::string* out) {
   if (code < 0x80) {

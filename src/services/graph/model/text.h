@@ -28,6 +28,8 @@ std::string Concat(const Parts&... parts) {
 // The code point at *at, which is moved behind it; -1 for what is not UTF-8.
 int32_t NextCodePoint(std::string_view text, size_t* at);
 bool IsUtf8(std::string_view text);
+// How many bytes of it, from the first on, are UTF-8.
+size_t Utf8Length(std::string_view text);
 void AppendCodePoint(uint32_t code, std::string* out);
 bool IsSpaceCharacter(int32_t code);
 bool IsNameStart(int32_t code);

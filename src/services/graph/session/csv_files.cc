@@ -47,6 +47,9 @@ class FileRecords : public CsvRecords {
       if (reader_->error() != nullptr) {
         return absl::InvalidArgumentError(Concat(name_, ", line ", line(), ": ", reader_->error()));
       }
+      if (const std::string why = graph::NotUtf8(reader_->text(), raw_, {}); !why.empty()) {
+        return absl::InvalidArgumentError(Concat(name_, ", line ", line(), ", ", why));
+      }
       fields->clear();
       for (const graph::CsvField& field : raw_) {
         fields->push_back({graph::StdView(field.text), field.text.empty() && !field.quoted});

@@ -72,6 +72,14 @@ TEST_F(CsvFilesTest, BrokenRecords_AreNamedByLine) {
 }
 
 // Records lie across the pieces that are read, at any place; some are longer than a piece.
+TEST_F(CsvFilesTest, TextThatIsNotUtf8_IsNamedByLineAndColumn) {
+  Write("a.csv", "name,age\nRen\xC3\xA9,4\nRen\xE9,5\n");
+  EXPECT_THAT(Read("a.csv"),
+              ElementsAre("name|age", "Ren\xC3\xA9|4",
+                          HasSubstr("error: a.csv, line 3, column 1: byte 4 of the text, 0xe9, is "
+                                    "not UTF-8: write what `iconv")));
+}
+
 TEST_F(CsvFilesTest, LargeFiles_ComeWholeByPieces) {
   std::mt19937_64 random(testing_util::TestSeed());
   std::string file;

@@ -1,0 +1,163 @@
+#include "services/graph/load/constraints.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/errors.h"
+#include "services/graph/load/load_columns.h"
+#include "services/graph/model/literal.h"
+#include "services/graph/model/text.h"
+
+namespace pulse::graph {
+namespace {
+
+using cypher::Concat;
+using cypher::Value;
+
+constexpr size_t kNoColumn = ~size_t{0};
+
+// A value that no equality holds for is equal to none.
+bool IsComparable(const Value& value) {
+  return !value.is_null() && !(value.is_float() && std::isnan(value.as_float()));
+}
+
+std::string Described(const cypher::IndexDefinition& constraint) {
+  std::string keys;
+  for (const std::string& key : constraint.keys) keys += Concat(keys.empty() ? "" : ", ", key);
+  return Concat("constraint ", constraint.name, " on :", constraint.label, "(", keys, ")");
+}
+
+// For a message: not a whole book.
+std::string ShortText(const Value& value) {
+  constexpr size_t kMost = 60;
+  std::string text = cypher::LiteralText(value).value_or("a value");
+  if (text.size() <= kMost) return text;
+  text.resize(cypher::Utf8Length(std::string_view(text).substr(0, kMost - 3)));
+  return text + "...";
+}
+
+std::string Described(const cypher::IndexDefinition& constraint, const std::vector<Value>& values) {
+  std::string text;
+  for (size_t i = 0; i < values.size(); ++i) {
+    text += Concat(i == 0 ? "" : ", ", constraint.keys[i], " = ", ShortText(values[i]));
+  }
+  return text;
+}
+
+}  // namespace
+
+size_t LoadConstraints::HashOf::operator()(const Values& values) const {
+  constexpr uint64_t kOdd = 0x9E3779B97F4A7C15;
+  uint64_t hash = 0;
+  for (const Value& value : values) hash = hash * kOdd + cypher::Hash(value);
+  return hash;
+}
+
+bool LoadConstraints::EqualTo::operator()(const Values& a, const Values& b) const {
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (cypher::Equals(a[i], b[i]) != 1) return false;
+  }
+  return true;
+}
+
+LoadConstraints::LoadConstraints(LoadSink* sink, char array_delimiter, LoadMemory* memory)
+    : sink_(*sink), array_delimiter_(array_delimiter), memory_(*memory) {
+  for (cypher::IndexDefinition& definition : sink->Constraints()) {
+    all_.push_back(std::make_unique<Constraint>());
+    all_.back()->definition = std::move(definition);
+  }
+}
+
+void LoadConstraints::StartFile(const ParsedFile& file, const std::string& label) {
+  file_ = &file;
+  concerned_.clear();
+  const std::vector<std::string>& names = file.property_names();
+  for (const auto& constraint : all_) {
+    constraint->of_all = constraint->definition.label == label;
+    if (!constraint->of_all && file.ColumnWith(ColumnRole::kLabels) == nullptr) continue;
+    constraint->columns.clear();
+    bool unique = constraint->definition.unique;
+    for (const std::string& key : constraint->definition.keys) {
+      const auto at = std::find(names.begin(), names.end(), key);
+      unique &= at != names.end();
+      constraint->columns.push_back(at == names.end() ? kNoColumn
+                                                      : static_cast<size_t>(at - names.begin()));
+    }
+    // Nodes without one of the keys differ from all others.
+    if (unique || constraint->definition.required) concerned_.push_back(constraint.get());
+  }
+}
+
+bool LoadConstraints::HasLabel(const Constraint& constraint, const FilePart& part,
+                               size_t row) const {
+  if (constraint.of_all) return true;
+  if (part.texts.empty()) return false;
+  std::string_view rest = part.dictionary.texts()[part.texts[row]];
+  while (true) {
+    const size_t end = rest.find(array_delimiter_);
+    if (rest.substr(0, end) == constraint.definition.label) return true;
+    if (end == std::string_view::npos) return false;
+    rest.remove_prefix(end + 1);
+  }
+}
+
+absl::StatusOr<Value> LoadConstraints::ValueOf(const FilePart& part, size_t column,
+                                               size_t row) const {
+  if (column == kNoColumn) return Value();
+  Value value = ValueAt(part.columns[column], row);
+  // A long text is in the file still.
+  if (part.left[column] != 0 && value.is_int()) return file_->LeftText(value);
+  return value;
+}
+
+absl::StatusOr<std::string> LoadConstraints::CheckOne(const FilePart& part, size_t row,
+                                                      Constraint* constraint) {
+  const cypher::IndexDefinition& definition = constraint->definition;
+  constraint->checked = false;
+  constraint->values.clear();
+  if (!HasLabel(*constraint, part, row)) return std::string();
+  bool comparable = true;
+  for (size_t i = 0; i < definition.keys.size(); ++i) {
+    PULSE_ASSIGN_OR_RETURN(Value value, ValueOf(part, constraint->columns[i], row));
+    if (definition.required && value.is_null()) {
+      return Concat(Described(definition), ": there is no ", definition.keys[i]);
+    }
+    comparable &= IsComparable(value);
+    constraint->values.push_back(std::move(value));
+  }
+  if (!definition.unique || !comparable) return std::string();
+  if (constraint->loaded.contains(constraint->values)) {
+    return Concat(Described(definition), ": an earlier line has ",
+                  Described(definition, constraint->values), " already");
+  }
+  PULSE_ASSIGN_OR_RETURN(const bool there, sink_.HasNode(definition, constraint->values));
+  if (there) {
+    return Concat(Described(definition), ": a node of the database has ",
+                  Described(definition, constraint->values), " already");
+  }
+  constraint->checked = true;
+  return std::string();
+}
+
+absl::StatusOr<std::string> LoadConstraints::Check(const FilePart& part, size_t row) {
+  for (Constraint* constraint : concerned_) {
+    PULSE_ASSIGN_OR_RETURN(std::string why, CheckOne(part, row, constraint));
+    if (!why.empty()) return why;
+  }
+  return std::string();
+}
+
+absl::Status LoadConstraints::Keep() {
+  for (Constraint* constraint : concerned_) {
+    if (!std::exchange(constraint->checked, false)) continue;
+    // A table of hashes has about twice as many places as entries just after it has grown.
+    uint64_t bytes = 2 * (sizeof(Values) + 1);
+    for (const Value& value : constraint->values) bytes += MemoryOf(value);
+    PULSE_RETURN_IF_ERROR(memory_.Take(bytes));
+    constraint->loaded.insert(std::move(constraint->values));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace pulse::graph
