@@ -11,6 +11,7 @@
 #include "apps/pulse/commands.h"
 #include "apps/pulse/graph/cmd_load.h"
 #include "base/errors.h"
+#include "services/graph/core/committed.h"
 #include "services/graph/core/mapped_runs.h"
 #include "services/graph/core/store.h"
 #include "services/graph/runs/run_reader.h"
@@ -107,6 +108,9 @@ class Check {
   }
 
   absl::Status CheckStore() {
+    // Before the log is read, which a process that writes makes longer meanwhile.
+    const auto committed = graph::ReadCommitted(graph::SystemFiles(), db_);
+    if (!committed.ok()) return absl::Status(committed.status().code(), Say(committed.status()));
     graph::StoreOptions options;
     options.read_only = true;
     auto store = graph::GraphStore::Open(db_, options);
@@ -127,18 +131,30 @@ class Check {
     const absl::Status read = ReadAll(*view, &nodes, &edges);
     // What a run holds was named above.
     if (!read.ok() && !runs_damaged_) Name(read);
+    bool end_lost = false;
+    if (!log_damaged && committed->has_value()) {
+      const absl::Status there = graph::CheckSyncedIsThere(**committed, (*store)->sequence(), db_);
+      if (!there.ok()) Name(there);
+      end_lost = !there.ok();
+    }
     if (damages_ == 0) {
       if (quiet_) return absl::OkStatus();
       std::printf("%s: sound: %" PRIu64 " nodes, %" PRIu64 " relationships, commit %" PRIu64 "\n",
                   db_.c_str(), nodes, edges, (*store)->sequence());
       return absl::OkStatus();
     }
+    const std::string there = absl::StrCat(
+        "commits up to ", (*store)->sequence(),
+        read.ok() ? absl::StrCat(" (", nodes, " nodes, ", edges, " relationships)") : "");
+    if (end_lost) {
+      return Damaged(absl::StrCat(there,
+                                  " can be read; whoever opens it for writing goes on from there, "
+                                  "and nothing says afterwards that later ones were lost"));
+    }
     if (log_damaged) {
-      return Damaged(absl::StrCat(
-          "commits up to ", (*store)->sequence(),
-          read.ok() ? absl::StrCat(" (", nodes, " nodes, ", edges, " relationships)") : "",
-          ", which come before the damage, can be read: `pulse graph query ", db_,
-          " --damaged 'MATCH ...'`"));
+      return Damaged(
+          absl::StrCat(there, ", which come before the damage, can be read: `pulse graph query ",
+                       db_, " --damaged 'MATCH ...'`"));
     }
     return Damaged(absl::StrCat("what lies elsewhere can be read: `pulse graph query ", db_,
                                 " --read-only 'MATCH ...'`; a compaction that meets the damage "

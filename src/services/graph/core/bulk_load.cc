@@ -231,6 +231,7 @@ void StoreImpl::ShowLoaded(LoadedGraph* graph, std::shared_ptr<const Layers> lay
   entry.payload = payload;
   WalEntry* entries[] = {&entry};
   wal_->Write(entries);
+  if (entry.result.ok() && options_.sync) synced_ = sequence;
   WriteCommitted(sequence);
   applied_ = sequence;
   // At once: a snapshot that has its relationships has its nodes.

@@ -124,8 +124,8 @@ absl::StatusOr<bool> ChangeFeed::CheckHead() {
 
 absl::StatusOr<bool> ChangeFeed::RaiseLimit() {
   PULSE_ASSIGN_OR_RETURN(const auto committed, ReadCommitted(files_, path_));
-  if (!committed.has_value() || *committed <= limit_) return false;
-  limit_ = *committed;
+  if (!committed.has_value() || committed->sequence <= limit_) return false;
+  limit_ = committed->sequence;
   return true;
 }
 

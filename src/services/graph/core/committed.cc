@@ -1,20 +1,26 @@
 #include "services/graph/core/committed.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <cstring>
 
 #include "base/errors.h"
+#include "services/graph/model/text.h"
 
 namespace pulse::graph {
 namespace {
 
 constexpr char kCommittedMagic[8] = {'P', 'U', 'L', 'S', 'E', 'C', 'O', 'M'};
 
-struct Committed {
+struct CommittedBytes {
   char magic[8];
   uint64_t sequence;
   uint64_t inverted;  // of the sequence: what is read while it is written does not fit
+  uint64_t synced;    // as are these two, which older versions do not write
+  uint64_t synced_inverted;
 };
-static_assert(sizeof(Committed) == 24);
+static_assert(sizeof(CommittedBytes) == 40);
+constexpr size_t kOldBytes = offsetof(CommittedBytes, synced);
 
 }  // namespace
 
@@ -28,24 +34,34 @@ absl::StatusOr<std::unique_ptr<CommittedWriter>> CommittedWriter::Open(
   return std::unique_ptr<CommittedWriter>(new CommittedWriter(*std::move(file)));
 }
 
-absl::Status CommittedWriter::Write(uint64_t sequence) {
-  Committed now{{}, sequence, ~sequence};
+absl::Status CommittedWriter::Write(const Committed& committed) {
+  CommittedBytes now{
+      {}, committed.sequence, ~committed.sequence, committed.synced, ~committed.synced};
   std::memcpy(now.magic, kCommittedMagic, sizeof(now.magic));
   return file_->WriteAt({reinterpret_cast<const char*>(&now), sizeof(now)}, 0);
 }
 
-absl::StatusOr<std::optional<uint64_t>> ReadCommitted(Files* files, const std::string& directory) {
-  Committed now;
+absl::StatusOr<std::optional<Committed>> ReadCommitted(Files* files, const std::string& directory) {
+  CommittedBytes now{};
   const auto bytes = files->ReadPart(directory + "/" + kCommittedFile, 0, sizeof(now));
-  if (absl::IsNotFound(bytes.status())) return std::optional<uint64_t>();
+  if (absl::IsNotFound(bytes.status())) return std::optional<Committed>();
   if (!bytes.ok()) return bytes.status();
-  if (bytes->size() < sizeof(now)) return std::optional<uint64_t>();
-  std::memcpy(&now, bytes->data(), sizeof(now));
+  if (bytes->size() < kOldBytes) return std::optional<Committed>();
+  std::memcpy(&now, bytes->data(), std::min(bytes->size(), sizeof(now)));
   if (std::memcmp(now.magic, kCommittedMagic, sizeof(now.magic)) != 0 ||
       now.inverted != ~now.sequence) {
-    return std::optional<uint64_t>();
+    return std::optional<Committed>();
   }
-  return std::optional<uint64_t>(now.sequence);
+  const bool known = bytes->size() >= sizeof(now) && now.synced_inverted == ~now.synced;
+  return std::optional<Committed>({now.sequence, known ? now.synced : 0});
+}
+
+absl::Status CheckSyncedIsThere(const Committed& before, uint64_t newest,
+                                const std::string& directory) {
+  if (before.synced <= newest) return absl::OkStatus();
+  return absl::DataLossError(cypher::Concat(
+      "the log has lost its end: ", directory, "/", kCommittedFile, " says that commit ",
+      before.synced, " was on the device, and the newest that is there is ", newest));
 }
 
 }  // namespace pulse::graph

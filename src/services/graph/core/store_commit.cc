@@ -210,6 +210,7 @@ void StoreImpl::Lead(std::unique_lock<std::mutex>* lock) {
   for (Pending* pending : in_flight_) {
     WalEntry& entry = pending->entry;
     if (!written.ok()) entry.result = written;
+    if (entry.result.ok() && options_.sync) synced_ = entry.sequence;
     if (entry.result.ok() && apply_failure_.ok()) {
       apply_failure_ = CatchNoMemory([&] { return Apply(entry.sequence, entry.payload); });
     }
@@ -249,7 +250,7 @@ void StoreImpl::Publish(uint64_t sequence) {
 
 void StoreImpl::WriteCommitted(uint64_t sequence) {
   if (committed_ == nullptr) return;
-  const absl::Status written = committed_->Write(sequence);
+  const absl::Status written = committed_->Write({sequence, synced_});
   // Followers wait then; what is committed stays so.
   if (!written.ok() && !committed_failed_) {
     Log(LogLevel::kWarn,

@@ -212,6 +212,7 @@ class StoreImpl : public TransactionHost {
   bool stale_ = false;  // ... what comes next is not in this store: it is to be opened anew
   std::unique_ptr<CommittedWriter> committed_;
   bool committed_failed_ = false;
+  uint64_t synced_ = 0;    // the last commit whose record is on the device
   bool leading_ = false;   // or somebody was told to; without, nothing is queued
   int quiet_waiters_ = 0;  // new commits wait for these
   bool closed_ = false;

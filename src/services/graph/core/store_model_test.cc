@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/testing.h"
+#include "services/graph/core/committed.h"
 #include "services/graph/core/store.h"
 #include "services/graph/core/test_graph_model.h"
 #include "services/graph/core/test_sim_files.h"
@@ -29,6 +30,18 @@ std::unique_ptr<GraphStore> OpenOk(const StoreOptions& options) {
   auto store = GraphStore::Open("db", options);
   EXPECT_TRUE(store.ok()) << store.status();
   return store.ok() ? *std::move(store) : nullptr;
+}
+
+// A kill or a power cut takes nothing that was synced.
+std::unique_ptr<GraphStore> OpenWhole(const StoreOptions& options) {
+  const auto before = ReadCommitted(options.files, "db");
+  EXPECT_TRUE(before.ok()) << before.status();
+  auto store = OpenOk(options);
+  if (store != nullptr && before.ok() && before->has_value()) {
+    const absl::Status there = CheckSyncedIsThere(**before, store->sequence(), "db");
+    EXPECT_TRUE(there.ok()) << there;
+  }
+  return store;
 }
 
 std::string DumpNow(GraphStore* store) { return DumpStore(**store->Snapshot()); }
@@ -71,7 +84,7 @@ void RunModel(uint64_t seed, int rounds, int steps) {
   for (int round = 0; round < rounds; ++round) {
     StoreOptions options = SimOptions(files.get());
     options.retain_commits = round % 2 == 0 ? 0 : 5;
-    auto store = OpenOk(options);
+    auto store = OpenWhole(options);
     ASSERT_NE(store, nullptr);
     ASSERT_EQ(DumpNow(store.get()), oracle.Dump()) << "after reopening, round " << round;
     std::vector<OpenTransaction> open;
@@ -235,7 +248,7 @@ void RunFault(uint64_t seed, uint64_t call, bool* reached) {
     files.FailAt(0);
   }
   const auto after = call % 2 == 0 ? files.AfterKill() : files.AfterPowerCut(random);
-  const auto store = OpenOk(SimOptions(after.get()));
+  const auto store = OpenWhole(SimOptions(after.get()));
   ASSERT_NE(store, nullptr);
   const std::string dump = DumpNow(store.get());
   ASSERT_TRUE(dump == oracle.Dump() || dump == maybe) << "got\n"

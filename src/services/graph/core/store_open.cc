@@ -4,6 +4,7 @@
 
 #include "base/crc32c.h"
 #include "base/errors.h"
+#include "base/log.h"
 #include "services/graph/core/checkpoint.h"
 #include "services/graph/core/store_impl.h"
 #include "services/graph/core/store_new_files.h"
@@ -172,12 +173,19 @@ absl::Status StoreImpl::Open() {
     PULSE_ASSIGN_OR_RETURN(lock_, files_->Lock(PathOf(kLockFile)));
   }
   PULSE_RETURN_IF_ERROR(LoadManifest());
+  const auto before = ReadCommitted(files_, path_);
   if (!options_.read_only) PULSE_RETURN_IF_ERROR(RemoveStrays());
   PULSE_RETURN_IF_ERROR(OpenRuns());
   PULSE_RETURN_IF_ERROR(LoadCheckpoint());
   PULSE_RETURN_IF_ERROR(ReadLog());
   if (!options_.read_only) {
-    // What was read is durable now.
+    if (before.ok() && before->has_value()) {
+      // What is lost is lost: new commits take the place of those.
+      const absl::Status there = CheckSyncedIsThere(**before, applied_, path_);
+      if (!there.ok()) Log(LogLevel::kWarn, Concat("graph: ", std::string(there.message())));
+    }
+    // What was read is durable now: opening the log synced it.
+    synced_ = applied_;
     PULSE_ASSIGN_OR_RETURN(committed_, CommittedWriter::Open(files_, path_));
     WriteCommitted(applied_);
   }
