@@ -59,11 +59,30 @@ Outcome OutcomeOf(const NodeDraft& draft, const NodeVersion* latest) {
   return out;
 }
 
+std::optional<std::vector<Value>> ValuesOf(const Index& index, const std::vector<Token>& labels,
+                                           const std::string& properties) {
+  NodeVersion* const version = NodeVersion::Make(0, labels, properties);
+  auto values = index.ValuesOf(*version);
+  NodeVersion::Free(version);
+  return values;
+}
+
 absl::Status Broken(const Index& index, std::string_view how) {
   return absl::FailedPreconditionError(Concat(Described(index), ": ", how));
 }
 
 }  // namespace
+
+std::optional<std::vector<Value>> StoreImpl::ValuesSeen(const Index& index, NodeId node,
+                                                        uint64_t since,
+                                                        const WriteSet& writes) const {
+  if (const auto own = writes.nodes.find(node); own != writes.nodes.end()) {
+    return ValuesOf(index, own->second.labels, own->second.properties);
+  }
+  const NodeVersion* seen = tables_.nodes.Latest(node);
+  while (seen != nullptr && seen->begin() > since) seen = seen->previous();
+  return seen == nullptr ? std::nullopt : index.ValuesOf(*seen);
+}
 
 absl::Status StoreImpl::ValidateConstraints(uint64_t since, const WriteSet& writes,
                                             std::vector<uint64_t>* claims) const {
@@ -139,9 +158,7 @@ absl::Status StoreImpl::ValidateConstraints(uint64_t since, const WriteSet& writ
           const NodeVersion* other = tables_.nodes.Latest(node);
           if (other == nullptr || other->deleted()) continue;
           const Outcome outcome = OutcomeOf(it->second, other);
-          NodeVersion* then = NodeVersion::Make(0, outcome.labels, outcome.properties);
-          const auto theirs = index->ValuesOf(*then);
-          NodeVersion::Free(then);
+          const auto theirs = ValuesOf(*index, outcome.labels, outcome.properties);
           if (theirs && equal(*theirs)) rival = node;
           continue;
         }
@@ -150,11 +167,17 @@ absl::Status StoreImpl::ValidateConstraints(uint64_t since, const WriteSet& writ
         const auto theirs = index->ValuesOf(*other);
         if (theirs && equal(*theirs)) rival = node;
       }
-      // Who runs again sees what the snapshot did not have.
-      if (rival != ~NodeId{0} && !writes.nodes.contains(rival)) {
-        const NodeVersion* seen = tables_.nodes.Latest(rival);
-        while (seen != nullptr && seen->begin() > since) seen = seen->previous();
-        const auto theirs = seen == nullptr ? std::nullopt : index->ValuesOf(*seen);
+      // One that is on its way to the disk may take the values from it.
+      if (rival != ~NodeId{0} &&
+          (Claimed(ConstrainedClaim(rival), applied_) || Claimed(DeletionClaim(rival), applied_))) {
+        status = absl::AbortedError(
+            Concat("another transaction changes node ", rival, "; run this one again"));
+        break;
+      }
+      // Who runs again sees what this transaction did not: neither its snapshot nor its own changes
+      // have it.
+      if (rival != ~NodeId{0}) {
+        const auto theirs = ValuesSeen(*index, rival, since, writes);
         if (!theirs || !equal(*theirs)) {
           status = absl::AbortedError(Concat("another transaction committed the same ",
                                              ValuesText(*index, *values, latest),
