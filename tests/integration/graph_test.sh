@@ -281,6 +281,7 @@ if printf 'RETURN 1;\nRETRUN 2;\nRETURN 3;\n' | "$PULSE" graph shell db >shell.o
   fail "an error in a script ends with success"
 fi
 grep -q '^ *3$' shell.out && fail "the script went on behind its error" shell.out
+python3 "$here/graph_shell_terminal.py" "$PULSE" db >terminal.out 2>&1 || fail "the shell on a terminal" terminal.out
 if printf ':begin\nCREATE (:Lost);\n' | "$PULSE" graph shell db >shell.out 2>shell.err; then
   fail "a transaction that nobody committed ends with success"
 fi

@@ -34,7 +34,8 @@ constexpr char kHelp[] =
     "  :param NAME EXPRESSION       sets $NAME; :params lists them\n"
     "  :explain STATEMENT;          shows the plan\n"
     "  :quit                        or the end of the input\n"
-    "Control-C ends a statement that runs.\n";
+    "Control-C ends a statement that runs, and gives up one that is being typed.\n"
+    "Control-D leaves.\n";
 
 sigset_t Interrupts() {
   sigset_t signals;
@@ -78,18 +79,19 @@ class InterruptWatch {
   std::thread thread_;
 };
 
+enum class Input { kLine, kGivenUp, kEnd };
+
 class Lines {
  public:
   virtual ~Lines() = default;
-  // False: the end.
-  virtual bool Next(bool first, std::string* line) = 0;
+  virtual Input Next(bool first, std::string* line) = 0;
   virtual void Remember(const std::string&) {}
 };
 
 class PlainLines : public Lines {
  public:
-  bool Next(bool, std::string* line) override {
-    return static_cast<bool>(std::getline(std::cin, *line));
+  Input Next(bool, std::string* line) override {
+    return std::getline(std::cin, *line) ? Input::kLine : Input::kEnd;
   }
 };
 
@@ -110,6 +112,12 @@ class EditedLines : public Lines {
     el_set(edit_, EL_EDITOR, "emacs");
     el_set(edit_, EL_HIST, history, history_);
     el_source(edit_, nullptr);
+    // At the prompt Control-C is a key, as a signal would not end el_gets(); and so is Control-Z.
+    el_set(edit_, EL_SETTY, "-d", "-isig", nullptr);
+    el_set(edit_, EL_ADDFN, "pulse-give-up", "Gives up what was typed", &EditedLines::GiveUp);
+    el_set(edit_, EL_ADDFN, "pulse-stop", "Stops the shell, as a job", &EditedLines::Stop);
+    el_set(edit_, EL_BIND, "^C", "pulse-give-up", nullptr);
+    el_set(edit_, EL_BIND, "^Z", "pulse-stop", nullptr);
   }
   ~EditedLines() override {
     HistEvent event;
@@ -117,17 +125,22 @@ class EditedLines : public Lines {
     history_end(history_);
     el_end(edit_);
   }
-  bool Next(bool first, std::string* line) override {
+  Input Next(bool first, std::string* line) override {
     first_ = first;
+    given_up_ = false;
     int count = 0;
     const char* text = el_gets(edit_, &count);
+    if (given_up_) {
+      std::printf("^C\n");
+      return Input::kGivenUp;
+    }
     if (text == nullptr || count <= 0) {
       std::printf("\n");
-      return false;
+      return Input::kEnd;
     }
     line->assign(text, static_cast<size_t>(count));
     while (!line->empty() && (line->back() == '\n' || line->back() == '\r')) line->pop_back();
-    return true;
+    return Input::kLine;
   }
   void Remember(const std::string& text) override {
     HistEvent event;
@@ -143,10 +156,23 @@ class EditedLines : public Lines {
     el_get(edit, EL_CLIENTDATA, &self);
     return self->first_ ? first : more;
   }
+  // Ends el_gets() without a line.
+  static unsigned char GiveUp(EditLine* edit, int) {
+    EditedLines* self = nullptr;
+    el_get(edit, EL_CLIENTDATA, &self);
+    self->given_up_ = true;
+    return CC_EOF;
+  }
+  static unsigned char Stop(EditLine* edit, int) {
+    el_set(edit, EL_PREP_TERM, 0);
+    raise(SIGTSTP);
+    el_set(edit, EL_PREP_TERM, 1);
+    return CC_REDISPLAY;
+  }
   EditLine* const edit_;
   History* const history_;
   std::string file_;
-  bool first_ = true;
+  bool first_ = true, given_up_ = false;
 };
 
 std::string_view Trimmed(std::string_view text) {
@@ -173,7 +199,13 @@ class Shell {
       lines = std::make_unique<PlainLines>();
     }
     std::string statement, line;
-    while (!quit_ && lines->Next(statement.empty(), &line)) {
+    while (!quit_) {
+      const Input input = lines->Next(statement.empty(), &line);
+      if (input == Input::kEnd) break;
+      if (input == Input::kGivenUp) {
+        statement.clear();
+        continue;
+      }
       if (statement.empty() && Trimmed(line).empty()) continue;
       statement += Concat(statement.empty() ? "" : "\n", line);
       const std::string_view text = Trimmed(statement);
