@@ -44,8 +44,10 @@ ROOMS = {
                              "include"),
     # Its commands on keys, which a Keyspace holds: in a RocksDB, or in memory.
     "src/services/redis/commands": ("base", "include", "rocksdb"),
-    "src/services/redis": ("base", "net", "services/kv/core", "services/redis/commands", "include",
-                           "rocksdb"),
+    # Users and what they may do: values, without a server.
+    "src/services/redis/acl": ("base", "net", "services/redis/commands"),
+    "src/services/redis": ("base", "net", "services/kv/core", "services/redis/acl",
+                           "services/redis/commands", "include", "rocksdb"),
     # What the agent answers of it.
     "src/services/redis/offload": ("base", "net", "agent", "services/front", "services/kv/core",
                                    "services/redis", "services/redis/commands", "include",
@@ -170,7 +172,7 @@ EXCEPTIONS = set()
 # ---------------------------------------------------------------------------------------------------
 
 # Limits, in lines of C++ outside tests.
-ALL_LINES = 190500
+ALL_LINES = 192000
 ROOM_LINES = 9000
 FILE_LINES = 600
 

@@ -7,7 +7,7 @@
 #include "absl/strings/str_split.h"
 #include "fuzz_input.h"
 #include "net/users.h"
-#include "services/redis/acl_user.h"
+#include "services/redis/acl/acl_user.h"
 #include "services/redis/commands/commands.h"
 
 namespace {

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/clock.h"
-#include "services/redis/acl_units.h"
+#include "services/redis/acl/acl_units.h"
 #include "services/redis/commands/cluster.h"
 #include "services/redis/commands/handlers.h"
 #include "services/redis/executor.h"

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "services/redis/acl_log.h"
+#include "services/redis/acl/acl_log.h"
 #include "services/redis/command_stats.h"
 #include "services/redis/commands/error_stats.h"
 #include "services/redis/commands/keyspace.h"

@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "base/cpu_profile.h"
 #include "base/resident_memory.h"
-#include "services/redis/acl_units.h"
+#include "services/redis/acl/acl_units.h"
 #include "services/redis/commands/command_facts.h"
 #include "services/redis/commands/handlers.h"
 #include "services/redis/executor.h"

@@ -18,7 +18,7 @@
 
 #include "base/clock.h"
 #include "net/byte_budget.h"
-#include "services/redis/acl_users.h"
+#include "services/redis/acl/acl_users.h"
 #include "services/redis/commands/codec.h"
 #include "services/redis/commands/commands.h"
 #include "services/redis/commands/watch.h"

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/testing.h"
-#include "services/redis/acl_users.h"
+#include "services/redis/acl/acl_users.h"
 
 namespace pulse::redis {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "net/users.h"
-#include "services/redis/acl_units.h"
+#include "services/redis/acl/acl_units.h"
 
 namespace pulse::redis {
 

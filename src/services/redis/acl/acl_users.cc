@@ -1,4 +1,4 @@
-#include "services/redis/acl_users.h"
+#include "services/redis/acl/acl_users.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

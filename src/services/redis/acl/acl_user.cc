@@ -1,4 +1,4 @@
-#include "services/redis/acl_user.h"
+#include "services/redis/acl/acl_user.h"
 
 #include <algorithm>
 #include <initializer_list>

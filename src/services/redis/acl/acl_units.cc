@@ -1,4 +1,4 @@
-#include "services/redis/acl_units.h"
+#include "services/redis/acl/acl_units.h"
 
 #include <algorithm>
 #include <array>
@@ -78,7 +78,7 @@ const std::vector<AclUnit>& AclUnits() {
   static const std::vector<AclUnit> units = [] {
     std::vector<AclUnit> all = {
 #define PULSE_ACL_UNIT(id, sub, categories, keys) MakeUnit(Command::k##id, sub, categories, keys),
-#include "services/redis/acl_units.inc"
+#include "services/redis/acl/acl_units.inc"
 #undef PULSE_ACL_UNIT
     };
     PULSE_CHECK(all.size() <= kMostAclUnits);

@@ -18,7 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "net/users.h"
-#include "services/redis/acl_user.h"
+#include "services/redis/acl/acl_user.h"
 
 namespace pulse::redis {
 

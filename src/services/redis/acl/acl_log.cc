@@ -1,4 +1,4 @@
-#include "services/redis/acl_log.h"
+#include "services/redis/acl/acl_log.h"
 
 #include <algorithm>
 #include <utility>
