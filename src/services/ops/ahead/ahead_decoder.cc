@@ -23,9 +23,10 @@ constexpr size_t kSlice = 128 << 10;
 // Data of a stretch, at most, for each of its compressed bytes.
 constexpr size_t kMostRatio = 8;
 // Input between the thread in order and a new stretch, in stretches: a worker takes twice as long
-// as that thread for the same, and a bit. One more for each that was overtaken.
+// as that thread for the same, and a bit. One more for each that was overtaken; but the further
+// ahead, the longer each exists, and few may.
 constexpr uint64_t kGap = 2;
-constexpr uint64_t kMostGap = 8;
+constexpr uint64_t kMostGap = 4;
 // A worker that comes no further for so long is not running.
 constexpr std::chrono::milliseconds kStall(5);
 // Input that is passed by after failures, in stretches: twice as much each time.
@@ -92,7 +93,7 @@ class AheadDecoder::Resolution {
 
 uint64_t AheadDecoder::StretchFor(size_t workers) {
   constexpr uint64_t kAll = uint64_t{16} << 20;
-  return std::clamp<uint64_t>(kAll / workers, 512 << 10, 4 << 20);
+  return std::clamp<uint64_t>(kAll / workers, 512 << 10, 2 << 20);
 }
 
 AheadDecoder::AheadDecoder(Options options)

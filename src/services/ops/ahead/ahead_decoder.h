@@ -47,12 +47,12 @@ class AheadDecoder {
     size_t workers = 1;
     std::vector<int> cpus;  // of the workers; none: where the caller runs
     // Compressed bytes of a stretch, at most.
-    uint64_t stretch = uint64_t{4} << 20;
+    uint64_t stretch = uint64_t{2} << 20;
     // Of a CPU: a worker that had less of it found the machine busy, and fewer stretches follow.
     double least_cpu_share = 2.0 / 3;
   };
 
-  // Of long stretches only the beginning is decoded twice; many are short, since all take memory.
+  // Of a long stretch only the beginning is decoded twice; many are shorter, since all take memory.
   static uint64_t StretchFor(size_t workers);
 
   explicit AheadDecoder(Options options);
@@ -101,7 +101,7 @@ class AheadDecoder {
   using Lock = std::unique_lock<std::mutex>;
 
   // That exist at a time: being decoded, to be taken, to be written.
-  size_t MostStretches() const { return options_.workers + options_.workers / 2 + 2; }
+  size_t MostStretches() const { return 2 * options_.workers + 1; }
   void Start();
   void Work();
   // The next stretch, if it is time for one.

@@ -42,6 +42,7 @@ AheadDecoder::Options Small(size_t workers, uint64_t stretch = kSmallStretch) {
   AheadDecoder::Options options;
   options.workers = workers;
   options.stretch = stretch;
+  options.least_cpu_share = 0;  // whatever else the machine does
   return options;
 }
 
