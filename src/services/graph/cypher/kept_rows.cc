@@ -6,6 +6,20 @@
 
 namespace pulse::cypher {
 
+namespace {
+
+// What a row takes that the one before, or null, does not have.
+size_t BytesBeside(const Value* row, const Value* before, int width) {
+  size_t bytes = 0;
+  for (int slot = 0; slot < width; ++slot) {
+    const bool shared = before != nullptr && row[slot].SharesWith(before[slot]);
+    bytes += shared ? sizeof(Value) : BytesWhenRead(row[slot]);
+  }
+  return bytes;
+}
+
+}  // namespace
+
 const Value* KeptRows::Last() {
   if (batches_.empty()) return nullptr;
   Rows& rows = batches_.back().rows;
@@ -17,7 +31,9 @@ bool KeptRows::Add(const Value* row) {
   int64_t bytes = 0;
   for (int slot = 0; slot < width_; ++slot) {
     const bool shared = last != nullptr && row[slot].SharesWith(last[slot]);
-    bytes += static_cast<int64_t>(shared ? sizeof(Value) : row[slot].Bytes());
+    // What a list holds stays as long as it does.
+    bytes += static_cast<int64_t>(shared ? sizeof(Value)
+                                         : std::max(row[slot].Bytes(), row[slot].DeepBytes()));
   }
   if (batches_.empty() || batches_.back().rows.full()) batches_.emplace_back(width_);
   batches_.back().rows.Add(row);
@@ -70,18 +86,15 @@ bool KeptRows::Drain(const std::function<bool(Rows&)>& take) {
 bool KeptRows::DrainSpilled(const std::function<bool(Rows&)>& take) {
   std::vector<SpillRun> runs;
   if (!writer_->Finish(&runs)) return false;
-  SpillReader reader(file_.get(), std::move(runs.front()), SpillBuffer(context_));
+  RowReader reader(file_.get(), std::move(runs.front()), &context_);
   Rows rows(width_);
   written_.clear();
   std::vector<Value> row;
   // Of large rows fewer are read at once.
   size_t bytes = 0;
   while (!reader.done()) {
-    const auto read = reader.Next();
-    if (!context_.Check(read.status()) || !context_.Tick() || !ReadRow(*read, &row, context_)) {
-      return false;
-    }
-    bytes += read->size();
+    if (!reader.Next(&row)) return false;
+    bytes += BytesBeside(row.data(), rows.empty() ? nullptr : rows.Row(rows.size() - 1), width_);
     rows.Add(row.data());
     if (!rows.full() && bytes < context_.SpillShare() / 16 && !reader.done()) continue;
     if (!take(rows) || context_.failed()) return false;

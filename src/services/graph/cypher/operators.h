@@ -117,6 +117,12 @@ class Operator {
     out_.clear();
     return more && !ctx_.failed();
   }
+  // After a row of values that were in a file, which nobody charges any more: of large ones fewer
+  // go on at once.
+  bool FlushIfLarge(size_t bytes) {
+    large_ = out_.size() == 1 ? bytes : large_ + bytes;
+    return large_ < ctx_.limits.memory_bytes / 16 || Flush();
+  }
   const Step& step() const { return *step_; }
 
   const Step* const step_;
@@ -126,7 +132,8 @@ class Operator {
   Rows out_;
 
  private:
-  size_t held_ = 0;  // by out_, as it was charged; it keeps its memory
+  size_t held_ = 0;   // by out_, as it was charged; it keeps its memory
+  size_t large_ = 0;  // by the values of out_, for FlushIfLarge()
 };
 
 // The operators of some steps, from the first to a sink that lives elsewhere.
@@ -180,6 +187,14 @@ class SinkOperator : public Operator {
 template <typename Function>
 std::unique_ptr<Operator> MakeSink(Runtime* runtime, Function function) {
   return std::make_unique<SinkOperator<Function>>(runtime, std::move(function));
+}
+
+// Empties it; a large one gives its memory back, as a small one is filled again at once.
+template <typename T>
+void Forget(std::vector<T>* values) {
+  constexpr size_t kSmall = 64 << 10;
+  values->clear();
+  if (values->capacity() * sizeof(T) > kSmall) std::vector<T>().swap(*values);
 }
 
 // A set of tuples of values, each equal to none before; what DISTINCT is. Charges memory for them.

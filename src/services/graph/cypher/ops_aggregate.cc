@@ -71,6 +71,7 @@ class AggregateOperator : public Operator, private GroupTable {
       }
     }
     if (given == groups_.size() && Flush() && spill_.spilling()) GiveSpilled();
+    Clear();  // before others work at their end
     return FlushAndFinish();
   }
 
@@ -386,10 +387,12 @@ class AggregateOperator : public Operator, private GroupTable {
     spill_.Finish([&](Value* from) {
       Value* const row = NewRow(empty.data());
       if (row == nullptr) return false;
+      const size_t bytes =
+          BytesWhenRead({from + 1, own_.size() + implied_.size() + step().aggregates.size()});
       for (const size_t k : own_) row[step().items[k].second] = std::move(*++from);
       for (const size_t k : implied_) row[step().items[k].second] = std::move(*++from);
       for (const auto& [e, slot] : step().aggregates) row[slot] = std::move(*++from);
-      return true;
+      return FlushIfLarge(bytes);
     });
     return Flush();
   }
@@ -404,8 +407,8 @@ class AggregateOperator : public Operator, private GroupTable {
     for (const auto& distinct : distinct_) {
       if (distinct != nullptr) distinct->Clear(ctx_);
     }
-    states_.clear();
-    implied_values_.clear();
+    Forget(&states_);
+    Forget(&implied_values_);
     groups_.Clear(ctx_);
     ctx_.Charge(-charged_);
     charged_ = 0;

@@ -79,11 +79,11 @@ class SortOperator : public Operator {
       Value* row = in.Row(i);
       for (size_t k = 0; k < keys; ++k) {
         keys_.push_back(batch ? operands_[k].Take(i) : Eval(*step().order[k].first, row, ctx_));
-        bytes += static_cast<int64_t>(keys_.back().Bytes());
+        bytes += Held(keys_.back());
       }
       for (const Slot slot : kept_) {
-        bytes += static_cast<int64_t>(row[slot].Bytes());
         rows_.push_back(std::move(row[slot]));
+        bytes += Held(rows_.back());
       }
       ++count_;
       if (!ctx_.Tick()) return false;
@@ -111,6 +111,7 @@ class SortOperator : public Operator {
         row[kept_[k]] = std::move(rows_[entry.row * kept_.size() + k]);
       }
     }
+    Clear();  // before others work at their end
     return FlushAndFinish();
   }
   void Reset() override {
@@ -121,13 +122,17 @@ class SortOperator : public Operator {
   }
 
  private:
+  // What lists and maps hold counts where nobody else has them.
+  static int64_t Held(const Value& value) {
+    return static_cast<int64_t>(std::max(value.Bytes(), value.OwnedBytes()));
+  }
   bool Charge(int64_t bytes) {
     charged_ += bytes;
     return ctx_.Charge(bytes);
   }
   void Clear() {
-    keys_.clear();
-    rows_.clear();
+    Forget(&keys_);
+    Forget(&rows_);
     count_ = 0;
     ctx_.Charge(-charged_);
     charged_ = 0;
@@ -166,10 +171,10 @@ class SortOperator : public Operator {
     };
     MergeRuns(std::move(file_), std::exchange(runs_, {}), order, ctx_, [&](Value* from) {
       Value* row = NewRow(empty.data());
-      for (size_t k = 0; row != nullptr && k < kept_.size(); ++k) {
-        row[kept_[k]] = std::move(from[keys + k]);
-      }
-      return row != nullptr;
+      if (row == nullptr) return false;
+      const size_t bytes = BytesWhenRead({from + keys, kept_.size()});
+      for (size_t k = 0; k < kept_.size(); ++k) row[kept_[k]] = std::move(from[keys + k]);
+      return FlushIfLarge(bytes);
     });
     return Flush();
   }
@@ -244,11 +249,11 @@ class SortOperator : public Operator {
       const size_t i = entry.row;
       for (size_t k = 0; k < keys; ++k) kept_keys.push_back(std::move(keys_[i * keys + k]));
       for (size_t k = 0; k < width; ++k) {
-        bytes += static_cast<int64_t>(rows_[i * width + k].Bytes());
         kept_rows.push_back(std::move(rows_[i * width + k]));
+        bytes += Held(kept_rows.back());
       }
     }
-    for (const Value& v : kept_keys) bytes += static_cast<int64_t>(v.Bytes());
+    for (const Value& v : kept_keys) bytes += Held(v);
     keys_ = std::move(kept_keys);
     rows_ = std::move(kept_rows);
     count_ = order.size();

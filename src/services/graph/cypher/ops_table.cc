@@ -68,7 +68,7 @@ std::pair<size_t, bool> TupleSet::Insert(uint64_t hash, Value* values, EvalConte
   hashes_.push_back(hash);
   int64_t bytes = 64;
   for (size_t i = 0; i < width_; ++i) {
-    bytes += static_cast<int64_t>(values[i].Bytes());
+    bytes += static_cast<int64_t>(std::max(values[i].Bytes(), values[i].DeepBytes()));
     values_.push_back(std::move(values[i]));
   }
   charged_ += bytes;
@@ -79,9 +79,9 @@ std::pair<size_t, bool> TupleSet::Insert(uint64_t hash, Value* values, EvalConte
 void TupleSet::Clear(EvalContext& ctx) {
   ctx.Charge(-charged_);
   charged_ = 0;
-  values_.clear();
-  hashes_.clear();
-  index_.clear();
+  Forget(&values_);
+  Forget(&hashes_);
+  Forget(&index_);
 }
 
 namespace {

@@ -154,7 +154,8 @@ struct Step {
   std::vector<std::pair<const Expr*, Slot>> aggregates;
   Slot weight = -1;  // kAggregate: how many rows a row stands for; -1: one
   std::vector<std::pair<const Expr*, bool>> order;  // true: descending
-  const Expr* top_skip = nullptr;  // kSort: no more than skip + limit rows are wanted
+  // kSort, kDistinct: no more than skip + limit rows are wanted
+  const Expr* top_skip = nullptr;
   const Expr* top_limit = nullptr;
   const Expr* expr = nullptr;
   const PatternPart* part = nullptr;

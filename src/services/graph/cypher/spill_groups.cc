@@ -40,7 +40,7 @@ bool GroupSpill::Route(std::vector<Value>* row, std::string_view bytes) {
       for (const Value& value : *row) AppendRowValue(value, &bytes_);
       bytes = bytes_;
     }
-    return parts_->Add(hash, bytes);
+    return parts_->Add(hash, bytes, BytesWhenRead(*row));
   }
   if (added) numbers_.push_back(number);
   if (!table_.Apply(group, added, {keys + keys_, row->size() - 1 - keys_})) return false;
@@ -61,7 +61,8 @@ bool GroupSpill::Evict() {
     const std::span<const Value> keys(table_.Keys(group), keys_);
     for (const Value& value : keys) AppendRowValue(value, &bytes);
     for (const Value& value : piece) AppendRowValue(value, &bytes);
-    return parts_->Add(TupleSet::HashOf(keys), bytes);
+    return parts_->Add(TupleSet::HashOf(keys), bytes,
+                       sizeof(Value) + BytesWhenRead(keys) + BytesWhenRead(piece));
   });
   table_.Clear();
   numbers_.clear();
@@ -85,14 +86,11 @@ bool GroupSpill::Finish(const TakeRow& take) {
 }
 
 bool GroupSpill::ReadPart(const Part& part, std::vector<Part>* more) {
-  SpillReader reader(part.file.get(), part.run, SpillBuffer(context_));
   level_ = part.level;
+  RowReader reader(part.file.get(), part.run, &context_);
+  std::string_view bytes;
   while (!reader.done()) {
-    const auto bytes = reader.Next();
-    if (!context_.Check(bytes.status()) || !context_.Tick() || !ReadRow(*bytes, &row_, context_) ||
-        !Route(&row_, *bytes)) {
-      return false;
-    }
+    if (!reader.Next(&row_, &bytes) || !Route(&row_, bytes)) return false;
   }
   if (!GivePart()) return false;
   const std::unique_ptr<SpillPartitions> parts = std::move(parts_);

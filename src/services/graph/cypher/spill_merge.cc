@@ -13,14 +13,9 @@ class Merge {
  public:
   Merge(SpillFile* file, std::span<SpillRun> runs, const RowOrder& order, EvalContext* context)
       : order_(order), context_(*context) {
-    const size_t buffer = SpillBuffer(context_);
-    for (SpillRun& run : runs) {
-      charged_ += static_cast<int64_t>(buffer + 2 * run.largest);
-      heads_.emplace_back(SpillReader(file, std::move(run), buffer));
-    }
-    context_.Charge(charged_);
+    heads_.reserve(runs.size());
+    for (SpillRun& run : runs) heads_.emplace_back(RowReader(file, std::move(run), context));
   }
-  ~Merge() { context_.Charge(-charged_); }
   Merge(const Merge&) = delete;
   Merge& operator=(const Merge&) = delete;
 
@@ -38,8 +33,8 @@ class Merge {
 
  private:
   struct Head {
-    explicit Head(SpillReader r) : reader(std::move(r)) {}
-    SpillReader reader;
+    explicit Head(RowReader r) : reader(std::move(r)) {}
+    RowReader reader;
     std::vector<Value> row;
   };
 
@@ -53,12 +48,7 @@ class Merge {
   // The next row of a run, if there is one, goes where its turn is.
   void Advance(size_t i) {
     Head& head = heads_[i];
-    if (head.reader.done()) return;
-    const auto row = head.reader.Next();
-    if (!context_.Check(row.status()) || !context_.Tick(WorkOf(row->size())) ||
-        !ReadRow(*row, &head.row, context_)) {
-      return;
-    }
+    if (head.reader.done() || !head.reader.Next(&head.row)) return;
     heap_.push_back(i);
     std::push_heap(heap_.begin(), heap_.end(), Behind{this});
   }
@@ -67,14 +57,12 @@ class Merge {
   EvalContext& context_;
   std::vector<Head> heads_;
   std::vector<size_t> heap_;
-  int64_t charged_ = 0;
 };
 
 // Runs that are merged at once: their rows and buffers take a quarter of the memory at most.
 size_t FanIn(const std::vector<SpillRun>& runs, const EvalContext& context) {
-  size_t largest = 0;
-  for (const SpillRun& run : runs) largest = std::max(largest, run.largest);
-  const size_t each = SpillBuffer(context) + 2 * largest;
+  size_t each = 0;
+  for (const SpillRun& run : runs) each = std::max(each, RowReader::Charged(run, context));
   return std::clamp<size_t>(context.SpillShare() / 4 / each, 2, 128);
 }
 
@@ -103,11 +91,11 @@ bool RowWriter::Add(std::span<const Value> values, const Value* before) {
       AppendRowValue(values[i], &row_);
     }
   }
-  return AddBytes(row_);
+  return AddBytes(row_, BytesWhenRead(values));
 }
 
-bool RowWriter::AddBytes(std::string_view row) {
-  return context_.Tick(WorkOf(row.size())) && context_.Check(writer_.Add(row));
+bool RowWriter::AddBytes(std::string_view row, size_t held) {
+  return context_.Tick(WorkOf(row.size())) && context_.Check(writer_.Add(row, held));
 }
 
 bool RowWriter::Finish(std::vector<SpillRun>* runs) {
@@ -118,12 +106,44 @@ bool RowWriter::Finish(std::vector<SpillRun>* runs) {
   return true;
 }
 
-bool ReadRow(std::string_view row, std::vector<Value>* values, EvalContext& context) {
+size_t BytesWhenRead(std::span<const Value> row) {
+  size_t bytes = 0;
+  for (const Value& value : row) bytes += BytesWhenRead(value);
+  return bytes;
+}
+
+// A buffer that grows for a row may have twice its bytes.
+size_t RowReader::Charged(const SpillRun& run, const EvalContext& context) {
+  return SpillBuffer(context) + 2 * run.largest + run.held;
+}
+
+RowReader::RowReader(SpillFile* file, SpillRun run, EvalContext* context)
+    : context_(*context),
+      charged_(static_cast<int64_t>(Charged(run, *context))),
+      reader_(file, std::move(run), SpillBuffer(*context)) {
+  context_.Charge(charged_);
+}
+
+RowReader::RowReader(RowReader&& other) noexcept
+    : context_(other.context_),
+      charged_(std::exchange(other.charged_, 0)),
+      reader_(std::move(other.reader_)) {}
+
+RowReader::~RowReader() { context_.Charge(-charged_); }
+
+bool RowReader::Next(std::vector<Value>* values, std::string_view* bytes) {
+  const auto read = reader_.Next();
+  if (!context_.Check(read.status()) || !context_.Tick(WorkOf(read->size()))) return false;
+  if (bytes != nullptr) *bytes = *read;
+  std::string_view row = *read;
   size_t count = 0;
   for (; !row.empty(); ++count) {
     if (count == values->size()) values->emplace_back();
-    if (!TakeSameAsBefore(&row) && !ReadRowValue(&row, &(*values)[count])) {
-      return context.Check(absl::InternalError("a spilled row is not what was written"));
+    if (TakeSameAsBefore(&row)) continue;
+    // The old one goes before a new one is made.
+    (*values)[count] = Value();
+    if (!ReadRowValue(&row, &(*values)[count])) {
+      return context_.Check(absl::InternalError("a spilled row is not what was written"));
     }
   }
   values->resize(count);

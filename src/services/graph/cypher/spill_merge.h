@@ -30,7 +30,8 @@ class RowWriter {
   // `before`: the row that was added before this one, or null. What both share is not written
   // again.
   bool Add(std::span<const Value> values, const Value* before = nullptr);
-  bool AddBytes(std::string_view row);
+  // `held`: by the values that they stand for.
+  bool AddBytes(std::string_view row, size_t held);
   // Of no rows: nothing is added.
   bool Finish(std::vector<SpillRun>* runs);
 
@@ -40,9 +41,28 @@ class RowWriter {
   std::string row_;
 };
 
-// The values of a row, in `values`, all of them; `values` are those of the row before, if it was
-// written with that. False: the context has failed.
-bool ReadRow(std::string_view row, std::vector<Value>* values, EvalContext& context);
+// What the values of a row take when they were read.
+size_t BytesWhenRead(std::span<const Value> row);
+
+// Reads the rows of a run, and charges what that takes: the buffer, and the values of a row.
+class RowReader {
+ public:
+  RowReader(SpillFile* file, SpillRun run, EvalContext* context);
+  ~RowReader();
+  RowReader(RowReader&& other) noexcept;
+  RowReader& operator=(RowReader&&) = delete;
+
+  static size_t Charged(const SpillRun& run, const EvalContext& context);
+  bool done() const { return reader_.done(); }
+  // Into `values`, which are those of the row before. `bytes`, if not null: the row as it was
+  // written, until the next call. False: the context has failed.
+  bool Next(std::vector<Value>* values, std::string_view* bytes = nullptr);
+
+ private:
+  EvalContext& context_;
+  int64_t charged_;
+  SpillReader reader_;
+};
 
 // Below 0 where row `a` comes before `b`; 0: in the order of the runs.
 using RowOrder = std::function<int(const Value* a, const Value* b)>;

@@ -20,10 +20,10 @@ SpillPartitions::SpillPartitions(int level, std::shared_ptr<SpillFile> file, Eva
 
 SpillPartitions::~SpillPartitions() { context_.Charge(-charged_); }
 
-bool SpillPartitions::Add(uint64_t hash, std::string_view row) {
+bool SpillPartitions::Add(uint64_t hash, std::string_view row, size_t held) {
   // Hash tables take the lowest bits.
   const int shift = 64 - kBits * (level_ + 1);
-  return writers_[hash >> shift & (kParts - 1)].AddBytes(row);
+  return writers_[hash >> shift & (kParts - 1)].AddBytes(row, held);
 }
 
 bool SpillPartitions::Finish(std::vector<Part>* parts) {

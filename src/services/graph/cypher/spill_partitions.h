@@ -31,7 +31,8 @@ class SpillPartitions {
   SpillPartitions(const SpillPartitions&) = delete;
   SpillPartitions& operator=(const SpillPartitions&) = delete;
 
-  bool Add(uint64_t hash, std::string_view row);
+  // `held`: by the values of the row.
+  bool Add(uint64_t hash, std::string_view row, size_t held);
   // Adds those that have rows.
   bool Finish(std::vector<Part>* parts);
 

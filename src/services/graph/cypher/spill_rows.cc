@@ -123,6 +123,18 @@ void AppendRowValue(const Value& value, std::string* out) {
   }
 }
 
+size_t BytesWhenRead(const Value& value) {
+  size_t bytes = value.Bytes();
+  if (value.is_list()) {
+    for (const Value& v : value.as_list()) bytes += BytesWhenRead(v) - sizeof(Value);
+  } else if (value.is_map()) {
+    for (const auto& [key, v] : value.as_map()) {
+      bytes += BytesWhenRead(v) - sizeof(Value) + (key.size() > 15 ? key.size() + 1 : 0);
+    }
+  }
+  return bytes;
+}
+
 void AppendSameAsBefore(std::string* out) { AppendTag(kTagSame, out); }
 
 bool TakeSameAsBefore(std::string_view* in) {
@@ -156,7 +168,7 @@ bool ReadRowValue(std::string_view* in, Value* value) {
   }
 }
 
-absl::Status SpillWriter::Add(std::string_view row) {
+absl::Status SpillWriter::Add(std::string_view row, size_t held) {
   if (row.size() > UINT32_MAX) {
     return absl::ResourceExhaustedError("a row of the query that spills takes more than 4 GiB");
   }
@@ -167,6 +179,7 @@ absl::Status SpillWriter::Add(std::string_view row) {
   buffer_ += row;
   ++run_.rows;
   run_.largest = std::max(run_.largest, row.size());
+  run_.held = std::max(run_.held, held);
   return buffer_.size() >= buffer_bytes_ ? Flush() : absl::OkStatus();
 }
 

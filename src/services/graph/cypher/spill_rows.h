@@ -21,6 +21,9 @@ namespace pulse::cypher {
 // All values, other than AppendValue() of value_codec.h, which knows none of nodes.
 void AppendRowValue(const Value& value, std::string* out);
 bool ReadRowValue(std::string_view* in, Value* value);
+// What a value takes in memory when it was read: with all that it holds, which it shares with
+// nobody then. A text of `s` bytes is about as long in a file; a number there takes one byte.
+size_t BytesWhenRead(const Value& value);
 // In the place of a value: it is that of the row before. A reader takes it off, if it is there.
 void AppendSameAsBefore(std::string* out);
 bool TakeSameAsBefore(std::string_view* in);
@@ -33,14 +36,15 @@ struct SpillRun {
   std::vector<Piece> pieces;
   uint64_t rows = 0;
   size_t largest = 0;  // bytes of a row
+  size_t held = 0;     // by the values of a row that was read, the most
 };
 
 class SpillWriter {
  public:
   // Writes when `buffer` bytes have come together.
   SpillWriter(SpillFile* file, size_t buffer) : file_(file), buffer_bytes_(buffer) {}
-  // A row: any bytes.
-  absl::Status Add(std::string_view row);
+  // A row: any bytes. `held`: by its values when they were read.
+  absl::Status Add(std::string_view row, size_t held = 0);
   absl::StatusOr<SpillRun> Finish();
   bool empty() const { return run_.rows == 0; }
 

@@ -78,10 +78,23 @@ Value Concatenate(const Value& a, const Value& b, EvalContext& ctx) {
   return value;
 }
 
-std::string ScalarText(const Value& v) {
+// A string's own text, or that of a number, in `number`.
+std::string_view ScalarText(const Value& v, std::string* number) {
   if (v.is_string()) return v.as_string();
-  if (v.is_int()) return std::to_string(v.as_int());
-  return FloatText(v.as_float());
+  *number = v.is_int() ? std::to_string(v.as_int()) : FloatText(v.as_float());
+  return *number;
+}
+
+// What it takes is known before it is made.
+Value JoinTexts(const Value& a, const Value& b, EvalContext& ctx) {
+  std::string numbers[2];
+  const std::string_view first = ScalarText(a, &numbers[0]), second = ScalarText(b, &numbers[1]);
+  const size_t size = first.size() + second.size();
+  if (!ctx.Fits(size) || !ctx.Tick(size / 64)) return {};
+  std::string text;
+  text.reserve(size);
+  text.append(first).append(second);
+  return Value::TakeString(std::move(text));
 }
 
 std::string_view OpName(Op op) {
@@ -126,10 +139,7 @@ Value Arithmetic(Op op, const Value& a, const Value& b, EvalContext& ctx) {
   if (op == Op::kAdd) {
     if (a.is_list() || b.is_list()) return Concatenate(a, b, ctx);
     const bool texts = (a.is_string() || a.is_number()) && (b.is_string() || b.is_number());
-    if (texts) {
-      std::string text = ScalarText(a) + ScalarText(b);
-      return ctx.Fits(text.size()) && ctx.Tick(text.size() / 64) ? Value::String(text) : Value();
-    }
+    if (texts) return JoinTexts(a, b, ctx);
   }
   if (op == Op::kAdd || op == Op::kSub) {
     const int sign = op == Op::kAdd ? 1 : -1;

@@ -17,7 +17,7 @@ bool Want(EvalContext& ctx, std::string_view function, const Value& v, Type type
 }
 
 // Byte offset of the n-th character, or the end.
-size_t Offset(const std::string& text, int64_t n) {
+size_t Offset(std::string_view text, int64_t n) {
   size_t at = 0;
   while (n > 0 && at < text.size()) {
     ++at;
@@ -40,33 +40,56 @@ bool Count(EvalContext& ctx, std::string_view function, const Value& v) {
 
 Value Left(EvalContext& ctx, std::span<Value> a) {
   if (!Want(ctx, "left", a[0], Type::kString) || !Count(ctx, "left", a[1])) return {};
-  return Value::String(a[0].as_string().substr(0, Offset(a[0].as_string(), a[1].as_int())));
+  const std::string_view text = a[0].as_string();
+  return Value::String(text.substr(0, Offset(text, a[1].as_int())));
 }
 Value Right(EvalContext& ctx, std::span<Value> a) {
   if (!Want(ctx, "right", a[0], Type::kString) || !Count(ctx, "right", a[1])) return {};
+  const std::string_view text = a[0].as_string();
   const int64_t skip = std::max<int64_t>(0, Length(a[0].as_string()) - a[1].as_int());
-  return Value::String(a[0].as_string().substr(Offset(a[0].as_string(), skip)));
+  return Value::String(text.substr(Offset(text, skip)));
 }
 Value Substring(EvalContext& ctx, std::span<Value> a) {
   if (!Want(ctx, "substring", a[0], Type::kString) || !Count(ctx, "substring", a[1])) return {};
   if (a.size() == 3 && !Count(ctx, "substring", a[2])) return {};
-  const std::string rest = a[0].as_string().substr(Offset(a[0].as_string(), a[1].as_int()));
+  const std::string_view text = a[0].as_string();
+  const std::string_view rest = text.substr(Offset(text, a[1].as_int()));
   return Value::String(a.size() == 3 ? rest.substr(0, Offset(rest, a[2].as_int())) : rest);
 }
 
 constexpr std::string_view kSpaces = " \t\n\v\f\r";
-Value LTrim(EvalContext& ctx, std::span<Value> a) {
-  if (!Want(ctx, "ltrim", a[0], Type::kString)) return {};
-  const std::string& text = a[0].as_string();
-  return Value::String(text.substr(std::min(text.find_first_not_of(kSpaces), text.size())));
+
+// Whether a character of a text, which `one` is, is among those to take away.
+bool IsTrimmed(std::string_view one, std::string_view characters) {
+  for (size_t at = 0; at < characters.size();) {
+    const size_t begin = at;
+    NextCodePoint(characters, &at);
+    if (characters.substr(begin, at - begin) == one) return true;
+  }
+  return false;
 }
-Value RTrim(EvalContext& ctx, std::span<Value> a) {
-  if (!Want(ctx, "rtrim", a[0], Type::kString)) return {};
-  return Value::String(a[0].as_string().substr(0, a[0].as_string().find_last_not_of(kSpaces) + 1));
-}
-Value Trim(EvalContext& ctx, std::span<Value> a) {
-  Value left[1] = {LTrim(ctx, a)};
-  return ctx.failed() ? Value() : RTrim(ctx, left);
+
+// Takes spaces away, or the characters of the second argument.
+template <bool left, bool right>
+Value TrimText(EvalContext& ctx, std::span<Value> a) {
+  for (const Value& v : a) {
+    if (!Want(ctx, left && right ? "trim" : left ? "ltrim" : "rtrim", v, Type::kString)) return {};
+  }
+  const std::string_view characters = a.size() > 1 ? std::string_view(a[1].as_string()) : kSpaces;
+  std::string_view text = a[0].as_string();
+  while (left && !text.empty()) {
+    size_t end = 0;
+    NextCodePoint(text, &end);
+    if (!IsTrimmed(text.substr(0, end), characters)) break;
+    text.remove_prefix(end);
+  }
+  while (right && !text.empty()) {
+    size_t begin = text.size() - 1;
+    while (begin > 0 && (text[begin] & 0xC0) == 0x80) --begin;
+    if (!IsTrimmed(text.substr(begin), characters)) break;
+    text = text.substr(0, begin);
+  }
+  return Value::String(text);
 }
 
 Value Replace(EvalContext& ctx, std::span<Value> a) {
@@ -75,14 +98,27 @@ Value Replace(EvalContext& ctx, std::span<Value> a) {
   }
   const std::string &text = a[0].as_string(), &from = a[1].as_string(), &to = a[2].as_string();
   if (from.empty()) return a[0];
+  // What it takes is known before it is made.
+  size_t found = 0;
+  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += from.size()) {
+    ++found;
+    if (!ctx.Tick()) return {};
+  }
+  if (found == 0) return a[0];
+  size_t size;
+  if (__builtin_mul_overflow(found, to.size(), &size) ||
+      __builtin_add_overflow(size, text.size() - found * from.size(), &size)) {
+    return ctx.ArgumentError("NumberOutOfRange", "replace() makes a text that is too long");
+  }
+  if (!ctx.Fits(size) || !ctx.Tick(found)) return {};
   std::string out;
+  out.reserve(size);
   size_t at = 0;
   for (size_t next; (next = text.find(from, at)) != std::string::npos; at = next + from.size()) {
     out.append(text, at, next - at).append(to);
-    if (!ctx.Fits(out.size()) || !ctx.Tick()) return {};
   }
   out.append(text, at);
-  return Value::String(out);
+  return Value::TakeString(std::move(out));
 }
 
 Value Split(EvalContext& ctx, std::span<Value> a) {
@@ -97,7 +133,7 @@ Value Split(EvalContext& ctx, std::span<Value> a) {
     delimiters.push_back(a[1].as_string());
   }
   if (ctx.failed()) return {};
-  const std::string& text = a[0].as_string();
+  const std::string_view text = a[0].as_string();
   ValueList parts;
   size_t begin = 0, at = 0, bytes = 0;
   while (at < text.size()) {
@@ -150,11 +186,12 @@ Value ToCase(EvalContext& ctx, std::span<Value> a) {
   if (!Want(ctx, upper ? "toUpper" : "toLower", a[0], Type::kString)) return {};
   const std::string& text = a[0].as_string();
   std::string out;
+  out.reserve(text.size());
   for (size_t at = 0; at < text.size();) {
     const int32_t c = NextCodePoint(text, &at);
     AppendCodePoint(c < 0 ? 0xFFFD : ChangeCase(static_cast<uint32_t>(c), upper), &out);
   }
-  return Value::String(out);
+  return Value::TakeString(std::move(out));
 }
 
 Value CharLength(EvalContext& ctx, std::span<Value> a) {
@@ -167,13 +204,14 @@ Value Reverse(EvalContext& ctx, std::span<Value> a) {
   if (!Want(ctx, "reverse", a[0], Type::kString)) return {};
   const std::string& text = a[0].as_string();
   std::string out;
+  out.reserve(text.size());
   for (size_t end = text.size(); end > 0;) {
     size_t begin = end - 1;
     while (begin > 0 && (text[begin] & 0xC0) == 0x80) --begin;
     out.append(text, begin, end - begin);
     end = begin;
   }
-  return Value::String(out);
+  return Value::TakeString(std::move(out));
 }
 
 Value Size(EvalContext& ctx, std::span<Value> a) {
@@ -192,9 +230,10 @@ void AddStringFunctions(std::vector<Function>* out) {
   out->push_back({"left", 2, 2, Left, kString, {kText, kInt, kAnyType}});
   out->push_back({"right", 2, 2, Right, kString, {kText, kInt, kAnyType}});
   out->push_back({"substring", 2, 3, Substring, kString, {kText, kInt, kInt}});
-  out->push_back({"lTrim", 1, 1, LTrim, kString, {kText}});
-  out->push_back({"rTrim", 1, 1, RTrim, kString, {kText}});
-  out->push_back({"trim", 1, 1, Trim, kString, {kText}});
+  out->push_back({"lTrim", 1, 2, TrimText<true, false>, kString, {kText, kText, kAnyType}});
+  out->push_back({"rTrim", 1, 2, TrimText<false, true>, kString, {kText, kText, kAnyType}});
+  out->push_back({"bTrim", 1, 2, TrimText<true, true>, kString, {kText, kText, kAnyType}});
+  out->push_back({"trim", 1, 1, TrimText<true, true>, kString, {kText}});
   out->push_back({"replace", 3, 3, Replace, kString, {kText, kText, kText}});
   out->push_back({"split", 2, 2, Split, kList, {kText, kText | kList, kAnyType}});
   for (const std::string_view name : {"toLower", "lower"})

@@ -53,6 +53,12 @@ Value Value::String(std::string_view text) {
   return Value(Type::kString, object);
 }
 
+Value Value::TakeString(std::string text) {
+  auto* object = new StringObject;
+  object->text = std::move(text);
+  return Value(Type::kString, object);
+}
+
 Value Value::List(ValueList list) {
   auto* object = new ListObject;
   for (const Value& v : list) {

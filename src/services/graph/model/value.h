@@ -109,6 +109,7 @@ class Value {
   static Value Int(int64_t value) { return Value(Type::kInt, value); }
   static Value Float(double value);
   static Value String(std::string_view text);
+  static Value TakeString(std::string text);  // without a copy
   static Value List(ValueList list);
   // Of elements that lie in other lists, too, which are about to go: what all of it takes.
   static Value ListOf(ValueList list, size_t deep_bytes);

@@ -285,7 +285,12 @@ void Planner::PlanProjection(Clause* clause, Steps* steps) {
       distinct.items.emplace_back(nullptr, item.slot);
     steps->push_back(std::move(distinct));
   }
+  const size_t last = steps->size() - 1;
   PlanOrderSkipLimit(clause, before, aggregates || clause->distinct, steps);
+  if (clause->distinct && clause->order.empty() && clause->limit != nullptr) {
+    (*steps)[last].top_limit = clause->limit.get();
+    (*steps)[last].top_skip = clause->skip.get();
+  }
   for (const ProjectionItem& item : clause->items) {
     if (item.named || clause->kind != Clause::Kind::kWith) continue;
     Fail("NoExpressionAlias", item.pos, "an expression of WITH needs a name: AS name");
