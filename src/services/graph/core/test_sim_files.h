@@ -190,7 +190,14 @@ class SimFiles : public Files {
       if (files_->on_sync_) files_->on_sync_();
       std::lock_guard lock(files_->mu_);
       if (files_->Fails(true)) return Injected("syncing", path_);
-      node_->durable = node_->written;
+      // Not a copy of all of it: a log that is synced for each commit would be copied each time.
+      std::string& durable = node_->durable;
+      for (const auto& [offset, bytes] : node_->pending) {
+        if (bytes.empty() || durable.size() < offset + bytes.size()) {
+          durable.resize(offset + bytes.size());
+        }
+        durable.replace(offset, bytes.size(), bytes);
+      }
       node_->pending.clear();
       return absl::OkStatus();
     }

@@ -40,12 +40,7 @@ Chunk Chunk::Format(char* memory, Side side, uint32_t records) {
   header->side = static_cast<uint32_t>(side);
   header->nodes.store(0, std::memory_order_relaxed);
   Chunk chunk(memory, records);
-  for (uint32_t i = 0; i < records; ++i) {
-    Slot* slot = new (&chunk.slots_[i]) Slot;
-    slot->node.store(0, std::memory_order_relaxed);
-    slot->head.store(kNoRecord, std::memory_order_relaxed);
-    slot->count.store(0, std::memory_order_relaxed);
-  }
+  for (uint32_t i = 0; i < records; ++i) new (&chunk.slots_[i]) Slot;
   header->size.store(0, std::memory_order_release);
   return chunk;
 }
@@ -118,6 +113,8 @@ uint32_t Chunk::Count(NodeId node) const {
 void Chunk::Nodes(std::vector<NodeId>* out) const {
   out->clear();
   for (uint32_t i = 0; i <= mask_; ++i) {
+    // Most are empty.
+    if (slots_[i].node.load(std::memory_order_relaxed) == 0) continue;
     const uint64_t key = slots_[i].node.load(std::memory_order_acquire);
     if (key != 0 && slots_[i].head.load(std::memory_order_acquire) != kNoRecord) {
       out->push_back(key - 1);

@@ -71,9 +71,9 @@ class Chunk {
   };
   static_assert(sizeof(Header) == 64);
   struct Slot {
-    std::atomic<uint64_t> node;  // plus 1; 0: empty
-    std::atomic<uint32_t> head;
-    std::atomic<uint32_t> count;
+    std::atomic<uint64_t> node{0};  // plus 1; 0: empty
+    std::atomic<uint32_t> head{kNoRecord};
+    std::atomic<uint32_t> count{0};
   };
   static_assert(sizeof(Slot) == 16);
 
