@@ -167,6 +167,7 @@ std::unique_ptr<Operator> MakeTableOperator(const Step& step, Runtime* runtime, 
 std::unique_ptr<Operator> MakeLoadCsvOperator(const Step& step, Runtime* runtime, Operator* next);
 std::unique_ptr<Operator> MakeDistinctOperator(const Step& step, Runtime* runtime, Operator* next);
 std::unique_ptr<Operator> MakeSortOperator(const Step& step, Runtime* runtime, Operator* next);
+std::unique_ptr<Operator> MakeBatchesOperator(const Step& step, Runtime* runtime, Operator* next);
 std::unique_ptr<Operator> MakeUpdateOperator(const Step& step, Runtime* runtime, Operator* next);
 std::unique_ptr<Operator> MakeAggregateOperator(const Step& step, Runtime* runtime, Operator* next);
 std::unique_ptr<Operator> MakeCountOperator(const Step& step, Runtime* runtime, Operator* next);

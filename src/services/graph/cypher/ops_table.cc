@@ -298,6 +298,7 @@ std::unique_ptr<Operator> MakeTableOperator(const Step& step, Runtime* runtime, 
     case Step::Kind::kProcedure:
       return std::make_unique<ProcedureOperator>(&step, runtime, next);
     case Step::Kind::kSubquery:
+      if (step.in_transactions) return MakeBatchesOperator(step, runtime, next);
       return std::make_unique<SubqueryOperator>(&step, runtime, next);
     case Step::Kind::kEager:
       return std::make_unique<EagerOperator>(&step, runtime, next);

@@ -158,6 +158,7 @@ void SetAll(const SetOp& op, const Value& entity, const Value& value, EvalContex
 void ApplySet(const std::vector<SetOp>& ops, Value* row, EvalContext& ctx) {
   for (const SetOp& op : ops) {
     const Value entity = Eval(*op.target, row, ctx);
+    const Value key = op.key != nullptr ? Eval(*op.key, row, ctx) : Value();
     Value value = op.value != nullptr ? Eval(*op.value, row, ctx) : Value();
     if (ctx.failed()) return;
     if (entity.is_null()) continue;
@@ -177,7 +178,13 @@ void ApplySet(const std::vector<SetOp>& ops, Value* row, EvalContext& ctx) {
                             "this entity was deleted by the query"));
       return;
     }
-    if (op.kind == SetItem::Kind::kProperty)
+    if (op.kind == SetItem::Kind::kDynamic && !key.is_string()) {
+      ctx.TypeError(Concat("the name of a property is a STRING, found a ", TypeName(key.type())));
+      return;
+    }
+    if (op.kind == SetItem::Kind::kDynamic)
+      SetProperty(entity, key.as_string(), value, ctx);
+    else if (op.kind == SetItem::Kind::kProperty)
       SetProperty(entity, ctx.NameOf(op.names[0]), value, ctx);
     else
       SetAll(op, entity, value, ctx);

@@ -62,6 +62,7 @@ struct CreateOps {
 struct SetOp {
   SetItem::Kind kind = SetItem::Kind::kProperty;
   const Expr* target = nullptr;  // the entity
+  const Expr* key = nullptr;     // kDynamic: the name of the property
   const Expr* value = nullptr;   // null: remove
   std::vector<int> names;        // the property, or labels
   bool remove = false;
@@ -171,7 +172,8 @@ struct Step {
   char separator = ',';      // kLoadCsv
   bool detach = false;
   bool eager = true;
-  bool unit = false;  // kSubquery: without RETURN, the rows stay as they are
+  bool unit = false;             // kSubquery: without RETURN, the rows stay as they are
+  bool in_transactions = false;  // kSubquery: commits after each so many rows as `expr` says
   // Slots that something behind this step reads: a step that makes rows copies these alone.
   bool all_live = true;
   std::vector<Slot> live;
@@ -193,6 +195,7 @@ struct Plan {
   bool union_distinct = false;
   std::vector<std::string> columns;
   bool reads = false;
+  bool in_transactions = false;  // commits on the way: CALL { … } IN TRANSACTIONS
   bool writes = false;
   bool explain = false, profile = false;
 };

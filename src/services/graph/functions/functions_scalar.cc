@@ -73,6 +73,8 @@ Value Coalesce(EvalContext&, std::span<Value> a) {
   return {};
 }
 
+Value NullIf(EvalContext&, std::span<Value> a) { return Equals(a[0], a[1]) == 1 ? Value() : a[0]; }
+
 Value Timestamp(EvalContext& ctx, std::span<Value>) {
   return Value::Int(ctx.statement_nanos / 1'000'000);
 }
@@ -138,6 +140,21 @@ Value ToString(EvalContext& ctx, std::span<Value> a) {
   return text.is_null() ? NoConversion(ctx, "toString", a[0]) : text;
 }
 
+// Each item by itself; what cannot be converted is null.
+template <Value (*convert)(EvalContext&, std::span<Value>)>
+Value ConvertItems(EvalContext& ctx, std::span<Value> a) {
+  if (!a[0].is_list()) {
+    return ctx.TypeError(Concat("expected a LIST, found a ", TypeName(a[0].type())));
+  }
+  ValueList items;
+  for (const Value& item : a[0].as_list()) {
+    Value one[1] = {item};
+    items.push_back(item.is_null() ? Value() : convert(ctx, std::span<Value>(one)));
+    if (!ctx.Tick()) return {};
+  }
+  return Value::List(std::move(items));
+}
+
 Value ValueTypeOf(EvalContext&, std::span<Value> a) { return Value::String(TypeName(a[0].type())); }
 
 }  // namespace
@@ -156,6 +173,12 @@ void AddScalarFunctions(std::vector<Function>* out) {
   out->push_back({"startNode", 1, 1, StartNode, kNode, {kEdge | kNull}});
   out->push_back({"endNode", 1, 1, EndNode, kNode, {kEdge | kNull}});
   out->push_back({"coalesce", 1, 1000, Coalesce, kAnyType, {kAnyType, kAnyType, kAnyType}, false});
+  out->push_back({"nullIf", 2, 2, NullIf, kAnyType, {kAnyType, kAnyType, kAnyType}, false});
+  const uint32_t list = Bit(Type::kList);
+  out->push_back({"toBooleanList", 1, 1, ConvertItems<ToBooleanOrNull>, list, {list | kNull}});
+  out->push_back({"toFloatList", 1, 1, ConvertItems<ToFloatOrNull>, list, {list | kNull}});
+  out->push_back({"toIntegerList", 1, 1, ConvertItems<ToIntegerOrNull>, list, {list | kNull}});
+  out->push_back({"toStringList", 1, 1, ConvertItems<ToStringOrNull>, list, {list | kNull}});
   out->push_back({"timestamp", 0, 0, Timestamp, kInt, {}});
   out->push_back({"toInteger", 1, 1, ToInteger, kInt, {kAnyType}});
   out->push_back({"toIntegerOrNull", 1, 1, ToIntegerOrNull, kInt, {kAnyType}});

@@ -197,6 +197,13 @@ class GraphTransaction : public GraphView {
   // The engine deletes a node's relationships first, or refuses to delete the node.
   virtual absl::Status DeleteNode(NodeId node) = 0;
   virtual absl::Status DeleteEdge(const EdgeRef& edge) = 0;
+  // Commits what was changed so far, and goes on with a new transaction, also after an error:
+  // Aborted is as of a commit. For who gives each statement a transaction of its own.
+  virtual absl::Status CommitAndGoOn() {
+    return absl::FailedPreconditionError(
+        "CALL { … } IN TRANSACTIONS commits: it has to be a statement in a transaction of its own, "
+        "and not within one that was begun");
+  }
   // About how much memory its changes take until it ends; 0: none, or nobody knows.
   virtual uint64_t ChangeBytes() const { return 0; }
   // The most that they may take, which the caller sees to; 0: no limit.

@@ -195,6 +195,32 @@ std::optional<Value> Build(Type type, Components* c, const ValueMap& map, Tempor
   return PutTogether(type, base);
 }
 
+// datetime({epochSeconds: 1, nanosecond: 5, timezone: 'Europe/Paris'}), or epochMillis.
+std::optional<Value> FromEpoch(Components* c, const ValueMap& map, std::string* error) {
+  ValueMap rest;
+  for (const auto& [key, value] : map) {
+    const bool epoch = key == "epochSeconds" || key == "epochMillis";
+    if (key == "timezone") {
+      rest.emplace_back(key, value);
+    } else if (!epoch && key != "nanosecond") {
+      c->Fail(Concat("beside epochSeconds or epochMillis there is no component ", key));
+    }
+  }
+  if (c->Has("epochSeconds") && c->Has("epochMillis")) {
+    c->Fail("only one of epochSeconds and epochMillis says when");
+  }
+  constexpr int64_t kMost = kMaxYear * 365 * kSecondsPerDay;
+  const int64_t millis = c->Int("epochMillis", 0, -kMost, kMost);
+  DateTime d;
+  d.seconds = c->Int("epochSeconds", 0, -kMost, kMost) + FloorDiv(millis, 1000);
+  d.nanos = static_cast<int32_t>(FloorMod(millis, 1000) * 1'000'000 +
+                                 c->Int("nanosecond", 0, 0, millis != 0 ? 999'999 : 999'999'999));
+  if (!c->ok()) return std::nullopt;
+  TemporalParts parts = TakeApart(Value::MakeDateTime(std::move(d)));
+  Components zone(rest, error);
+  return Build(Type::kDateTime, &zone, rest, parts, true);
+}
+
 // The last boundary of `unit` on or before the value; false: there is no such unit.
 bool Truncate(std::string_view unit, TemporalParts* p) {
   static constexpr std::pair<std::string_view, int64_t> kTimes[] = {
@@ -240,6 +266,9 @@ bool Truncate(std::string_view unit, TemporalParts* p) {
 
 std::optional<Value> TemporalFromMap(Type type, const ValueMap& map, std::string* error) {
   Components c(map, error);
+  if (type == Type::kDateTime && (c.Has("epochSeconds") || c.Has("epochMillis"))) {
+    return FromEpoch(&c, map, error);
+  }
   TemporalParts base;
   if (!ReadBase(&c, &base)) return std::nullopt;
   return Build(type, &c, map, base, true);

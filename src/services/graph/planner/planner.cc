@@ -212,7 +212,7 @@ void Planner::PlanClause(Clause* clause, const Clause* behind, bool only, Plan* 
     case Kind::kCall:
       return PlanProcedure(clause, only, plan, steps);
     case Kind::kSubquery:
-      return PlanSubquery(clause, behind, steps);
+      return PlanSubquery(clause, behind, plan, steps);
   }
   steps->push_back(std::move(step));
 }

@@ -225,7 +225,8 @@ class Planner {
   void PlanDelete(Clause* clause, Step* step);
   void PlanForeach(Clause* clause, Step* step, Plan* plan);
   void PlanProcedure(Clause* clause, bool only, Plan* plan, Steps* steps);
-  void PlanSubquery(Clause* clause, const Clause* behind, Steps* steps);
+  void PlanSubquery(Clause* clause, const Clause* behind, Plan* within, Steps* steps);
+  void PlanBatches(Clause* clause, bool wrote, const Plan* within, Step* step);
   void CollectReads(Steps* steps);
 
   const std::string_view text_;

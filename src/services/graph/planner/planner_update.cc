@@ -160,6 +160,11 @@ void Planner::PlanSet(std::vector<SetItem>* items, bool remove, std::vector<SetO
     if (item.kind == SetItem::Kind::kProperty) {
       op.names.push_back(NameIndex(item.target->name));
       entity = item.target->kids[0].get();
+    } else if (item.kind == SetItem::Kind::kDynamic) {
+      entity = item.target->kids[0].get();
+      op.key = item.target->kids[1].get();
+      Bind(item.target->kids[1].get(), {});
+      if (failed()) return;
     } else if (item.kind == SetItem::Kind::kLabels) {
       op.names = NameIndexes(item.labels);
     }
@@ -288,7 +293,29 @@ void Planner::PlanProcedure(Clause* clause, bool only, Plan* plan, Steps* steps)
 }
 
 // CALL { ... }: sees nothing of the outside but what its first WITH imports.
-void Planner::PlanSubquery(Clause* clause, const Clause* behind, Steps* steps) {
+// CALL { … } IN TRANSACTIONS.
+void Planner::PlanBatches(Clause* clause, bool wrote, const Plan* within, Step* step) {
+  if (within != plan_) {
+    return Fail("InvalidClauseComposition", clause->pos,
+                "CALL { … } IN TRANSACTIONS may not be within another subquery");
+  }
+  if (wrote) {
+    return Fail("InvalidClauseComposition", clause->pos,
+                "CALL { … } IN TRANSACTIONS may not come after a clause that writes");
+  }
+  // It commits, also where it only reads.
+  plan_->in_transactions = step->in_transactions = plan_->writes = true;
+  if (clause->limit == nullptr) return;
+  CheckCount(*clause->limit, "OF … ROWS");
+  if (failed()) return;
+  Scope saved;
+  std::swap(saved, scope_);
+  Bind(clause->limit.get(), {});
+  std::swap(saved, scope_);
+  step->expr = clause->limit.get();
+}
+
+void Planner::PlanSubquery(Clause* clause, const Clause* behind, Plan* within, Steps* steps) {
   const Scope outer = scope_;
   const std::vector<bool> used = used_;
   auto plan = std::make_shared<Plan>();
@@ -331,7 +358,8 @@ void Planner::PlanSubquery(Clause* clause, const Clause* behind, Steps* steps) {
     }
     step.outputs.emplace_back(static_cast<Slot>(i), Declare(plan->columns[i], kAnyType));
   }
-  if (writes) CollectReads(steps);
+  if (clause->in_transactions) PlanBatches(clause, wrote, within, &step);
+  if (writes || step.in_transactions) CollectReads(steps);
   step.subplan = std::move(plan);
   steps->push_back(std::move(step));
   const bool takes_all =

@@ -14,6 +14,7 @@
 #include "services/graph/exchange/import.h"
 #include "services/graph/model/text.h"
 #include "services/graph/planner/make_plan.h"
+#include "services/graph/session/chained_transaction.h"
 #include "services/graph/session/failure.h"
 #include "services/graph/session/plan_tree.h"
 #include "services/graph/syntax/error.h"
@@ -265,7 +266,11 @@ absl::Status GraphService::RunOnce(const Statement& statement, const Caller& cal
     return Execute(statement, caller, *entry, options.parameters, options.interrupted, view.get(),
                    nullptr, sink, outcome);
   }
-  PULSE_ASSIGN_OR_RETURN(const auto transaction, BeginWriting(options));
+  PULSE_ASSIGN_OR_RETURN(auto transaction, BeginWriting(options));
+  if (statement.plan->in_transactions) {
+    transaction = std::make_unique<ChainedTransaction>(
+        std::move(transaction), [this, &options] { return BeginWriting(options); });
+  }
   PULSE_RETURN_IF_ERROR(Execute(statement, caller, *entry, options.parameters, options.interrupted,
                                 nullptr, transaction.get(), sink, outcome));
   if (entry->is_terminated()) return Terminated(*entry);
@@ -315,7 +320,8 @@ absl::Status GraphService::RunListed(const Statement& statement, const Caller& c
     absl::Status status = RunOnce(statement, caller, entry, options, sink, outcome);
     if (!absl::IsAborted(status)) return status;
     counts_.CountConflict();
-    if (attempt >= options_.retries) return status;
+    // What commits on the way would be there twice.
+    if (attempt >= options_.retries || statement.plan->in_transactions) return status;
     if (entry->is_terminated()) return Terminated(*entry);
     if (!sink->Restart()) return status;
     counts_.CountRetry();

@@ -50,6 +50,12 @@ class StatementParser {
 
   absl::StatusOr<ParsedStatement> Parse() {
     ParsedStatement statement;
+    if (IsWord("USE")) {
+      if (!IsWord("NEO4J", 1) && Peek(1).text != "neo4j") {
+        return Fail("there is one database here, neo4j: USE names no other one");
+      }
+      at_ += 2;
+    }
     if (IsWord("AT") && IsWord("SNAPSHOT", 1)) {
       at_ += 2;
       if (Peek().kind != Kind::kInteger) return Unexpected("the number of a commit");
@@ -333,8 +339,8 @@ bool MayBeStatement(std::string_view text) {
     const char c = text[at++];
     word += c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
   }
-  static constexpr std::array<std::string_view, 9> kFirst = {
-      "AT", "CREATE", "DROP", "SHOW", "TERMINATE", "EXPLAIN", "PROFILE", "EXPORT", "IMPORT"};
+  static constexpr std::array<std::string_view, 10> kFirst = {
+      "AT", "CREATE", "DROP", "SHOW", "TERMINATE", "EXPLAIN", "PROFILE", "EXPORT", "IMPORT", "USE"};
   return std::find(kFirst.begin(), kFirst.end(), word) != kFirst.end() ||
          (!word.empty() && static_cast<unsigned char>(word[0]) >= 0x80);
 }

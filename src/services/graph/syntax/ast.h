@@ -173,10 +173,11 @@ struct SortItem {
 };
 
 struct SetItem {
-  enum class Kind : uint8_t { kProperty, kReplace, kMerge, kLabels };
+  enum class Kind : uint8_t { kProperty, kDynamic, kReplace, kMerge, kLabels };
   Kind kind = Kind::kProperty;
-  ExprPtr target;  // kProperty: an Expr of kind kProperty; else what is changed
-  ExprPtr value;   // null for REMOVE and for labels
+  // kProperty: an Expr of kind kProperty; kDynamic: n[key], of kind kIndex; else what is changed.
+  ExprPtr target;
+  ExprPtr value;  // null for REMOVE and for labels
   std::vector<std::string> labels;
   Pos pos;
 };
@@ -238,6 +239,7 @@ struct Clause {
   bool imports_given = false;
   bool imports_star = false;
   std::vector<ProjectionItem> imports;  // variables
+  bool in_transactions = false;         // CALL { subquery } IN TRANSACTIONS [OF `limit` ROWS]
 };
 
 inline bool IsUpdate(const Clause& clause) {

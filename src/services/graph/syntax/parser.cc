@@ -298,6 +298,7 @@ void Parser::ParseSetItems(std::vector<SetItem>* items) {
     const bool labels = item.kind == SetItem::Kind::kLabels;
     if (!labels && TakeSymbol("=")) {
       item.kind = item.target->kind == Expr::Kind::kProperty ? SetItem::Kind::kProperty
+                  : item.target->kind == Expr::Kind::kIndex  ? SetItem::Kind::kDynamic
                                                              : SetItem::Kind::kReplace;
       item.value = ParseExpr();
     } else if (!labels && TakeSymbol("+=")) {
@@ -314,7 +315,9 @@ void Parser::ParseRemoveItems(std::vector<SetItem>* items) {
   do {
     SetItem item = ParseSetTarget();
     if (failed()) return;
-    if (item.kind != SetItem::Kind::kLabels && item.target->kind != Expr::Kind::kProperty) {
+    if (item.kind != SetItem::Kind::kLabels && item.target->kind == Expr::Kind::kIndex) {
+      item.kind = SetItem::Kind::kDynamic;
+    } else if (item.kind != SetItem::Kind::kLabels && item.target->kind != Expr::Kind::kProperty) {
       Unexpected("a property or a label");
     }
     items->push_back(std::move(item));
@@ -356,6 +359,20 @@ void Parser::ParseImports(Clause* clause) {
   ExpectSymbol(")");
 }
 
+void Parser::ParseInTransactions(Clause* clause) {
+  clause->in_transactions = true;
+  ExpectWord("TRANSACTIONS");
+  if (TakeWord("OF")) {
+    clause->limit = ParseExpr();
+    if (!TakeWord("ROWS")) ExpectWord("ROW");
+  }
+  if (IsWord("ON") || IsWord("REPORT")) {
+    Fail("UnexpectedSyntax", Here(),
+         "ON ERROR and REPORT STATUS are not there: the first error ends the statement, and what "
+         "was committed before it stays");
+  }
+}
+
 void Parser::ParseCall(Clause* clause) {
   if (IsSymbol("(")) ParseImports(clause);
   if (clause->imports_given && !IsSymbol("{")) return Unexpected("\"{\"");
@@ -363,6 +380,7 @@ void Parser::ParseCall(Clause* clause) {
     clause->kind = Clause::Kind::kSubquery;
     clause->subquery = ParseQuery(true);
     ExpectSymbol("}");
+    if (TakeWord("IN")) ParseInTransactions(clause);
     return;
   }
   clause->kind = Clause::Kind::kCall;

@@ -80,6 +80,7 @@ class Parser {
   void ParseForeach(Clause* clause);
   void ParseImports(Clause* clause);
   void ParseCall(Clause* clause);
+  void ParseInTransactions(Clause* clause);
   void CheckComposition(const std::vector<Clause>& clauses, Pos end);
 
   // parser_pattern.cc

@@ -1,0 +1,204 @@
+// CALL { … } IN TRANSACTIONS: what is committed on the way, against what other transactions see and
+// do meanwhile.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "base/testing.h"
+#include "services/graph/core/store.h"
+#include "services/graph/core/test_sim_files.h"
+#include "services/graph/session/chained_transaction.h"
+#include "services/graph/session/service.h"
+#include "services/graph/session/test_row_texts.h"
+
+namespace pulse::cypher {
+namespace {
+
+using testing_util::Text;
+using Strings = std::vector<std::string>;
+
+// Transactions before whose commits something happens.
+class MeddledTransaction : public ChainedTransaction {
+ public:
+  MeddledTransaction(std::unique_ptr<DatabaseTransaction> own, const std::function<void()>& meddle)
+      : ChainedTransaction(std::move(own), nullptr), meddle_(meddle) {}
+  absl::Status Commit() override {
+    meddle_();
+    return ChainedTransaction::Commit();
+  }
+
+ private:
+  const std::function<void()>& meddle_;
+};
+
+class MeddledDatabase : public Database {
+ public:
+  MeddledDatabase(Database* own, std::function<void()> meddle)
+      : own_(*own), meddle_(std::move(meddle)) {}
+  absl::StatusOr<std::shared_ptr<const GraphView>> Snapshot(
+      std::optional<uint64_t> sequence) override {
+    return own_.Snapshot(sequence);
+  }
+  uint64_t sequence() const override { return own_.sequence(); }
+  absl::StatusOr<std::unique_ptr<DatabaseTransaction>> Begin() override {
+    auto own = own_.Begin();
+    if (!own.ok()) return own.status();
+    return std::make_unique<MeddledTransaction>(*std::move(own), meddle_);
+  }
+  absl::Status CreateIndex(const IndexDefinition& index) override {
+    return own_.CreateIndex(index);
+  }
+  absl::Status DropIndex(const std::string& name) override { return own_.DropIndex(name); }
+  std::vector<IndexDefinition> Indexes() const override { return own_.Indexes(); }
+  DatabaseNames Names() const override { return own_.Names(); }
+
+ private:
+  Database& own_;
+  const std::function<void()> meddle_;
+};
+
+class BatchesTest : public testing::Test {
+ protected:
+  BatchesTest() {
+    graph::StoreOptions options;
+    options.files = &files_;
+    options.background = false;
+    store_ = graph::GraphStore::Open("db", options).value();
+    service_ = std::make_unique<GraphService>(store_.get(), ServiceOptions());
+  }
+  absl::Status Run(std::string_view text, const ValueMap& parameters = {}) {
+    sink_ = RowTexts();
+    const auto statement = service_->Prepare(text);
+    if (!statement.ok()) return statement.status();
+    RunOptions options;
+    options.parameters = &parameters;
+    return service_->Run(**statement, Caller(), options, &sink_, &outcome_);
+  }
+  Strings Rows(std::string_view text) {
+    const absl::Status status = Run(text);
+    EXPECT_TRUE(status.ok()) << text << ": " << status;
+    return sink_.rows();
+  }
+  // How many commits a statement makes.
+  uint64_t CommitsOf(std::string_view text) {
+    const uint64_t before = store_->sequence();
+    const absl::Status status = Run(text);
+    EXPECT_TRUE(status.ok()) << text << ": " << status;
+    return store_->sequence() - before;
+  }
+
+  graph::SimFiles files_;
+  std::unique_ptr<graph::GraphStore> store_;
+  std::unique_ptr<GraphService> service_;
+  RowTexts sink_;
+  Outcome outcome_;
+};
+
+TEST_F(BatchesTest, RowsInBatches_CommitAfterEach) {
+  EXPECT_EQ(
+      CommitsOf("UNWIND range(1, 10) AS i CALL (i) { CREATE (:N {i: i}) } IN TRANSACTIONS OF 3 "
+                "ROWS"),
+      4u);
+  EXPECT_EQ(outcome_.counters.nodes_created, 10u);
+  EXPECT_EQ(Rows("MATCH (n:N) RETURN count(n), sum(n.i)"), Strings{"10, 55"});
+  // A thousand without a number; the older form of imports; a parameter.
+  EXPECT_EQ(
+      CommitsOf("UNWIND range(1, 2001) AS i CALL { WITH i CREATE (:M {i: i}) } IN TRANSACTIONS"),
+      3u);
+  ASSERT_TRUE(Run("MATCH (m:M) CALL (m) { DETACH DELETE m } IN TRANSACTIONS OF $n ROWS RETURN "
+                  "count(*)",
+                  {{"n", Value::Int(500)}})
+                  .ok());
+  EXPECT_EQ(sink_.rows(), Strings{"2001"});
+  EXPECT_EQ(outcome_.counters.nodes_deleted, 2001u);
+  EXPECT_EQ(Rows("MATCH (m:M) RETURN count(m)"), Strings{"0"});
+}
+
+TEST_F(BatchesTest, RowsOfTheSubquery_GoOnAfterTheirCommit) {
+  EXPECT_EQ(
+      Rows("UNWIND range(1, 5) AS i CALL (i) { CREATE (n:N {i: i}) RETURN n, n.i * 2 AS d } IN "
+           "TRANSACTIONS OF 2 ROWS RETURN i, n.i, d, labels(n)"),
+      (Strings{"1, 1, 2, ['N']", "2, 2, 4, ['N']", "3, 3, 6, ['N']", "4, 4, 8, ['N']",
+               "5, 5, 10, ['N']"}));
+  // Each batch sees what those before it have committed, and all rows are written.
+  EXPECT_EQ(
+      Rows("UNWIND range(1, 6) AS i CALL (i) { MERGE (c:C) ON CREATE SET c.n = 1 ON MATCH SET "
+           "c.n = c.n + 1 RETURN c } IN TRANSACTIONS OF 2 ROWS RETURN c.n LIMIT 1"),
+      Strings{"6"});
+  EXPECT_EQ(
+      Rows("MATCH (n:N) CALL (n) { SET n.i = n.i + 10 } IN TRANSACTIONS OF 2 ROWS WITH n MATCH "
+           "(n) RETURN min(n.i), max(n.i)"),
+      Strings{"11, 15"});
+}
+
+// A node that several rows have is deleted once.
+TEST_F(BatchesTest, NodesOfEarlierBatches_StayDeleted) {
+  ASSERT_TRUE(Run("CREATE (a:A) WITH a UNWIND range(1, 5) AS i CREATE (:B)-[:T]->(a)").ok());
+  ASSERT_TRUE(
+      Run("MATCH (b:B)-[t:T]->(a) CALL (a, t) { DELETE t DETACH DELETE a } IN TRANSACTIONS OF "
+          "2 ROWS")
+          .ok());
+  EXPECT_EQ(outcome_.counters.nodes_deleted, 1u);
+  EXPECT_EQ(outcome_.counters.edges_deleted, 5u);
+  EXPECT_EQ(Rows("MATCH (n) RETURN labels(n), count(*)"), Strings{"['B'], 5"});
+}
+
+TEST_F(BatchesTest, Error_LeavesTheBatchesBeforeIt) {
+  const absl::Status status = Run(
+      "UNWIND [1, 2, 3, 4, 0, 5] AS i CALL (i) { CREATE (:N {i: 12 / i}) } IN TRANSACTIONS OF 2 "
+      "ROWS");
+  EXPECT_FALSE(status.ok());
+  EXPECT_EQ(Rows("MATCH (n:N) RETURN count(n)"), Strings{"4"});
+}
+
+// Another transaction is first: the batch runs again, and nothing of it is there twice.
+TEST_F(BatchesTest, Conflict_RunsTheBatchAgain) {
+  ASSERT_TRUE(Run("CREATE (:Sum {n: 0, m: 0})").ok());
+  int commits = 0;
+  MeddledDatabase database(store_.get(), [&] {
+    // Before the second of the batches.
+    if (++commits != 2) return;
+    auto other = *store_->Begin();
+    const Token n = *other->AddKeyName("n");
+    ASSERT_TRUE(other->SetNodeProperty(0, n, Value::Int(100)).ok());
+    ASSERT_TRUE(other->Commit().ok());
+  });
+  service_ = std::make_unique<GraphService>(&database, ServiceOptions());
+  EXPECT_EQ(
+      Rows("UNWIND range(1, 6) AS i CALL (i) { MATCH (s:Sum) SET s.n = s.n + i, s.m = s.m + 1 "
+           "CREATE (x:X) WITH x, s, i WHERE i < 4 DELETE x } IN TRANSACTIONS OF 2 ROWS WITH "
+           "count(*) AS c MATCH (s:Sum) RETURN s.n, s.m, c, COUNT { (:X) }"),
+      Strings{"118, 6, 6, 3"});
+  EXPECT_EQ(commits, 5);
+  EXPECT_EQ(outcome_.counters.nodes_created, 6u);
+  EXPECT_EQ(outcome_.counters.nodes_deleted, 3u);
+  service_.reset();
+}
+
+TEST_F(BatchesTest, WhereItMayNotBe_IsRefusedByName) {
+  const std::pair<const char*, const char*> refused[] = {
+      {"CREATE (a:A) WITH a CALL (a) { SET a.x = 1 } IN TRANSACTIONS",
+       "after a clause that writes"},
+      {"CALL { UNWIND [1] AS i CALL (i) { CREATE () } IN TRANSACTIONS }",
+       "within another subquery"},
+      {"UNWIND [1] AS i CALL (i) { CREATE () } IN TRANSACTIONS OF 0 ROWS", "one row at least"},
+      {"UNWIND [1] AS i CALL (i) { CREATE () } IN TRANSACTIONS OF -1 ROWS", "negative"},
+      {"UNWIND [1] AS i CALL (i) { CREATE () } IN TRANSACTIONS OF i ROWS", "variables"},
+      {"UNWIND [1] AS i CALL (i) { CREATE () } IN TRANSACTIONS ON ERROR CONTINUE", "ON ERROR"},
+      {"UNWIND [1] AS i CALL (i) { CREATE () } IN TRANSACTION", "TRANSACTIONS"}};
+  for (const auto& [text, why] : refused) {
+    const absl::Status status = Run(text);
+    EXPECT_NE(Text(status).find(why), std::string::npos) << text << ": " << status;
+  }
+  auto transaction = *service_->Begin(Caller(), {});
+  const auto statement =
+      service_->Prepare("UNWIND [1] AS i CALL (i) { CREATE () } IN TRANSACTIONS");
+  ASSERT_TRUE(statement.ok()) << statement.status();
+  const absl::Status status = transaction->Run(**statement, nullptr, &sink_, &outcome_);
+  EXPECT_NE(Text(status).find("transaction of its own"), std::string::npos) << status;
+  EXPECT_EQ(Rows("MATCH (n) RETURN count(n)"), Strings{"0"});
+}
+
+}  // namespace
+}  // namespace pulse::cypher
