@@ -18,7 +18,7 @@
 namespace pulse::kv {
 namespace {
 
-constexpr char kAllInvalid[] = ">2\r\n$10\r\ninvalidate\r\n_\r\n";
+constexpr char kInvalidateAll[] = ">2\r\n$10\r\ninvalidate\r\n_\r\n";
 
 class TestConnection final : public net::Connection {
  public:
@@ -137,7 +137,7 @@ TEST_F(RedirectionTest, TargetTakesNothing_OwesLittleAndIsToldOfAllAtLast) {
   EXPECT_TRUE(flow_->waits_for_room());
   connection_.unsent_now = 0;
   flow_->OnRoom();
-  EXPECT_THAT(connection_.sent, testing::StartsWith(kAllInvalid));
+  EXPECT_THAT(connection_.sent, testing::StartsWith(kInvalidateAll));
   EXPECT_LT(connection_.sent.size(), size_t{2} << 20);
   EXPECT_EQ(flow_->held(), 0u);
   EXPECT_FALSE(flow_->waits_for_room());
@@ -162,7 +162,7 @@ TEST_F(RedirectionTest, TargetWaitsForThePauseToEnd_OwesLittleAndIsToldBehindIts
   EXPECT_LT(flow_->held(), size_t{2} << 20);
   test_.facts.pause.End();
   connection_.RunPosted();
-  EXPECT_THAT(connection_.sent, testing::StartsWith(std::string("+OK\r\n") + kAllInvalid));
+  EXPECT_THAT(connection_.sent, testing::StartsWith(std::string("+OK\r\n") + kInvalidateAll));
 }
 
 // By CLIENT KILL, it is not listed any more, and lives for a moment.
