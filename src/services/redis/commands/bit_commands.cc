@@ -260,9 +260,6 @@ bool ReadFieldOps(Call& call, bool read_only, std::vector<FieldOp>* ops) {
     } else {
       return Refuse(call, kSyntaxError);
     }
-    if (read_only && op.kind != FieldOp::kGet) {
-      return Refuse(call, "ERR BITFIELD_RO only supports the GET subcommand");
-    }
     if (!ReadFieldType(call, call.args[i + 1], &op)) return false;
     const auto bits = static_cast<uint64_t>(op.bits);
     if (!ReadOffset(call, call.args[i + 2], bits, &op.offset)) return false;
@@ -270,6 +267,11 @@ bool ReadFieldOps(Call& call, bool read_only, std::vector<FieldOp>* ops) {
     if (op.kind != FieldOp::kGet && !ReadInteger(call, call.args[i + 3], &op.operand)) return false;
     ops->push_back(op);
     i += op.kind == FieldOp::kGet ? 3 : 4;
+  }
+  const bool writes = std::any_of(ops->begin(), ops->end(),
+                                  [](const FieldOp& op) { return op.kind != FieldOp::kGet; });
+  if (read_only && writes) {
+    return Refuse(call, "ERR BITFIELD_RO only supports the GET subcommand");
   }
   return true;
 }

@@ -464,6 +464,7 @@ void PlayBitCommands(TestStoreOf& store) {
                {"BITFIELD w GET u8", "-ERR syntax error"},
                {"BITFIELD_RO n GET i8 0", "*1 :-100"},
                {"BITFIELD_RO n SET i8 0 1", "-ERR BITFIELD_RO only supports the GET subcommand"},
+               {"BITFIELD_RO n SET i8 x 1", "-ERR bit offset is not an integer or out of range"},
                {"BITFIELD nope GET u8 0", "*1 :0"},
                {"EXISTS nope", ":0"},
                {"MEMORY USAGE nope", "$-1"},
