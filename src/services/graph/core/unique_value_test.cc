@@ -17,8 +17,6 @@ using cypher::GraphTransaction;
 using cypher::GraphView;
 using Tx = std::unique_ptr<cypher::DatabaseTransaction>;
 
-constexpr auto kConflict = absl::StatusCode::kAborted;
-
 class UniqueValueTest : public ::testing::Test {
  protected:
   UniqueValueTest() {
@@ -103,7 +101,8 @@ TEST_F(UniqueValueTest, BroughtToAnOwnNodeByAnother_IsAConflict) {
       ASSERT_TRUE(tx->SetNodeProperty(own, k, Value::Int(2)).ok());
       ASSERT_TRUE(tx->Commit().ok());
     }
-    EXPECT_EQ(first->Commit().code(), itself ? absl::StatusCode::kFailedPrecondition : kConflict);
+    EXPECT_EQ(first->Commit().code(),
+              itself ? absl::StatusCode::kFailedPrecondition : absl::StatusCode::kAborted);
   }
 }
 
@@ -126,7 +125,7 @@ TEST_F(UniqueValueTest, GivenUpByACommitOnItsWay_IsAConflict) {
     files_.OnSync([&] { meanwhile = std::exchange(takes, nullptr)->Commit(); });
     ASSERT_TRUE(gives->Commit().ok());
     files_.OnSync(nullptr);
-    EXPECT_EQ(meanwhile.code(), kConflict) << meanwhile;
+    EXPECT_EQ(meanwhile.code(), absl::StatusCode::kAborted) << meanwhile;
     tx = Begin();
     ASSERT_TRUE(tx->CreateNode({&label, 1}, {{k, value}}).ok());
     EXPECT_TRUE(tx->Commit().ok());
