@@ -198,6 +198,23 @@ TEST_P(LimitsTest, Clients_LeaveMessagesUnfinished_OthersGetDone) {
   EXPECT_EQ(client.Ask(line), absl::StrCat("agent", line));
 }
 
+// Whoever is first in line: it is not for want of room that they do not go on.
+TEST_P(LimitsTest, Clients_WaitAndSendNothingMore_AreCutOff) {
+  options_.limits.all_bytes = 256 << 10;
+  options_.limits.max_message = 1 << 20;
+  options_.limits.slow_ms = 200;
+  Open();
+  TestClient first(director_->port());
+  const std::string line(900'000, 'a');
+  first.Send(line);
+  ASSERT_TRUE(Eventually([&] { return director_->stats().held_bytes > line.size(); }));
+  TestClient silent(director_->port());
+  silent.Send(std::string(16 << 10, 'a'));
+  EXPECT_THAT(silent.Line(), AnyOf("EOF", "RESET", "-error a request was left unfinished"));
+  first.Send("\n");
+  EXPECT_EQ(first.Line(), absl::StrCat("agent", line));
+}
+
 // Small requests need none of the room that large ones wait for.
 TEST_P(LimitsTest, SmallRequests_WhileLargeOnesWait_AreAnswered) {
   options_.limits.all_bytes = 256 << 10;

@@ -561,9 +561,9 @@ void ProxyClient::Sweep(int64_t now) {
     return;
   }
   // What is not read for the flow's sake, or for want of room, cannot be finished.
-  if (paused_ && (flow_->held() > 0 || place_in_line_.has_value())) message_since_ = now;
-  const int64_t allowed =
-      slow + static_cast<int64_t>(in_.size()) / kSlowestBytesPerMs * kMillisecond;
+  if (paused_ && (flow_->held() > 0 || WaitsWithMore())) message_since_ = now;
+  const int64_t rate = OthersWait() ? kSlowestForOthersPerMs : kSlowestBytesPerMs;
+  const int64_t allowed = slow + static_cast<int64_t>(in_.size()) / rate * kMillisecond;
   if (slow > 0 && need_more_ && !in_.empty() && now - message_since_ >= allowed) {
     Refuse(absl::DeadlineExceededError("a request was left unfinished"));
     return;

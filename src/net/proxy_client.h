@@ -20,6 +20,8 @@ class ClientRemote;
 
 // Beyond all_bytes, unfinished messages may still have this much.
 inline constexpr size_t kAlwaysAllowed = size_t{16} << 10;
+// As long as others wait for the room that a client's message and replies have.
+inline constexpr int64_t kSlowestForOthersPerMs = 128;
 
 class ProxyClient final : public Client, public Connection, private StreamEvents {
  public:
@@ -92,6 +94,8 @@ class ProxyClient final : public Client, public Connection, private StreamEvents
   bool WantsRoom() const;
   bool HasTurn();
   void EndTurnInLine();
+  bool WaitsWithMore() const;
+  bool OthersWait() const;
   bool IsTooSlowForOthers(int64_t now);
   void EndForOthers();
   size_t Held() const;

@@ -1,17 +1,13 @@
 // Of ProxyClient: how its connection waits where all connections together hold too much.
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "net/proxy_client.h"
 
 namespace pulse::net {
-namespace {
-
-// As long as others wait for the room that a client's message and replies have.
-constexpr int64_t kSlowestForOthersPerMs = 128;
-
-}  // namespace
-
 size_t ProxyClient::MostBytes() {
   if (state_ != State::kOpen || !loop_->budget()->IsOver() || HasTurn()) return SIZE_MAX;
   return std::max<size_t>(1, kAlwaysAllowed - std::min(kAlwaysAllowed, in_.size()));
@@ -58,13 +54,23 @@ bool ProxyClient::MayExceed() {
   return true;
 }
 
+// It is not read, though there is something to read: who has sent nothing more than was read has
+// itself to blame that its message is not finished.
+bool ProxyClient::WaitsWithMore() const {
+  int unread = 0;
+  return place_in_line_.has_value() && (ioctl(stream_->fd(), SIOCINQ, &unread) != 0 || unread > 0);
+}
+
+bool ProxyClient::OthersWait() const {
+  return place_in_line_.has_value() && loop_->budget()->IsOver() && loop_->budget()->waiting() > 1;
+}
+
 // Its turn may take as long as its bytes take at the slowest.
 bool ProxyClient::IsTooSlowForOthers(int64_t now) {
-  const ByteBudget& budget = *loop_->budget();
   if (!place_in_line_.has_value() || turn_since_ == 0) return false;
   turn_bytes_ = std::max(turn_bytes_, in_.size() + Output());
   const bool is_under_way = Output() == 0 && flow_->held() > 0 && !flow_->lacks_room();
-  if (!budget.IsOver() || budget.waiting() < 2 || is_under_way) {
+  if (!OthersWait() || is_under_way) {
     turn_since_ = now;
     return false;
   }
