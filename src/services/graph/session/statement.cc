@@ -348,7 +348,9 @@ bool MayBeStatement(std::string_view text) {
 bool Writes(const Query& query) {
   for (const std::vector<Clause>& part : query.parts) {
     for (const Clause& clause : part) {
-      if (IsUpdate(clause) || (clause.subquery != nullptr && Writes(*clause.subquery))) return true;
+      // What commits on the way needs a transaction that may.
+      if (IsUpdate(clause) || clause.in_transactions) return true;
+      if (clause.subquery != nullptr && Writes(*clause.subquery)) return true;
     }
   }
   return false;

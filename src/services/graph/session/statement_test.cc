@@ -108,6 +108,7 @@ TEST(StatementTest, Parse_AtSnapshot_LeavesTheQuery) {
 TEST(StatementTest, Writes_ByItsText) {
   for (const char* text : {"CREATE (n)", "MATCH (n) SET n.x = 1", "DROP INDEX i", "MERGE (n)",
                            "MATCH (n) CALL { WITH n DELETE n } RETURN 1",
+                           "MATCH (n) CALL (n) { RETURN 1 AS x } IN TRANSACTIONS RETURN x",
                            "UNWIND [1] AS x FOREACH (y IN [x] | CREATE (n))"}) {
     EXPECT_TRUE(StatementWrites(text)) << text;
   }
