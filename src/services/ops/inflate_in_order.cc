@@ -108,15 +108,17 @@ class Inflater {
     return absl::OkStatus();
   }
 
-  // How much of the input a worker takes at a time. Few at first, so that it begins soon, and
-  // towards the end, so that all end together.
+  // How much of the input a worker takes at a time. Less at first, so that it begins soon, and
+  // towards the end, so that all end together. 0: the input is too short for threads and their
+  // memory to pay, or has just begun.
   uint64_t NextStretch() const {
     const uint64_t most = ahead_->options().stretch;
     const uint64_t taken = in_.offset() - begin_;
-    const uint64_t left = in_.Left().value_or(UINT64_MAX);
+    const uint64_t left = in_.Left().value_or(UINT64_MAX - taken);
+    if (taken < most || taken + left < 4 * most) return 0;
     const uint64_t stretch = std::min({most, taken / 2, left / (2 * ahead_->options().workers + 4),
                                        kUsualRatio * most * taken / data_});
-    return std::max(stretch, most / 16);
+    return std::max(stretch, most / 4);
   }
 
   // Lets others decode ahead, and says at which bit they began.

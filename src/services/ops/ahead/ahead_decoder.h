@@ -114,8 +114,8 @@ class AheadDecoder {
   void PassBy(const Stretch& stretch);
 
   const Options options_;
-  // Compressed bytes in which a block is to begin, at the begin and behind the end of a stretch;
-  // twice as many are there to look for it.
+  // Compressed bytes in which a block is to begin behind the end of a stretch, and twice as many as
+  // at its beginning; twice as many are there to look for it.
   const uint64_t margin_;
   RecyclePool<TwinData> pool_;
   std::mutex mutex_;

@@ -154,7 +154,7 @@ TEST(AheadDecoder, BusyMachine_GetsFewStretches) {
   const Inflated got = Inflate(bytes, busy);
   ASSERT_TRUE(got.status.ok()) << got.status;
   EXPECT_TRUE(got.data == whole);
-  // Behind each there are twice as many that nobody takes.
+  // Behind each there are four times as many that nobody takes.
   EXPECT_LT(got.taken, whole.size() / 8);
 }
 
