@@ -36,9 +36,9 @@ bool AtHeader(const inflate_state& state) {
          state.tmp_out_processed == state.tmp_out_valid;
 }
 
-class Inflater {
+class IndexingInflater {
  public:
-  Inflater(InputReader& in, OutputWriter& out, IndexBuilder& index)
+  IndexingInflater(InputReader& in, OutputWriter& out, IndexBuilder& index)
       : in_(in), out_(out), index_(index), buffer_(out.GetBuffer()) {
     isal_inflate_init(state_.get());
     state_->crc_flag = ISAL_DEFLATE;
@@ -238,7 +238,7 @@ absl::StatusOr<GzipIndex> IndexBuilder::Take() {
 }
 
 absl::Status InflateIndexing(InputReader& in, OutputWriter& out, IndexBuilder& index) {
-  return Inflater(in, out, index).Run();
+  return IndexingInflater(in, out, index).Run();
 }
 
 }  // namespace pulse::ops
