@@ -38,6 +38,36 @@ struct SourceFile {
   bool constant = false;  // a run or checkpoint
 };
 
+// Where the last whole record of a segment of the log ends, up to `size`: behind it are zeros,
+// which a writer may fill while they are copied. `size`, where there is something else.
+absl::StatusOr<uint64_t> EndOfLog(const std::string& directory, uint64_t number, int fd,
+                                  uint64_t size) {
+  WalSegmentReader reader(SystemFiles(), directory, number);
+  WalRecord record;
+  uint64_t at = kWalSegmentHeader;
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    reader.Refresh();
+    while (at < size) {
+      PULSE_ASSIGN_OR_RETURN(const bool whole, reader.ReadAt(at, &record));
+      if (!whole || record.end > size) break;
+      at = record.end;
+    }
+    bool zeros = true;
+    std::string bytes;
+    for (uint64_t from = at; zeros && from < size; from += bytes.size()) {
+      bytes.resize(std::min<uint64_t>(kCopyBytes, size - from));
+      PULSE_ASSIGN_OR_RETURN(
+          const size_t n, ReadAt(fd, bytes.data(), bytes.size(), from, "reading", reader.path()));
+      if (n == 0) break;
+      bytes.resize(n);
+      zeros = bytes.find_first_not_of('\0') == std::string::npos;
+    }
+    if (zeros) return std::min(at, size);
+    // It was written to since, or it is damaged.
+  }
+  return size;
+}
+
 struct Source {
   std::string manifest;  // its bytes
   std::vector<SourceFile> files;
@@ -81,6 +111,8 @@ absl::Status OpenAll(const std::string& from, Source* source) {
           Concat(from, ": a segment of the log before ", name, " is missing"));
     }
     PULSE_RETURN_IF_ERROR(Open(from, name, false, source));
+    SourceFile& log = source->files.back();
+    PULSE_ASSIGN_OR_RETURN(log.size, EndOfLog(from, number, log.fd.get(), log.size));
   }
   return absl::OkStatus();
 }

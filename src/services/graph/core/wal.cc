@@ -21,7 +21,10 @@ WalOptions WithBounds(WalOptions options) {
 }  // namespace
 
 Wal::Wal(Files* files, std::string directory, const WalOptions& options)
-    : files_(files), directory_(std::move(directory)), options_(WithBounds(options)) {}
+    : files_(files),
+      directory_(std::move(directory)),
+      options_(WithBounds(options)),
+      zeros_(options_.sync && !options_.read_only ? options_.ahead_bytes : 0, '\0') {}
 
 std::string Wal::PathOf(uint64_t number) const { return WalPath(directory_, number); }
 
@@ -110,8 +113,11 @@ absl::Status Wal::ReadSegment(uint64_t number, bool last, const Replay& replay) 
     if (!whole || record.sequence <= after) {
       if (!last) return damaged(at);
       PULSE_ASSIGN_OR_RETURN(const bool was_durable, segment.Find(at + 1, after, true, &record));
-      if (was_durable) return damaged(at);
-      break;
+      if (!was_durable) break;
+      // A writer may have written here after this place was read, and before those behind it.
+      segment.Refresh();
+      PULSE_ASSIGN_OR_RETURN(const bool now, segment.ReadAt(at, &record));
+      if (!now || record.sequence <= after) return damaged(at);
     }
     parts += record.payload;
     if (record.continues) continue;
@@ -140,7 +146,10 @@ absl::Status Wal::OpenSegment(uint64_t number) {
 absl::StatusOr<uint64_t> Wal::Roll() {
   if (segments_.back().bytes > kWalSegmentHeader) {
     PULSE_RETURN_IF_ERROR(CutAhead());
-    PULSE_RETURN_IF_ERROR(OpenSegment(segments_.back().number + 1));
+    const absl::Status opened = OpenSegment(segments_.back().number + 1);
+    // Its file may be there: what goes on here is no longer the last segment.
+    if (!opened.ok()) no_ahead_ = true;
+    PULSE_RETURN_IF_ERROR(opened);
   }
   return segments_.back().number;
 }
@@ -177,11 +186,10 @@ absl::Status Wal::RollIfFull() {
 // Behind an entry that ends at `end`, if the next ones are to find them.
 void Wal::WriteAhead(uint64_t end, size_t entry) {
   if (!options_.sync || no_ahead_ || end <= ahead_ || end < options_.ahead_from) return;
-  if (entry > options_.ahead_bytes / 4) return;  // it has little use of them
-  const std::string zeros(options_.ahead_bytes, '\0');
+  if (entry > zeros_.size() / 4) return;  // it has little use of them
   // What is there of them, where this fails, is not counted on: the next entry writes over it.
-  no_ahead_ = !file_->WriteAt(zeros, end).ok();
-  ahead_ = end + zeros.size();
+  no_ahead_ = !file_->WriteAt(zeros_, end).ok();
+  ahead_ = end + zeros_.size();
 }
 
 // Before there is a next segment: only the last one may have something behind its end, also after

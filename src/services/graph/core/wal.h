@@ -111,6 +111,7 @@ class Wal {
   Files* const files_;
   const std::string directory_;
   const WalOptions options_;
+  const std::string zeros_;  // that are written ahead
   std::unique_ptr<File> file_;
   std::deque<Segment> kept_;  // left behind, the oldest first
   uint64_t kept_bytes_ = 0;

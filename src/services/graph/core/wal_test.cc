@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <random>
+#include <utility>
 
 #include "base/testing.h"
 #include "services/graph/core/test_sim_files.h"
@@ -411,6 +413,54 @@ TEST(Wal, WrittenAhead_EndsWhereItsRecordsEnd) {
     OpenOk(cut.get(), &read, options);
     EXPECT_EQ(read, written);
   }
+}
+
+TEST(Wal, NextSegmentCannotBeMade_WhatGoesOnOpensAgain) {
+  WalOptions options;
+  options.ahead_from = 0;
+  options.ahead_bytes = 1000;
+  for (int call = 1; call <= 6; ++call) {
+    SimFiles files;
+    Records none, read;
+    const auto wal = OpenOk(&files, &none, options);
+    ASSERT_TRUE(WriteOne(wal.get(), 1, "before").ok());
+    files.FailAt(static_cast<uint64_t>(call));
+    EXPECT_FALSE(wal->Roll().ok()) << call;
+    files.FailAt(0);
+    ASSERT_TRUE(WriteOne(wal.get(), 2, "after").ok());
+    OpenOk(files.AfterKill().get(), &read, options);
+    EXPECT_EQ(read, (Records{{1, "before"}, {2, "after"}})) << call;
+  }
+}
+
+// A reader that meets the zeros of a place, and behind them what a writer wrote meanwhile.
+TEST(Wal, ReadBesideItsWriter_IsNotDamaged) {
+  class WritingFiles : public SimFiles {
+   public:
+    absl::StatusOr<std::string> ReadPart(const std::string& path, uint64_t offset,
+                                         size_t size) override {
+      if (offset > 0 && write) std::exchange(write, nullptr)();
+      return SimFiles::ReadPart(path, offset, size);
+    }
+    std::function<void()> write;
+  };
+  WritingFiles files;
+  Records none, read;
+  const auto wal = OpenOk(&files, &none);
+  const std::string payload(1000, 'x');
+  uint64_t sequence = 0;
+  // The log ends just before a reader's window does, and zeros lie behind it.
+  while (kWalSegmentHeader + sequence * (1000 + kWalRecordHeader) < (size_t{1} << 20) - 2048) {
+    ASSERT_TRUE(WriteOne(wal.get(), ++sequence, payload).ok());
+  }
+  files.write = [&] {
+    for (int i = 0; i < 10; ++i) ASSERT_TRUE(WriteOne(wal.get(), ++sequence, payload).ok());
+  };
+  WalOptions options;
+  options.read_only = true;
+  OpenOk(&files, &read, options);
+  EXPECT_EQ(files.write, nullptr);
+  EXPECT_EQ(read.size(), sequence);
 }
 
 TEST(Wal, NoSpaceToWriteAhead_CommitsGoOn) {
