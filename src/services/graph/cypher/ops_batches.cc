@@ -12,6 +12,8 @@ namespace pulse::cypher {
 namespace {
 
 constexpr uint64_t kDefaultRows = 1000;
+// An element of a set, as it is allocated, and its place in the table.
+constexpr size_t kBytesOfId = 40;
 // Of a batch that lost against other transactions.
 constexpr int kRetries = 20;
 
@@ -53,29 +55,33 @@ class BatchesOperator : public Operator {
     return !ctx_.failed();
   }
 
-  bool Keep(const Value* row, Rows* rows) {
+  bool ChargeRow(const Value* kept, int64_t* charged) {
     int64_t bytes = 0;
-    const Value* const kept = rows->Add(row);
-    for (size_t slot = 0; slot < rows->width(); ++slot) {
+    for (size_t slot = 0; slot < batch_.width(); ++slot) {
       bytes += static_cast<int64_t>(kept[slot].Bytes());
     }
-    charged_ += bytes;
+    *charged += bytes;
     return ctx_.Charge(bytes);
   }
+  bool Keep(const Value* row, Rows* rows) { return ChargeRow(rows->Add(row), &charged_); }
   void Forget() {
     batch_ = Rows(runtime_->width);
-    results_ = Rows(runtime_->width);
     ctx_.Charge(-std::exchange(charged_, 0));
+    ForgetResults();
+  }
+  void ForgetResults() {
+    results_ = Rows(runtime_->width);
+    ctx_.Charge(-std::exchange(results_charged_, 0));
   }
 
   bool AddResults(Rows& rows, const std::vector<Slot>& columns) {
     if (step_->unit) return true;
     for (size_t i = 0; i < rows.size(); ++i) {
-      if (!Keep(outer_, &results_)) return false;
-      Value* const out = results_.Row(results_.size() - 1);
+      Value* const out = results_.Add(outer_);
       for (const auto& [column, slot] : step_->outputs) {
         out[slot] = rows.Row(i)[columns[static_cast<size_t>(column)]];
       }
+      if (!ChargeRow(out, &results_charged_)) return false;
     }
     return true;
   }
@@ -87,22 +93,40 @@ class BatchesOperator : public Operator {
     ctx_.deleted_edges.clear();
     if (nodes_.empty() && edges_.empty()) return;
     for (size_t i = 0; i < batch_.size(); ++i) {
-      for (size_t slot = 0; slot < batch_.width(); ++slot) {
-        const Value& v = batch_.Row(i)[slot];
-        if (v.is_node() && nodes_.contains(v.as_node())) ctx_.deleted_nodes.insert(v.as_node());
-        if (v.is_edge() && edges_.contains(v.as_edge().id)) {
-          ctx_.deleted_edges.insert(v.as_edge().id);
-        }
-      }
+      for (size_t slot = 0; slot < batch_.width(); ++slot) MarkDeleted(batch_.Row(i)[slot]);
+    }
+  }
+  void MarkDeleted(NodeId node) {
+    if (nodes_.contains(node)) ctx_.deleted_nodes.insert(node);
+  }
+  void MarkDeleted(const EdgeRef& edge) {
+    if (edges_.contains(edge.id)) ctx_.deleted_edges.insert(edge.id);
+  }
+  void MarkDeleted(const Value& v) {
+    if (v.is_node()) MarkDeleted(v.as_node());
+    if (v.is_edge()) MarkDeleted(v.as_edge());
+    if (v.is_path()) {
+      for (const NodeId node : v.as_path().nodes) MarkDeleted(node);
+      for (const EdgeRef& edge : v.as_path().edges) MarkDeleted(edge);
+    }
+    if (v.is_list()) {
+      for (const Value& item : v.as_list()) MarkDeleted(item);
+    }
+    if (v.is_map()) {
+      for (const auto& item : v.as_map()) MarkDeleted(item.second);
     }
   }
 
   bool RunBatch() {
     nodes_.swap(ctx_.deleted_nodes);
     edges_.swap(ctx_.deleted_edges);
-    const bool ran = CommitBatch();
+    const size_t before = nodes_.size() + edges_.size();
+    bool ran = CommitBatch();
     nodes_.merge(ctx_.deleted_nodes);
     edges_.merge(ctx_.deleted_edges);
+    // They stay until the statement ends.
+    const size_t more = nodes_.size() + edges_.size() - before;
+    ran = ctx_.Charge(static_cast<int64_t>(more * kBytesOfId)) && ran;
     nodes_.swap(ctx_.deleted_nodes);
     edges_.swap(ctx_.deleted_edges);
     nodes_.clear();
@@ -118,7 +142,7 @@ class BatchesOperator : public Operator {
     const Counters before = ctx_.counters;
     for (int attempt = 0;; ++attempt) {
       MarkDeleted();
-      results_.clear();
+      ForgetResults();
       for (size_t i = 0; i < batch_.size(); ++i) {
         outer_ = batch_.Row(i);
         runner_.Run(outer_);
@@ -133,7 +157,7 @@ class BatchesOperator : public Operator {
   }
 
   Rows batch_, results_;
-  int64_t charged_ = 0;
+  int64_t charged_ = 0, results_charged_ = 0;
   uint64_t size_ = 0;  // of a batch; 0: not known yet
   PlanRunner runner_;
   const Value* outer_ = nullptr;

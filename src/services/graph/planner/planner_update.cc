@@ -299,6 +299,10 @@ void Planner::PlanBatches(Clause* clause, bool wrote, const Plan* within, Step* 
     return Fail("InvalidClauseComposition", clause->pos,
                 "CALL { … } IN TRANSACTIONS may not be within another subquery");
   }
+  if (plan_->in_transactions) {
+    return Fail("InvalidClauseComposition", clause->pos,
+                "CALL { … } IN TRANSACTIONS may be in a statement once: make two statements of it");
+  }
   if (wrote) {
     return Fail("InvalidClauseComposition", clause->pos,
                 "CALL { … } IN TRANSACTIONS may not come after a clause that writes");

@@ -144,6 +144,35 @@ TEST_F(BatchesTest, NodesOfEarlierBatches_StayDeleted) {
   EXPECT_EQ(Rows("MATCH (n) RETURN labels(n), count(*)"), Strings{"['B'], 5"});
 }
 
+TEST_F(BatchesTest, EntitiesWithinValues_DeletedByEarlierBatches_AreGone) {
+  for (const char* const what :
+       {"(p) { DETACH DELETE p }", "(l) { FOREACH (n IN l | DETACH DELETE n) }",
+        "(m) { WITH m.h AS h DETACH DELETE h }"}) {
+    ASSERT_TRUE(Run("CREATE (h:Hub)<-[:R]-(m:M) WITH m UNWIND range(1, 6) AS i "
+                    "CREATE (:X {i: i})-[:R]->(m)")
+                    .ok());
+    const absl::Status status =
+        Run("MATCH p = (x:X)-[:R*2]->(h:Hub) WITH p, nodes(p) AS l, {h: h} AS m CALL " +
+            std::string(what) + " IN TRANSACTIONS OF 2 ROWS");
+    EXPECT_TRUE(status.ok()) << what << ": " << status;
+    EXPECT_EQ(Rows("MATCH (h:Hub) RETURN count(h)"), Strings{"0"}) << what;
+    ASSERT_TRUE(Run("MATCH (n) DETACH DELETE n").ok());
+  }
+}
+
+TEST_F(BatchesTest, LargeResults_CountAgainstTheLimitOfMemory) {
+  ServiceOptions options;
+  options.query_memory_bytes = 16 << 20;
+  service_ = std::make_unique<GraphService>(store_.get(), options);
+  const absl::Status status =
+      Run("UNWIND range(1, 1000) AS i CALL (i) { RETURN range(1, 60000) AS s } IN TRANSACTIONS "
+          "RETURN count(s)");
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_TRUE(Run("UNWIND range(1, 1000) AS i CALL (i) { RETURN range(1, 600) AS s } IN "
+                  "TRANSACTIONS OF 10 ROWS RETURN count(s)")
+                  .ok());
+}
+
 TEST_F(BatchesTest, Error_LeavesTheBatchesBeforeIt) {
   const absl::Status status = Run(
       "UNWIND [1, 2, 3, 4, 0, 5] AS i CALL (i) { CREATE (:N {i: 12 / i}) } IN TRANSACTIONS OF 2 "

@@ -23,7 +23,8 @@ class ChainedTransaction : public DatabaseTransaction {
   absl::Status CommitAndGoOn() override {
     const absl::Status committed = now_->Commit();
     auto next = next_();
-    if (!next.ok()) return committed.ok() ? next.status() : committed;
+    // The one that is over must not be gone on with, as after a conflict.
+    if (!next.ok()) return next.status();
     now_ = *std::move(next);
     return committed;
   }
