@@ -22,10 +22,14 @@ class RecyclePool {
       if (!kept_->objects.empty()) {
         object = std::move(kept_->objects.back());
         kept_->objects.pop_back();
+        ++kept_->in_use;
       }
+    }
+    if (object == nullptr) {
+      object = std::make_unique<T>();
+      const std::lock_guard lock(kept_->mutex);
       ++kept_->in_use;
     }
-    if (object == nullptr) object = std::make_unique<T>();
     return {object.release(), [kept = kept_](T* done) {
               std::unique_ptr<T> back(done);
               const std::lock_guard lock(kept->mutex);

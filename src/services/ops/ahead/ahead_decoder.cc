@@ -6,11 +6,14 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <new>
 #include <system_error>
 #include <utility>
 
 #include "base/background.h"
+#include "base/cpu_list.h"
 #include "base/shortage.h"
 #include "services/ops/ahead/isal_position.h"
 
@@ -31,6 +34,10 @@ constexpr uint64_t kMostGap = 4;
 constexpr std::chrono::milliseconds kStall(5);
 // Input that is passed by after failures, in stretches: four times as much each time, up to 32.
 constexpr int kMostFailures = 5;
+
+// Of the process: many inputs at once, as programs that embed this have them, take no more threads
+// and memory than one on all CPUs.
+std::atomic<size_t> running_workers{0};
 
 // Of the calling thread.
 double CpuSeconds() {
@@ -102,11 +109,26 @@ AheadDecoder::AheadDecoder(Options options)
       gap_stretches_(kGap) {}
 
 void AheadDecoder::Start() {
+  const size_t all = std::max(static_cast<size_t>(AllowedCpus()), options_.workers);
   try {
-    while (workers_.size() < options_.workers) workers_.emplace_back([this] { Work(); });
+    while (workers_.size() < options_.workers) {
+      if (running_workers.fetch_add(1) >= all) {
+        --running_workers;
+        break;
+      }
+      try {
+        workers_.emplace_back([this] { Work(); });
+      } catch (...) {
+        --running_workers;
+        throw;
+      }
+    }
   } catch (const std::system_error&) {
     // With fewer, or none.
+  } catch (const std::bad_alloc&) {
+    // Likewise.
   }
+  options_.workers = workers_.size();
 }
 
 AheadDecoder::~AheadDecoder() {
@@ -117,6 +139,7 @@ AheadDecoder::~AheadDecoder() {
   }
   changed_.notify_all();
   for (std::thread& worker : workers_) worker.join();
+  running_workers -= workers_.size();
 }
 
 void AheadDecoder::Continue(InputReader& in, uint64_t stretch) {
@@ -265,7 +288,13 @@ void AheadDecoder::Work() {
       lock.lock();
       continue;
     }
-    const std::shared_ptr<Stretch> stretch = Add(*range);
+    std::shared_ptr<Stretch> stretch;
+    try {
+      stretch = Add(*range);
+    } catch (const std::bad_alloc&) {
+      not_before_ = std::max(not_before_, range->end + stretch_);
+      continue;
+    }
     if (Plan().has_value()) changed_.notify_one();
     lock.unlock();
     const auto begin = std::chrono::steady_clock::now();

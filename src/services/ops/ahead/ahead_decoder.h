@@ -113,7 +113,7 @@ class AheadDecoder {
   void Remove(const Stretch& stretch);
   void PassBy(const Stretch& stretch);
 
-  const Options options_;
+  Options options_;  // workers: those that there are, once they were started
   // Compressed bytes in which a block is to begin behind the end of a stretch, and twice as many as
   // at its beginning; twice as many are there to look for it.
   const uint64_t margin_;

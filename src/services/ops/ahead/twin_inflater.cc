@@ -63,8 +63,9 @@ class PairTable {
 }  // namespace
 
 void TwinData::Resolve(absl::string_view window) {
-  const auto table = std::make_unique<PairTable>(window);
-  table->Resolve(data.data(), twin.data(), twin.size(), data.data());
+  // On the stack: whoever resolves has nobody to tell of a lack of memory.
+  const PairTable table(window);
+  table.Resolve(data.data(), twin.data(), twin.size(), data.data());
 }
 
 void TwinData::WindowBehind(absl::string_view window, Buffer& behind) const {
@@ -75,9 +76,9 @@ void TwinData::WindowBehind(absl::string_view window, Buffer& behind) const {
   behind.Append(window.substr(own));
   behind.Append(data.data() + begin, own);
   if (twins == 0) return;
-  const auto table = std::make_unique<PairTable>(window);
-  table->Resolve(data.data() + begin, twin.data() + begin, twins,
-                 behind.data() + kDeflateWindow - own);
+  const PairTable table(window);
+  table.Resolve(data.data() + begin, twin.data() + begin, twins,
+                behind.data() + kDeflateWindow - own);
 }
 
 TwinInflater::TwinInflater() = default;
