@@ -93,6 +93,36 @@ TEST_P(KvLargeValuesTest, Gets_OfClientsThatDoNotRead_TakeNoMoreThanTheyMay) {
   for (auto& thread : threads) thread.join();
 }
 
+// Whoever is first in line goes on beyond the limit, and is not stopped again where its command has
+// to go to a thread that may wait.
+TEST_P(KvLargeValuesTest, Exec_WhileOthersKeepTheRoom_IsCarriedOut) {
+  OpenForLargeValues();
+  redis::BlockingClient writer(port());
+  const std::string value(kValue, 'v');
+  writer.Send(SetOf("k", value));
+  ASSERT_EQ(writer.Receive(), "+OK\r\n");
+  // More than half of what connections may hold, less than all of it.
+  std::vector<std::unique_ptr<redis::BlockingClient>> silent;
+  while (Held() <= kValue + kValue / 2) {
+    ASSERT_LT(silent.size(), 16u);
+    silent.push_back(std::make_unique<redis::BlockingClient>(port()));
+    silent.back()->TakeLittle();
+    silent.back()->Send("GETRANGE k 0 8388607\r\n");
+    testing_util::SettledValue([&] { return Held(); });
+  }
+  const std::string bulk = absl::StrCat("$", kValue, "\r\n", value, "\r\n");
+  redis::BlockingClient client(port());
+  client.Send("MULTI\r\nGET k\r\nEXEC\r\n");
+  EXPECT_EQ(client.Receive(), "+OK\r\n");
+  EXPECT_EQ(client.Receive(), "+QUEUED\r\n");
+  EXPECT_TRUE(client.Receive() == absl::StrCat("*1\r\n", bulk));
+  client.Send("GET k\r\n");
+  EXPECT_TRUE(client.Receive() == bulk);
+  redis::BlockingClient memcached(port());
+  memcached.Send("get k\r\n");
+  EXPECT_EQ(memcached.ReadUntil("END\r\n").size(), value.size() + 27);
+}
+
 INSTANTIATE_TEST_SUITE_P(Designs, KvLargeValuesTest, testing::Values("cpu", "lat"),
                          [](const auto& param) { return std::string(param.param); });
 

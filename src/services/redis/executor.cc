@@ -181,6 +181,7 @@ Executor::Stop Executor::Run(Session* session, RequestBatch* batch, bool may_blo
     const size_t begin = batch->out.size();
     const size_t ends = batch->ends.size();
     const int skipped = session->skip_replies;
+    const bool may_exceed = batch->may_exceed;
     batch->command = nullptr;
     stop = batch->out.size() >= kFullBytes ? Stop::kFull : RunOne(session, batch, may_block);
     if (batch->out.size() > kSmallReply) batch->CountReplies(session->buffers);
@@ -188,12 +189,9 @@ Executor::Stop Executor::Run(Session* session, RequestBatch* batch, bool may_blo
     if (batch->command != nullptr) Note(*session, *batch, first, begin, now - since);
     since = now;
     if (batch->next > first) DropReplies(session, skipped, batch, ends, begin);
+    if (stop == Stop::kWouldBlock) batch->ForgetRoom(session->buffers, may_exceed);
   }
-  if (stop == Stop::kWouldBlock) {
-    ++batch->counts.waited;
-    batch->share.Set(nullptr, 0);  // the reply that was not made will ask for its room again
-    batch->CountReplies(session->buffers);
-  }
+  if (stop == Stop::kWouldBlock) ++batch->counts.waited;
   facts_->Add(batch->counts);
   batch->counts = {};
   return stop;

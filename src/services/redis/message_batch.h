@@ -49,6 +49,13 @@ struct MessageBatch {
     lacks = needed;
     return true;
   }
+  // The reply that MustWait was asked about was not made: its room will be asked for again.
+  // `may_exceed_before`: as it was before.
+  void ForgetRoom(const std::shared_ptr<net::ByteBudget>& budget, bool may_exceed_before) {
+    may_exceed = may_exceed_before;
+    share.Set(nullptr, 0);
+    CountReplies(budget);
+  }
   void CountReplies(const std::shared_ptr<net::ByteBudget>& budget) {
     if (budget != nullptr && out.size() > kSmallReply) share.Set(budget, out.size());
   }

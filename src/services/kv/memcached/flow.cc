@@ -75,13 +75,17 @@ MemcachedFlow::Stop MemcachedFlow::Run(const Executor& executor, Batch* batch, b
     }
     if (batch->request.closes()) return Stop::kClose;
     const CpuScope scope(CpuComponent::kStore);
+    const bool may_exceed = batch->may_exceed;
     // Threads that may block are many, and could all take the same room.
     if (batch->budget != nullptr && (may_block || batch->budget->IsTight())) {
       uint64_t bytes = 0;
       if (!executor.SizeOfReply(batch->request, may_block, &bytes)) return Stop::kWouldBlock;
       if (batch->MustWait(batch->budget, bytes)) return Stop::kFull;
     }
-    if (!executor.Run(batch->request, may_block, &batch->out)) return Stop::kWouldBlock;
+    if (!executor.Run(batch->request, may_block, &batch->out)) {
+      batch->ForgetRoom(batch->budget, may_exceed);
+      return Stop::kWouldBlock;
+    }
     batch->ends.push_back(batch->out.size());
     ++batch->next;
     batch->CountReplies(batch->budget);
