@@ -53,6 +53,11 @@ class ByteBudget {
   void Leave(Place place);
   size_t waiting() const { return waiting_.load(); }
 
+  // Of those who wait, how many have asked for more than there was room for, which may be while all
+  // hold less than the limit: one more, or one fewer.
+  void CountLack(bool lacks) { lacking_.fetch_add(lacks ? 1 : -1); }
+  int64_t lacking() const { return lacking_.load(); }
+
  private:
   bool Fits(uint64_t held, uint64_t bytes) const {
     return held <= limit_ && bytes <= limit_ - held;
@@ -62,6 +67,7 @@ class ByteBudget {
   const uint64_t limit_;
   std::atomic<uint64_t> held_{0};
   std::atomic<size_t> waiting_{0};
+  std::atomic<int64_t> lacking_{0};
   std::mutex mutex_;
   std::list<std::shared_ptr<Remote>> line_;
 };

@@ -215,6 +215,43 @@ TEST_P(LimitsTest, Clients_WaitAndSendNothingMore_AreCutOff) {
   EXPECT_EQ(first.Line(), absl::StrCat("agent", line));
 }
 
+// Together they hold less than they may, but too much for the next reply.
+TEST_P(LimitsTest, Client_HoldsItsReplyTooLongForOthers_IsCutOff) {
+  options_.limits.all_bytes = 100 << 10;
+  options_.limits.slow_ms = 200;
+  Open();
+  for (const bool ends : {false, true}) {
+    SCOPED_TRACE(ends ? "it has ended its side" : "it has not");
+    ASSERT_TRUE(Empty());
+    TestClient slow(director_->port());
+    slow.Send("k\nr:80000\n");  // behind an answer that is not finished
+    if (ends) slow.EndSending();
+    ASSERT_TRUE(Eventually([&] { return director_->stats().held_bytes > 80'000; }));
+    TestClient next(director_->port());
+    next.Send("r:90000\n");
+    EXPECT_EQ(slow.Line(), "kept");
+    EXPECT_THAT(slow.Line(), AnyOf("EOF", "RESET"));
+    EXPECT_EQ(next.Line().size(), 90'000u);
+  }
+}
+
+// Who found room has no turn, and no place in line any more.
+TEST_P(LimitsTest, Client_HasFoundRoomAndKeepsIt_IsNotWaitedFor) {
+  options_.limits.all_bytes = 300 << 10;
+  Open();
+  TestClient first(director_->port());
+  first.Send("k\nr:100000\n");
+  ASSERT_TRUE(Eventually([&] { return director_->stats().held_bytes > 100'000; }));
+  TestClient second(director_->port());
+  second.Send("k\nr:100000\n");
+  ASSERT_TRUE(Eventually([&] { return director_->stats().held_bytes > 200'000; }));
+  TestClient third(director_->port());
+  third.Send("r:290000\n");
+  ASSERT_TRUE(Eventually([&] { return director_->stats().requests == 5; }));
+  first.Reset();
+  EXPECT_EQ(third.Line().size(), 290'000u);
+}
+
 // Small requests need none of the room that large ones wait for.
 TEST_P(LimitsTest, SmallRequests_WhileLargeOnesWait_AreAnswered) {
   options_.limits.all_bytes = 256 << 10;

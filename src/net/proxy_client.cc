@@ -47,6 +47,7 @@ ProxyClient::ProxyClient(Loop* loop)
     : loop_(loop), ordering_(loop->shared().options.application->ordering()) {}
 
 ProxyClient::~ProxyClient() {
+  if (lacks_) loop_->budget()->CountLack(false);
   if (place_in_line_.has_value()) loop_->budget()->Leave(*place_in_line_);
   if (remote_ != nullptr) remote_->Detach();
   link_.reset();
@@ -504,6 +505,7 @@ void ProxyClient::EndTurn() {
   if (state_ != State::kDead) Progress();
   if (state_ == State::kDead) return;
   EndTurnInLine();
+  NoteLack();
   // What was sent at once has made room that no event will tell of.
   if (link_ != nullptr && link_->WantsTurn()) Stirred();
   if (state_ == State::kOpen && !need_more_ && MayTake()) Stirred();
@@ -555,11 +557,11 @@ void ProxyClient::Sweep(int64_t now) {
     Die(true);
     return;
   }
-  if (state_ != State::kOpen) return;
   if (slow > 0 && IsTooSlowForOthers(now)) {
     EndForOthers();
     return;
   }
+  if (state_ != State::kOpen) return;
   // What is not read for the flow's sake, or for want of room, cannot be finished.
   if (paused_ && (flow_->held() > 0 || WaitsWithMore())) message_since_ = now;
   const int64_t rate = OthersWait() ? kSlowestForOthersPerMs : kSlowestBytesPerMs;

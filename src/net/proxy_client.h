@@ -93,6 +93,8 @@ class ProxyClient final : public Client, public Connection, private StreamEvents
   bool MayGrow();
   bool WantsRoom() const;
   bool HasTurn();
+  void NoteTurn(int64_t now);
+  void NoteLack();
   void EndTurnInLine();
   bool WaitsWithMore() const;
   bool OthersWait() const;
@@ -130,6 +132,7 @@ class ProxyClient final : public Client, public Connection, private StreamEvents
   bool need_more_ = true;                           // in_ holds no whole message
   bool paused_ = false;                             // the client is not read
   std::optional<ByteBudget::Place> place_in_line_;  // it waits for room, or is first
+  bool lacks_ = false;                              // what NoteLack has told
   bool used_turn_ = false;                          // its message is whole, or its reply is made
   bool has_exceeded_ = false;                       // in this turn, for a reply
   int64_t turn_since_ = 0;                          // it is first; 0: not yet

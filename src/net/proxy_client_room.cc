@@ -26,18 +26,31 @@ bool ProxyClient::HasTurn() {
     turn_since_ = 0;
   }
   if (!loop_->budget()->IsFirst(*place_in_line_)) return false;
-  if (turn_since_ == 0) {
-    turn_since_ = loop_->now();
-    turn_bytes_ = 0;
-  }
+  NoteTurn(loop_->now());
   return true;
 }
 
+// It is first.
+void ProxyClient::NoteTurn(int64_t now) {
+  if (turn_since_ != 0) return;
+  turn_since_ = now;
+  turn_bytes_ = 0;
+}
+
+// For others: that it waits for room for a reply, also where all hold less than they may.
+void ProxyClient::NoteLack() {
+  if (flow_->lacks_room() == lacks_) return;
+  lacks_ = !lacks_;
+  loop_->budget()->CountLack(lacks_);
+}
+
 // A turn is for one message, or one large reply: it ends when all replies have left, and who wants
-// more is last in line.
+// more is last in line. Who has found room needs no turn.
 void ProxyClient::EndTurnInLine() {
-  if (!place_in_line_.has_value() || Output() > 0) return;
-  const bool is_done = used_turn_ ? flow_->held() == 0 || flow_->lacks_room() : !WantsRoom();
+  if (!place_in_line_.has_value()) return;
+  const bool is_idle = Output() == 0 && (flow_->held() == 0 || flow_->lacks_room());
+  const bool found_room = !WantsRoom() && (Output() > 0 || flow_->held() == 0);
+  const bool is_done = used_turn_ ? is_idle : found_room;
   if (!is_done) return;
   loop_->budget()->Leave(*place_in_line_);
   place_in_line_.reset();
@@ -62,12 +75,15 @@ bool ProxyClient::WaitsWithMore() const {
 }
 
 bool ProxyClient::OthersWait() const {
-  return place_in_line_.has_value() && loop_->budget()->IsOver() && loop_->budget()->waiting() > 1;
+  const ByteBudget& budget = *loop_->budget();
+  if (!place_in_line_.has_value() || budget.waiting() < 2) return false;
+  return budget.IsOver() || budget.lacking() > (lacks_ ? 1 : 0);
 }
 
 // Its turn may take as long as its bytes take at the slowest.
 bool ProxyClient::IsTooSlowForOthers(int64_t now) {
-  if (!place_in_line_.has_value() || turn_since_ == 0) return false;
+  if (!place_in_line_.has_value() || !loop_->budget()->IsFirst(*place_in_line_)) return false;
+  NoteTurn(now);
   turn_bytes_ = std::max(turn_bytes_, in_.size() + Output());
   const bool is_under_way = Output() == 0 && flow_->held() > 0 && !flow_->lacks_room();
   if (!OthersWait() || is_under_way) {
@@ -85,7 +101,7 @@ size_t ProxyClient::Held() const {
 }
 
 void ProxyClient::EndForOthers() {
-  if (Output() > 0) {
+  if (Output() > 0 || state_ != State::kOpen) {
     Die(true);  // what it does not take cannot be followed by anything
     return;
   }

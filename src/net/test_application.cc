@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/testing.h"
+#include "net/byte_budget.h"
 
 namespace pulse::net::test {
 namespace {
@@ -76,12 +77,23 @@ class LineFlow : public Flow {
         connection_->Reply(ticket, *std::move(buffer));
         return;
       }
+      case 'r':
+        large_ticket_ = ticket;
+        large_bytes_ = std::stoul(line.substr(2));
+        return;
       case 'q':
         connection_->Close("bye\n");
         return;
       default:
         connection_->Reply(ticket, absl::StrCat("agent", line, app_->reply_suffix, "\n"));
     }
+  }
+  bool lacks_room() const override { return large_bytes_ > 0; }
+  void OnRoom() override {
+    if (large_bytes_ == 0) return;
+    if (!connection_->MayExceed() && !connection_->budget()->HasRoomFor(large_bytes_)) return;
+    const std::string reply(std::exchange(large_bytes_, 0), 'r');
+    connection_->Reply(large_ticket_, absl::StrCat(reply, "\n"));
   }
   std::string OnHostLost(Ticket ticket, bool sent) override {
     return sent ? "-lost sent\n" : "-lost unsent\n";
@@ -110,6 +122,8 @@ class LineFlow : public Flow {
  private:
   LineApplication* const app_;
   Connection* const connection_;
+  Ticket large_ticket_ = 0;
+  size_t large_bytes_ = 0;  // of its reply, which has to wait
 };
 
 bool SendAll(int fd, std::string_view bytes) {

@@ -4,7 +4,8 @@
 // thread, "h..." by the host, "o..." (one way) goes to the host, which does not answer it; "n:K..."
 // goes to the host, which answers with K lines; "p..." is forwarded at the end of the turn, behind
 // all events; at "w..." the loop waits for `go_on`; "k..." is answered by "kept" and then left open
-// until `close_kept` closes its connection; "bad" is malformed, "quit" closes.
+// until `close_kept` closes its connection; "r:N" is answered by N letters, once all connections
+// have room for so many or it is its turn; "bad" is malformed, "quit" closes.
 #pragma once
 
 #include <atomic>
