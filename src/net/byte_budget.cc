@@ -49,7 +49,11 @@ void ByteBudget::Leave(Place place) {
   const bool was_first = place == line_.begin();
   line_.erase(place);
   waiting_.store(line_.size());
-  if (was_first) Wake(IsOver() ? 1 : kWokenAtOnce);
+  if (!IsOver()) {
+    Wake(kWokenAtOnce);
+  } else if (was_first) {
+    Wake(1);
+  }
 }
 
 }  // namespace pulse::net

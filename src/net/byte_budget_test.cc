@@ -53,6 +53,21 @@ TEST(ByteBudgetTest, Give_UntilThereIsRoom_WakesAllWhoWait) {
   budget.Leave(second);
 }
 
+// Those who were woken together may all have found room, or gone; others behind them have not been.
+TEST(ByteBudgetTest, Leave_WhereThereIsRoom_WakesOthers) {
+  ByteBudget budget(100);
+  const auto one = std::make_shared<CountingRemote>();
+  const ByteBudget::Place first = budget.Join(one);
+  const ByteBudget::Place second = budget.Join(std::make_shared<CountingRemote>());
+  budget.Leave(second);
+  EXPECT_EQ(one->posts, 1);
+  const ByteBudget::Place third = budget.Join(std::make_shared<CountingRemote>());
+  budget.Take(150);
+  budget.Leave(third);
+  EXPECT_EQ(one->posts, 1);
+  budget.Leave(first);
+}
+
 TEST(BudgetShareTest, Share_OfAHolderThatGoes_IsGivenBack) {
   const auto budget = std::make_shared<ByteBudget>(100);
   {
