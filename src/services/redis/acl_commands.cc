@@ -148,7 +148,6 @@ void ShowLog(AclLog* log, const Arguments& args, ReplyWriter* reply) {
   }
 }
 
-// How many arguments a subcommand takes, its name and ACL counted; -1: it is unknown.
 }  // namespace
 
 bool Executor::RefreshUser(Session* session) {
