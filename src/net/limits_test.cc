@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/testing.h"
+#include "net/byte_budget.h"
 #include "net/test_director.h"
 
 namespace pulse::net::test {
@@ -250,6 +251,42 @@ TEST_P(LimitsTest, Client_HasFoundRoomAndKeepsIt_IsNotWaitedFor) {
   ASSERT_TRUE(Eventually([&] { return director_->stats().requests == 5; }));
   first.Reset();
   EXPECT_EQ(third.Line().size(), 290'000u);
+}
+
+TEST_P(LimitsTest, Client_WhoLacksNoRoom_IsNotInLine) {
+  options_.budget = std::make_shared<ByteBudget>(300 << 10);
+  app_.asks_at_once = true;
+  Open();
+  TestClient client(director_->port());
+  client.Send("k\n" + std::string(17'000, 'a'));
+  ASSERT_TRUE(Eventually([&] { return director_->stats().held_bytes > 17'000; }));
+  client.Send("\n");
+  ASSERT_TRUE(Eventually([&] { return director_->stats().requests == 2; }));
+  SettledBytes();
+  EXPECT_EQ(options_.budget->waiting(), 0u);
+}
+
+TEST_P(LimitsTest, SmallRequests_OfAClientInLine_KeepItsPlace) {
+  options_.budget = std::make_shared<ByteBudget>(100 << 10);
+  options_.limits.slow_ms = 0;  // nobody else goes
+  Open();
+  const auto wait_for = [&](size_t in_line) {
+    return Eventually([&] { return options_.budget->waiting() == in_line; });
+  };
+  TestClient first(director_->port());
+  first.Send("k\nr:80000\n");
+  ASSERT_TRUE(wait_for(1));
+  TestClient second(director_->port());
+  second.Send("r:90000\n");
+  ASSERT_TRUE(wait_for(2));
+  TestClient third(director_->port());
+  third.Send("k\nr:90000\n");
+  ASSERT_TRUE(wait_for(3));
+  second.Send("la\n");
+  ASSERT_TRUE(Eventually([&] { return director_->stats().requests == 6; }));
+  first.Reset();
+  EXPECT_EQ(second.Line().size(), 90'000u);
+  EXPECT_EQ(second.Line(), "latela");
 }
 
 // Small requests need none of the room that large ones wait for.

@@ -164,7 +164,8 @@ size_t ProxyClient::Split(std::string_view bytes) {
   const size_t taken = GiveRequests(bytes);
   if (taken > 0) {
     message_since_ = loop_->now();
-    used_turn_ = true;
+    // Who waits for room for a reply still has its turn before it.
+    used_turn_ |= !flow_->lacks_room();
     flow_->OnRequestsEnd();
   }
   if (taken == 0 && in_.empty()) message_since_ = loop_->now();

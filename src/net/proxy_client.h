@@ -91,6 +91,7 @@ class ProxyClient final : public Client, public Connection, private StreamEvents
   void TakeKept();
   // Whether the message under way may grow, or has to wait for room.
   bool MayGrow();
+  size_t Unsplit() const;
   bool WantsRoom() const;
   bool HasTurn();
   void NoteTurn(int64_t now);

@@ -10,11 +10,15 @@
 namespace pulse::net {
 size_t ProxyClient::MostBytes() {
   if (state_ != State::kOpen || !loop_->budget()->IsOver() || HasTurn()) return SIZE_MAX;
-  return std::max<size_t>(1, kAlwaysAllowed - std::min(kAlwaysAllowed, in_.size()));
+  return std::max<size_t>(1, kAlwaysAllowed - std::min(kAlwaysAllowed, Unsplit()));
 }
 
+// Of what was kept, without the requests that were given.
+size_t ProxyClient::Unsplit() const { return in_.size() - in_begin_; }
+
 bool ProxyClient::WantsRoom() const {
-  return (need_more_ && in_.size() >= kAlwaysAllowed) || flow_->lacks_room();
+  const bool grows = state_ == State::kOpen && need_more_ && Unsplit() >= kAlwaysAllowed;
+  return grows || flow_->lacks_room();
 }
 
 // Whether it is its turn to have more than there is room for. Joins the line.
@@ -57,11 +61,14 @@ void ProxyClient::EndTurnInLine() {
 }
 
 bool ProxyClient::MayGrow() {
-  return in_.size() < kAlwaysAllowed || !loop_->budget()->IsOver() || HasTurn();
+  return Unsplit() < kAlwaysAllowed || !loop_->budget()->IsOver() || HasTurn();
 }
 
 bool ProxyClient::MayExceed() {
   EndTurnInLine();
+  // A flow may ask before it knows of any lack: then a place that there is counts, but none is
+  // taken.
+  if (!place_in_line_.has_value() && !flow_->lacks_room()) return false;
   if (!HasTurn() || has_exceeded_) return false;
   has_exceeded_ = used_turn_ = true;
   return true;

@@ -88,6 +88,9 @@ class LineFlow : public Flow {
         connection_->Reply(ticket, absl::StrCat("agent", line, app_->reply_suffix, "\n"));
     }
   }
+  void OnRequestsEnd() override {
+    if (app_->asks_at_once) connection_->MayExceed();
+  }
   bool lacks_room() const override { return large_bytes_ > 0; }
   void OnRoom() override {
     if (large_bytes_ == 0) return;

@@ -50,8 +50,9 @@ class LineApplication : public Application {
   Ordering ordering() const override { return order; }
 
   Ordering order = Ordering::kRequest;
-  std::string preface;       // a line; the host answers it by one that must be "+preface"
-  std::string reply_suffix;  // of the agent's answers: makes them long
+  std::string preface;        // a line; the host answers it by one that must be "+preface"
+  bool asks_at_once = false;  // whether it may exceed the room, before it knows that it lacks any
+  std::string reply_suffix;   // of the agent's answers: makes them long
   std::atomic<int> flows{0};
   std::atomic<int> host_closed{0};
   bool close_with_host = false;  // the client gets "-closed" when the host's connection ends
