@@ -69,6 +69,11 @@ class BlockingClient {
     Send(line + "\r\n");
     return Receive();
   }
+  // Until there is something to receive, or the stream ends.
+  void AwaitBytes() {
+    char byte;
+    (void)recv(fd_.get(), &byte, 1, MSG_PEEK);
+  }
   // What comes until it ends so, or the stream ends: of another protocol.
   std::string ReadUntil(std::string_view end) {
     char buffer[4096];
