@@ -65,12 +65,12 @@ TEST_P(RemoteTest, Compress_ByTheAgentAlone_IsWhatTheHostWrites) {
       const Outcome host = RunCompress(CompressWith(format, level, On(nullptr, kHost)), data);
       const Outcome remote = RunCompress(CompressWith(format, level, On(connected, kAgent)), data);
       ASSERT_EQ(remote.status, absl::OkStatus());
-      // ISA-L (up to level 6) reads some bytes behind its input, which are others in the agent's
-      // memory: now and then, it takes another match there.
+      // ISA-L (up to level 6) makes another code or match, in one block of some thousands, by where
+      // its stream lies in memory: the host's engine and the agent's may differ by some bytes.
       const bool isal = level <= 6 && format != Format::kZstd && format != Format::kLz4;
       EXPECT_TRUE(isal || remote.bytes == host.bytes);
       EXPECT_NEAR(static_cast<double>(remote.bytes.size()), static_cast<double>(host.bytes.size()),
-                  static_cast<double>(host.bytes.size()) / 1000);
+                  64);
       EXPECT_EQ(remote.agent()->chunks, remote.stats.chunks);
       const Outcome back = RunDecompress(DecompressWith(On(connected, kAgent)), remote.bytes);
       EXPECT_EQ(back.status, absl::OkStatus());
