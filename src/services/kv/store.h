@@ -85,6 +85,7 @@ class KvStore final : public redis::Keyspace {
   bool Watch(const std::string_view* keys, size_t count, bool may_block,
              redis::WatchTable::Set* watches, std::string* error) override;
   bool SizeOfValue(std::string_view key, bool may_block, uint64_t* bytes) override;
+  bool knows_sizes() const override { return true; }
   int64_t now_ms() const override { return options_.clock(); }
   void AddInfo(std::string_view section, std::string* out) const override;
   std::string_view section_name() const override { return "KV"; }

@@ -184,7 +184,7 @@ Executor::Stop Executor::Run(Session* session, RequestBatch* batch, bool may_blo
     const bool may_exceed = batch->may_exceed;
     batch->command = nullptr;
     stop = batch->out.size() >= kFullBytes ? Stop::kFull : RunOne(session, batch, may_block);
-    if (batch->out.size() > kSmallReply) batch->CountReplies(session->buffers);
+    batch->CountReplies(session->buffers);
     const uint64_t now = Cycles();
     if (batch->command != nullptr) Note(*session, *batch, first, begin, now - since);
     since = now;
@@ -301,7 +301,8 @@ Executor::Stop Executor::RunOne(Session* session, RequestBatch* batch, bool may_
   }
   if (IsHeld(*session, *command)) return Stop::kPause;
   // Threads that may block are many, and could all take the same room.
-  const bool is_tight = session->buffers != nullptr && (may_block || session->buffers->IsTight());
+  const bool is_tight = session->buffers != nullptr && store_->knows_sizes() &&
+                        (may_block || session->buffers->IsTight());
   if (is_tight) {
     const Stop stop = CheckRoom(*session, *command, request->arguments(), may_block, batch);
     if (stop != Stop::kEnd) return stop;

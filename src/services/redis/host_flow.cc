@@ -151,11 +151,7 @@ class HostFlow : public SplitFlow {
   void OnRoom() override {
     if (state_ != State::kWaiting) PushChanges();
     if (state_ != State::kFull) return;
-    if (batch_->lacks > 0) {
-      batch_->may_exceed = connection_->MayExceed();
-      if (!batch_->may_exceed && !session_->buffers->HasRoomFor(batch_->lacks)) return;
-      batch_->lacks = 0;
-    }
+    if (!batch_->MayGoOn(connection_, session_->buffers)) return;
     if (worker_ != nullptr) {
       JoinGroup();
     } else {

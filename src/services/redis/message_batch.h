@@ -49,6 +49,14 @@ struct MessageBatch {
     lacks = needed;
     return true;
   }
+  // Whether it may go on now: there is room for what it lacks, or it is its turn.
+  bool MayGoOn(net::Connection* connection, const std::shared_ptr<net::ByteBudget>& budget) {
+    if (lacks == 0) return true;
+    may_exceed = connection->MayExceed();
+    if (!may_exceed && !budget->HasRoomFor(lacks)) return false;
+    lacks = 0;
+    return true;
+  }
   // The reply that MustWait was asked about was not made: its room will be asked for again.
   // `may_exceed_before`: as it was before.
   void ForgetRoom(const std::shared_ptr<net::ByteBudget>& budget, bool may_exceed_before) {

@@ -45,11 +45,7 @@ void MemcachedFlow::OnRequestsEnd() {
 void MemcachedFlow::OnRoom() {
   // Otherwise there is another turn once the client has taken more.
   if (state_ != State::kFull || connection_->unsent() > kFullBytes) return;
-  if (batch_->lacks > 0) {
-    batch_->may_exceed = connection_->MayExceed();
-    if (!batch_->may_exceed && !batch_->budget->HasRoomFor(batch_->lacks)) return;
-    batch_->lacks = 0;
-  }
+  if (!batch_->MayGoOn(connection_, batch_->budget)) return;
   RunBatch();
 }
 

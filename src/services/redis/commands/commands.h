@@ -36,6 +36,12 @@ enum CommandFlag : uint32_t {
   kAdmin = 128,
 };
 
+// `arity`: with the name; negative: at least.
+inline bool ArityFits(int arity, size_t arguments) {
+  return arity >= 0 ? arguments == static_cast<size_t>(arity)
+                    : arguments >= static_cast<size_t>(-arity);
+}
+
 struct CommandInfo {
   Command id;
   std::string_view name;  // in lower case
@@ -51,10 +57,7 @@ struct CommandInfo {
 
   bool reads() const { return (flags & kRead) != 0; }
   bool writes() const { return (flags & kWrite) != 0; }
-  bool ArityFits(size_t arguments) const {
-    return arity >= 0 ? arguments == static_cast<size_t>(arity)
-                      : arguments >= static_cast<size_t>(-arity);
-  }
+  bool ArityFits(size_t arguments) const { return redis::ArityFits(arity, arguments); }
 };
 
 // Null for a name that is none. Names have no case.

@@ -169,6 +169,9 @@ class Keyspace {
     return true;
   }
 
+  // Whether SizeOfValue knows any; else it says 0 of all.
+  virtual bool knows_sizes() const { return false; }
+
   virtual int64_t now_ms() const = 0;
   // The lines of a section of INFO that it knows more of ("memory", "stats", "keyspace", or one of
   // its own, which section_name names).

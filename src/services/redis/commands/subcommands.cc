@@ -1,5 +1,6 @@
 #include "services/redis/commands/subcommands.h"
 
+#include <array>
 #include <cstddef>
 #include <string_view>
 
@@ -77,26 +78,24 @@ constexpr Subcommand kSubcommands[] = {
     {Command::kSlowlog, "reset", 2},
 };
 
-bool ArityFits(int arity, size_t arguments) {
-  return arity >= 0 ? arguments == static_cast<size_t>(arity)
-                    : arguments >= static_cast<size_t>(-arity);
-}
+// By Command: whether it has any. Most requests' commands have none.
+constexpr std::array<bool, kCommands> kHasSubcommands = [] {
+  std::array<bool, kCommands> has{};
+  for (const Subcommand& sub : kSubcommands) has[static_cast<size_t>(sub.command)] = true;
+  return has;
+}();
 
 }  // namespace
 
 bool CheckSubcommand(const CommandInfo& command, const Arguments& args, ReplyWriter* reply) {
-  if (args.size() < 2) return true;
-  bool has_subcommands = false;
+  if (args.size() < 2 || !kHasSubcommands[static_cast<size_t>(command.id)]) return true;
   for (const Subcommand& sub : kSubcommands) {
-    if (sub.command != command.id) continue;
-    has_subcommands = true;
-    if (!EqualsIgnoringCase(args[1], sub.name)) continue;
+    if (sub.command != command.id || !EqualsIgnoringCase(args[1], sub.name)) continue;
     if (ArityFits(sub.arity, args.size())) return true;
     reply->Error(absl::StrCat("ERR wrong number of arguments for '", AbslOf(command.name), "|",
                               AbslOf(sub.name), "' command"));
     return false;
   }
-  if (!has_subcommands) return true;
   RefuseSubcommand(absl::AsciiStrToUpper(AbslOf(command.name)), args[1], {}, reply);
   return false;
 }
