@@ -295,16 +295,15 @@ class Decompressor {
   // Threads for the CPUs beside that of the one that decodes in order, if there are any.
   AheadDecoder* Ahead() {
     if (options_.processors.in_calling_thread) return nullptr;
+    if (ahead_ != nullptr) return ahead_.get();
     const std::vector<int> cpus = SerialCpusFor(options_.processors).decoder;
     const int all = cpus.empty() ? AllowedCpus() : static_cast<int>(cpus.size());
     if (all < 2) return nullptr;
-    if (ahead_ == nullptr) {
-      AheadDecoder::Options ahead;
-      ahead.workers = static_cast<size_t>(all - 1);
-      ahead.cpus = cpus;
-      ahead.stretch = AheadDecoder::StretchFor(ahead.workers);
-      ahead_ = std::make_unique<AheadDecoder>(std::move(ahead));
-    }
+    AheadDecoder::Options ahead;
+    ahead.workers = static_cast<size_t>(all - 1);
+    ahead.cpus = cpus;
+    ahead.stretch = AheadDecoder::StretchFor(ahead.workers);
+    ahead_ = std::make_unique<AheadDecoder>(std::move(ahead));
     return ahead_.get();
   }
 

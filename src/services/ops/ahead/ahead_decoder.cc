@@ -2,7 +2,6 @@
 
 #include <isa-l/crc.h>
 #include <libdeflate.h>
-#include <time.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include <utility>
 
 #include "base/background.h"
+#include "base/clock.h"
 #include "base/cpu_list.h"
 #include "base/shortage.h"
 #include "services/ops/ahead/isal_position.h"
@@ -38,13 +38,6 @@ constexpr int kMostFailures = 5;
 // Of the process: many inputs at once, as programs that embed this have them, take no more threads
 // and memory than one on all CPUs.
 std::atomic<size_t> running_workers{0};
-
-// Of the calling thread.
-double CpuSeconds() {
-  timespec time{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
 
 }  // namespace
 
@@ -297,13 +290,13 @@ void AheadDecoder::Work() {
     }
     if (Plan().has_value()) changed_.notify_one();
     lock.unlock();
-    const auto begin = std::chrono::steady_clock::now();
-    const double cpu_begin = CpuSeconds();
+    const int64_t begin = NowNanos();
+    const int64_t cpu_begin = ThreadCpuNanos();
     const bool done = Decode(*stretch, inflater);
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-    const double cpu = CpuSeconds() - cpu_begin;
+    const auto took = static_cast<double>(NowNanos() - begin);
+    const auto cpu = static_cast<double>(ThreadCpuNanos() - cpu_begin);
     lock.lock();
-    stretch->busy = cpu < options_.least_cpu_share * took.count();
+    stretch->busy = cpu < options_.least_cpu_share * took;
     stretch->state = done ? State::kDecoded : State::kFailed;
     if (!done) {
       stretch->ahead.data.reset();

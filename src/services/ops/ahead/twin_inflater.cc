@@ -81,8 +81,6 @@ void TwinData::WindowBehind(absl::string_view window, Buffer& behind) const {
                 behind.data() + kDeflateWindow - own);
 }
 
-TwinInflater::TwinInflater() = default;
-
 void TwinInflater::Begin(uint64_t bit, uint8_t before, size_t most, TwinData& to) {
   BeginInflate(states_[0], {kFirstWindow.data(), kFirstWindow.size()}, bit, before);
   BeginInflate(states_[1], {kSecondWindow.data(), kSecondWindow.size()}, bit, before);

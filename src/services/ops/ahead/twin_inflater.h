@@ -33,8 +33,6 @@ struct TwinData {
 
 class TwinInflater {
  public:
-  TwinInflater();
-
   // A block begins at this bit of the stream, in the byte `before` if it is not the lowest of one.
   // More than `most` bytes of data are not made.
   void Begin(uint64_t bit, uint8_t before, size_t most, TwinData& to);
