@@ -131,7 +131,8 @@ class Graph(_native.Graph):
                   memory beside it
     query_memory  the most that one statement may take, and the most that its result may take
     spill         directory of the temporary files with what a statement sorts or groups beyond half
-                  of query_memory; None: TMPDIR, else /var/tmp. They have no names there
+                  of query_memory; None: TMPDIR, /var/tmp or /tmp, the first that can be
+                  written to. They have no names there
     spill_limit   the most that one statement may have in these files; 0: it writes none, and is a
                   LimitError where it needs more memory
     threads       of one statement that only reads, with the one that calls; None: as many as there

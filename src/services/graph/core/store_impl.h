@@ -109,10 +109,10 @@ class StoreImpl : public TransactionHost {
                         std::vector<NodeId> endpoints) const;
   absl::Status ValidateNodes(uint64_t since, const WriteSet& writes) const;
   absl::Status ValidateDeletion(const View& base, NodeId node) const;
-  // `since`: of the transaction's snapshot. What broke a constraint after it is Aborted.
   // Of a node as a transaction with this snapshot sees it.
   std::optional<std::vector<Value>> ValuesSeen(const Index& index, NodeId node, uint64_t since,
                                                const WriteSet& writes) const;
+  // `since`: of the transaction's snapshot. What broke a constraint after it is Aborted.
   absl::Status ValidateConstraints(uint64_t since, const WriteSet& writes,
                                    std::vector<uint64_t>* claims) const;
   // Whether something of this key was claimed by a commit after `since`.

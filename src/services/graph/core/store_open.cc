@@ -173,12 +173,13 @@ absl::Status StoreImpl::Open() {
     PULSE_ASSIGN_OR_RETURN(lock_, files_->Lock(PathOf(kLockFile)));
   }
   PULSE_RETURN_IF_ERROR(LoadManifest());
-  const auto before = ReadCommitted(files_, path_);
   if (!options_.read_only) PULSE_RETURN_IF_ERROR(RemoveStrays());
   PULSE_RETURN_IF_ERROR(OpenRuns());
   PULSE_RETURN_IF_ERROR(LoadCheckpoint());
   PULSE_RETURN_IF_ERROR(ReadLog());
   if (!options_.read_only) {
+    // Before it is written again.
+    const auto before = ReadCommitted(files_, path_);
     if (before.ok() && before->has_value()) {
       // What is lost is lost: new commits take the place of those.
       const absl::Status there = CheckSyncedIsThere(**before, applied_, path_);

@@ -270,6 +270,13 @@ std::unique_ptr<SubplanRunner> MakeSubplans(const Runtime& runtime);
 bool CountOf(const Expr& expr, std::string_view what, std::vector<Value>* scratch,
              EvalContext& context, uint64_t* out);
 
+// How many rows a step with top_limit wants, those that it skips among them. `width`: of rows.
+bool CountOfTop(const Step& step, int width, EvalContext& context, uint64_t* out);
+
+// Whether a key of an aggregation does not tell groups apart: a property beside the variable that
+// it is of. It is read once for each group.
+bool IsImpliedKey(const Step& aggregate, const Expr& key);
+
 // The path of a part whose nodes and relationships are in the row. False, and null: one of them is
 // null.
 bool BuildPath(const PatternPart& part, const Value* row, Value* out);

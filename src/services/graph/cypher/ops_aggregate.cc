@@ -12,6 +12,15 @@
 #include "services/graph/syntax/error.h"
 
 namespace pulse::cypher {
+
+bool IsImpliedKey(const Step& aggregate, const Expr& key) {
+  return key.kind == Expr::Kind::kProperty && key.kids[0]->kind == Expr::Kind::kVariable &&
+         std::any_of(aggregate.items.begin(), aggregate.items.end(), [&key](const auto& item) {
+           return item.first->kind == Expr::Kind::kVariable &&
+                  item.first->slot == key.kids[0]->slot;
+         });
+}
+
 namespace {
 
 bool IsPercentile(const Expr& e) {
@@ -144,13 +153,7 @@ class AggregateOperator : public Operator, private GroupTable {
   static std::vector<size_t> OwnKeys(const Step& step) {
     std::vector<size_t> own;
     for (size_t k = 0; k < step.items.size(); ++k) {
-      const Expr& e = *step.items[k].first;
-      const bool implied =
-          e.kind == Expr::Kind::kProperty && e.kids[0]->kind == Expr::Kind::kVariable &&
-          std::any_of(step.items.begin(), step.items.end(), [&e](const auto& item) {
-            return item.first->kind == Expr::Kind::kVariable && item.first->slot == e.kids[0]->slot;
-          });
-      if (!implied) own.push_back(k);
+      if (!IsImpliedKey(step, *step.items[k].first)) own.push_back(k);
     }
     return own;
   }

@@ -5,8 +5,6 @@
 #include <utility>
 
 #include "services/graph/cypher/operators.h"
-#include "services/graph/model/text.h"
-#include "services/graph/syntax/error.h"
 
 namespace pulse::cypher {
 namespace {
@@ -30,7 +28,7 @@ class BatchesOperator : public Operator {
   bool Push(Rows& in) override {
     if (size_ == 0 && !ReadSize()) return false;
     for (size_t i = 0; i < in.size() && more_; ++i) {
-      if (!Keep(in.Row(i), &batch_)) return false;
+      if (!ChargeRow(batch_.Add(in.Row(i)), &charged_)) return false;
       if (batch_.size() == size_ && !RunBatch()) return false;
     }
     return more_;
@@ -63,7 +61,6 @@ class BatchesOperator : public Operator {
     *charged += bytes;
     return ctx_.Charge(bytes);
   }
-  bool Keep(const Value* row, Rows* rows) { return ChargeRow(rows->Add(row), &charged_); }
   void Forget() {
     batch_ = Rows(runtime_->width);
     ctx_.Charge(-std::exchange(charged_, 0));

@@ -62,13 +62,8 @@ class DistinctOperator : public Operator {
   bool BeginSpilling() {
     parts_ = SpillPartitions::Make(0, ctx_);
     if (parts_ == nullptr || step().top_limit == nullptr) return parts_ != nullptr;
-    std::vector<Value> scratch(static_cast<size_t>(runtime_->width));
-    uint64_t limit = 0, skip = 0;
-    if (!CountOf(*step().top_limit, "LIMIT", &scratch, ctx_, &limit)) return false;
-    if (step().top_skip != nullptr && !CountOf(*step().top_skip, "SKIP", &scratch, ctx_, &skip)) {
-      return false;
-    }
-    const uint64_t wanted = limit + std::min(skip, ~limit);
+    uint64_t wanted = 0;
+    if (!CountOfTop(step(), runtime_->width, ctx_, &wanted)) return false;
     wanted_ = wanted - std::min<uint64_t>(wanted, seen_.size());
     // As many as have room beside the set.
     if (wanted_ > ctx_.limits.memory_bytes / 4 / kHashBytes) wanted_ = 0;

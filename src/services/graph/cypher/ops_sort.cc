@@ -31,6 +31,17 @@ bool CountOf(const Expr& expr, std::string_view what, std::vector<Value>* scratc
   return true;
 }
 
+bool CountOfTop(const Step& step, int width, EvalContext& context, uint64_t* out) {
+  std::vector<Value> scratch(static_cast<size_t>(width));
+  uint64_t limit = 0, skip = 0;
+  if (!CountOf(*step.top_limit, "LIMIT", &scratch, context, &limit)) return false;
+  if (step.top_skip != nullptr && !CountOf(*step.top_skip, "SKIP", &scratch, context, &skip)) {
+    return false;
+  }
+  *out = limit + skip;  // each is below 2^63
+  return true;
+}
+
 namespace {
 
 // A number that is smaller where the value is; the same does not mean equal, but for integers.
@@ -183,12 +194,9 @@ class SortOperator : public Operator {
     limited_ = true;
     keep_ = ~size_t{0} / 2;
     if (step().top_limit == nullptr) return true;
-    std::vector<Value> scratch(static_cast<size_t>(runtime_->width));
-    uint64_t limit = 0, skip = 0;
-    if (!CountOf(*step().top_limit, "LIMIT", &scratch, ctx_, &limit)) return false;
-    if (step().top_skip != nullptr && !CountOf(*step().top_skip, "SKIP", &scratch, ctx_, &skip))
-      return false;
-    if (limit < keep_ / 2 && skip < keep_ / 2) keep_ = limit + skip;
+    uint64_t wanted = 0;
+    if (!CountOfTop(step(), runtime_->width, ctx_, &wanted)) return false;
+    keep_ = std::min<size_t>(keep_, wanted);
     return true;
   }
   struct Entry {

@@ -1,6 +1,7 @@
 // Which steps of a plan several threads may run.
 #include <algorithm>
 
+#include "services/graph/cypher/operators.h"
 #include "services/graph/cypher/parallel.h"
 #include "services/graph/functions/functions.h"
 
@@ -200,15 +201,8 @@ void ParallelPlan::EvaluateInputs(const Plan& plan, const Step& aggregate,
     return variable;
   };
   for (auto& [expr, slot] : changed->items) {
-    // A property of another key is read once for each group.
-    const Expr& key = *expr;
-    const bool implied =
-        key.kind == Expr::Kind::kProperty && key.kids[0]->kind == Expr::Kind::kVariable &&
-        std::any_of(aggregate.items.begin(), aggregate.items.end(), [&key](const auto& item) {
-          return item.first->kind == Expr::Kind::kVariable && item.first->slot == key.kids[0]->slot;
-        });
-    if (implied) continue;
-    if (ExprPtr variable = moved(key)) {
+    if (IsImpliedKey(aggregate, *expr)) continue;
+    if (ExprPtr variable = moved(*expr)) {
       expr = variable.get();
       section->made.push_back(std::move(variable));
     }

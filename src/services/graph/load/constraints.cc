@@ -28,19 +28,11 @@ std::string Described(const cypher::IndexDefinition& constraint) {
   return Concat("constraint ", constraint.name, " on :", constraint.label, "(", keys, ")");
 }
 
-// For a message: not a whole book.
-std::string ShortText(const Value& value) {
-  constexpr size_t kMost = 60;
-  std::string text = cypher::LiteralText(value).value_or("a value");
-  if (text.size() <= kMost) return text;
-  text.resize(cypher::Utf8Length(std::string_view(text).substr(0, kMost - 3)));
-  return text + "...";
-}
-
 std::string Described(const cypher::IndexDefinition& constraint, const std::vector<Value>& values) {
   std::string text;
   for (size_t i = 0; i < values.size(); ++i) {
-    text += Concat(i == 0 ? "" : ", ", constraint.keys[i], " = ", ShortText(values[i]));
+    text += Concat(i == 0 ? "" : ", ", constraint.keys[i], " = ",
+                   cypher::ShortText(cypher::LiteralText(values[i]).value_or("a value")));
   }
   return text;
 }

@@ -25,12 +25,6 @@ constexpr int kLengthBits = 20;
 constexpr uint64_t kMostLength = (uint64_t{1} << kLengthBits) - 1;
 constexpr uint64_t kMostOffset = uint64_t{1} << (63 - kLengthBits);
 
-// For a message: not a whole book.
-std::string Short(absl::string_view text) {
-  if (text.size() <= 60) return std::string(text);
-  return std::string(text.substr(0, cypher::Utf8Length(StdView(text.substr(0, 57))))) + "...";
-}
-
 }  // namespace
 
 absl::StatusOr<RunBytes> ParsedFile::ReadBytes() const {
@@ -216,10 +210,10 @@ bool ParsedFile::FindKey(const std::vector<const KeySpace*>& spaces, const CsvFi
     if (found == kNoRow) continue;
     if (in != nullptr) {
       bad->kind = BadLine::Kind::kForm;
-      bad->reason =
-          Concat("the key ", Short(field.text), " of the ", what, " is one of ", in->name(),
-                 " and of ", space->name(), "; say which is meant, by :START_ID(", in->name(),
-                 ") or TYPE(", in->name(), ",...)=FILE");
+      bad->reason = Concat("the key ", cypher::ShortText(StdView(field.text)), " of the ", what,
+                           " is one of ", in->name(), " and of ", space->name(),
+                           "; say which is meant, by :START_ID(", in->name(), ") or TYPE(",
+                           in->name(), ",...)=FILE");
       return false;
     }
     in = space;
@@ -227,7 +221,8 @@ bool ParsedFile::FindKey(const std::vector<const KeySpace*>& spaces, const CsvFi
   }
   if (in != nullptr) return true;
   bad->kind = BadLine::Kind::kDangling;
-  bad->reason = Concat("there is no node with the key ", Short(field.text), ", the ", what);
+  bad->reason = Concat("there is no node with the key ", cypher::ShortText(StdView(field.text)),
+                       ", the ", what);
   return false;
 }
 
@@ -237,7 +232,8 @@ bool ParsedFile::AddField(const Spaces& spaces, size_t at, const CsvField& field
   const auto refuse = [&] {
     if (inferred_[at] != 0) part->too_narrow = true;
     bad->reason = Concat("column ", column.name.empty() ? Concat(at + 1) : column.name, ": ",
-                         Short(field.text), " is not ", std::string(FieldTypeText(column)));
+                         cypher::ShortText(StdView(field.text)), " is not ",
+                         std::string(FieldTypeText(column)));
     return false;
   };
   uint32_t row = kNoRow;

@@ -49,6 +49,12 @@ size_t Utf8Length(std::string_view text) {
 
 bool IsUtf8(std::string_view text) { return Utf8Length(text) == text.size(); }
 
+std::string ShortText(std::string_view text) {
+  constexpr size_t kMost = 60;
+  if (text.size() <= kMost) return std::string(text);
+  return Concat(text.substr(0, Utf8Length(text.substr(0, kMost - 3))), "...");
+}
+
 void AppendCodePoint(uint32_t code, std::string* out) {
   if (code < 0x80) {
     *out += static_cast<char>(code);

@@ -30,6 +30,8 @@ int32_t NextCodePoint(std::string_view text, size_t* at);
 bool IsUtf8(std::string_view text);
 // How many bytes of it, from the first on, are UTF-8.
 size_t Utf8Length(std::string_view text);
+// For a message: not a whole book.
+std::string ShortText(std::string_view text);
 void AppendCodePoint(uint32_t code, std::string* out);
 bool IsSpaceCharacter(int32_t code);
 bool IsNameStart(int32_t code);

@@ -292,7 +292,6 @@ void Planner::PlanProcedure(Clause* clause, bool only, Plan* plan, Steps* steps)
   steps->push_back(std::move(filter));
 }
 
-// CALL { ... }: sees nothing of the outside but what its first WITH imports.
 // CALL { … } IN TRANSACTIONS.
 void Planner::PlanBatches(Clause* clause, bool wrote, const Plan* within, Step* step) {
   if (within != plan_) {
@@ -319,6 +318,7 @@ void Planner::PlanBatches(Clause* clause, bool wrote, const Plan* within, Step* 
   step->expr = clause->limit.get();
 }
 
+// CALL { ... }: sees nothing of the outside but what its first WITH imports.
 void Planner::PlanSubquery(Clause* clause, const Clause* behind, Plan* within, Steps* steps) {
   const Scope outer = scope_;
   const std::vector<bool> used = used_;
