@@ -56,12 +56,14 @@ class PacketSource {
     took_.fill(now);
   }
   bool timed() const { return arrivals_.timed(); }
-  // At most `burst` of those that have arrived. `now` matters if timed().
-  size_t Receive(size_t burst, int64_t now, uint64_t* first) {
+  // At most `burst` of those that have arrived; none where fewer than `least` have. `now` matters
+  // if timed().
+  size_t Receive(size_t burst, int64_t now, uint64_t* first, size_t least = 1) {
     size_t count = burst;
     if (arrivals_.rate > 0) {
       const double arrived = static_cast<double>(now - begin_) * arrivals_.rate / 1e9;
       count = std::min<size_t>(burst, static_cast<size_t>(arrived) - (taken_ - first_));
+      if (count < least) return 0;
     }
     *first = taken_;
     if (arrivals_.timed()) Stamp(count, now);
@@ -80,7 +82,8 @@ class PacketSource {
   void Stamp(size_t count, int64_t now) {
     for (uint64_t n = (taken_ + kLatencySampled - 1) / kLatencySampled * kLatencySampled;
          n < taken_ + count; n += kLatencySampled) {
-      const auto since = static_cast<double>(n - first_);
+      // It has arrived at the end of its interval, and is sent then.
+      const auto since = static_cast<double>(n - first_ + 1);
       const uint64_t stamp =
           arrivals_.rate > 0
               ? static_cast<uint64_t>(begin_ + static_cast<int64_t>(since * 1e9 / arrivals_.rate))

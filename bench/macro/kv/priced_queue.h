@@ -32,6 +32,7 @@ class PricedQueue {
 
   // The agent's side.
   bool HasRoom() const { return pair_.HasRoom(); }
+  uint64_t outstanding() const { return pair_.outstanding(); }
   kv::RequestWriter BeginRequests() { return pair_.BeginRequests(); }
   void Submit(size_t bytes) {
     Send(&requests_, bytes);

@@ -111,6 +111,11 @@ class WholeServer {
   const int64_t clock_nanos_ = ClockNanos();
 };
 
+// A batch that is not full is submitted while fewer are under way: one is carried out, and one
+// waits for its end. More would wait in line, each with the host's cost of a batch; one that grows
+// has it once.
+inline constexpr uint64_t kSmallUnderWay = 2;
+
 // The agent's half: the communication engine, with the pipeline of section 4.3.
 class CommunicationEngine {
  public:
@@ -132,7 +137,8 @@ class CommunicationEngine {
     const bool stages = next_ % kStagesSampled == 0;
     const int64_t now = stages || source_.timed() ? NowNanos() : 0;
     uint64_t first = 0;
-    const size_t count = source_.Receive(shape_.batch, now, &first);
+    const size_t least = queue_.outstanding() < kSmallUnderWay ? 1 : shape_.batch;
+    const size_t count = source_.Receive(shape_.batch, now, &first, least);
     if (count == 0) return;
     auto& packets = packet_of_[next_ % kNetworkSlots];
     size_t parsed = 0;
