@@ -192,5 +192,56 @@ TEST_F(RedirectionTest, TargetEndsWithoutHavingTaken_TrackersLearnThatItIsGone) 
   EXPECT_THAT(gone_, testing::ElementsAre(told->id(), other->id()));
 }
 
+class PausedClientTest : public RedirectionTest {
+ protected:
+  // What it sends waits for the end of a pause.
+  void SendWithinPause() {
+    EXPECT_EQ(Ask("SET k 1"), "+OK\r\n");
+    test_.facts.pause.Begin(1'000'000, false);
+    EXPECT_EQ(Ask("INCR k"), "");
+    EXPECT_EQ(Ask("INCR k"), "");  // collected behind it
+  }
+  void ExpectDropped() {
+    EXPECT_TRUE(connection_.closed);
+    EXPECT_EQ(flow_->held(), 0u);
+    test_.facts.pause.End();
+    connection_.RunPosted();
+    EXPECT_EQ(connection_.sent, "");
+    test_.batch.Add(1, "get k\r\n");
+    EXPECT_EQ(test_.Run(), redis::Executor::Stop::kEnd);
+    EXPECT_EQ(test_.batch.out, "$1\r\n1\r\n");
+  }
+};
+
+TEST_F(PausedClientTest, ClientCloses_WhatItHadSentIsDropped) {
+  SendWithinPause();
+  flow_->OnClientEnd();
+  ExpectDropped();
+}
+
+TEST_F(PausedClientTest, ClientIsKilled_WhatItHadSentIsDropped) {
+  SendWithinPause();
+  EXPECT_TRUE(test_.facts.clients.End(id_));
+  connection_.RunPosted();
+  ExpectDropped();
+}
+
+// Both are on their way to the loop.
+TEST_F(PausedClientTest, PauseEndsAsTheClientCloses_WhatItHadSentIsDropped) {
+  SendWithinPause();
+  test_.facts.pause.End();
+  flow_->OnClientEnd();
+  ExpectDropped();
+}
+
+TEST_F(PausedClientTest, ClientHadClosedBefore_WhatItHadSentIsDropped) {
+  EXPECT_EQ(Ask("SET k 1"), "+OK\r\n");
+  flow_->OnClientEnd();
+  EXPECT_FALSE(connection_.closed);
+  test_.facts.pause.Begin(1'000'000, false);
+  EXPECT_EQ(Ask("INCR k"), "");
+  ExpectDropped();
+}
+
 }  // namespace
 }  // namespace pulse::kv

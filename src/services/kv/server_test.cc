@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/testing.h"
 #include "services/kv/test_server.h"
 
 namespace pulse::kv {
@@ -280,6 +281,24 @@ TEST_F(KvServerTest, Multi_WithSubcommandsThatAreWrong_IsRefused) {
     EXPECT_EQ(client.Ask(request), refusal);
     EXPECT_THAT(client.Ask("EXEC"), ::testing::StartsWith("-EXECABORT"));
   }
+}
+
+// As in Redis: it is not carried out later, and the connection gives its place back at once.
+TEST_F(KvServerTest, ClientThatClosesWithinAPause_IsGoneBeforeThePauseEnds) {
+  Open();
+  redis::BlockingClient admin(port());
+  ASSERT_EQ(admin.Ask("CLIENT PAUSE 1000000 WRITE"), "+OK\r\n");
+  for (int i = 0; i < 3; ++i) {
+    redis::BlockingClient client(port());
+    ASSERT_EQ(client.Ask("GET k"), "$-1\r\n") << i;
+    client.Send("INCR k\r\n");
+    client.Close();
+    ASSERT_TRUE(testing_util::Eventually([&] {
+      return admin.Ask("INFO clients").find("connected_clients:1\r") != std::string::npos;
+    }));
+  }
+  EXPECT_EQ(admin.Ask("CLIENT UNPAUSE"), "+OK\r\n");
+  EXPECT_EQ(admin.Ask("GET k"), "$-1\r\n");
 }
 
 }  // namespace

@@ -47,6 +47,7 @@ class DetectingFlow final : public net::Flow {
     flow_->OnRequest(ticket, bytes);
   }
   void OnRequestsEnd() override { flow_->OnRequestsEnd(); }
+  void OnClientEnd() override { flow_->OnClientEnd(); }
   size_t held() const override { return flow_->held(); }
   void OnRoom() override { flow_->OnRoom(); }
   bool waits_for_room() const override { return flow_->waits_for_room(); }

@@ -101,7 +101,7 @@ class HostFlow : public SplitFlow {
     session_->facts.local = connection->local();
     session_->buffers = connection->budget();
     session_->facts.since_ms = app_->store_->now_ms();
-    session_->end = Posted([this] { connection_->Close({}); });
+    session_->end = Posted([this] { End(); });
     session_->tracking = &app_->facts_->tracking;
     // An agent takes no message that is not a reply; and offloaded reads are not seen here.
     if (!app_->private_ && connection->Push({})) {
@@ -143,6 +143,11 @@ class HostFlow : public SplitFlow {
   }
   void OnRequestsEnd() override {
     if (state_ == State::kIdle) StartBatch();
+  }
+  // What it has sent is still carried out, but for what waits for the end of CLIENT PAUSE.
+  void OnClientEnd() override {
+    ends_ = true;
+    if (pause_wait_ != 0) Drop();
   }
   size_t held() const override { return incoming_bytes_ + batch_bytes_ + due_bytes_; }
   bool waits_for_room() const override { return !due_.empty(); }
@@ -339,6 +344,23 @@ class HostFlow : public SplitFlow {
     return message;
   }
 
+  // Somebody else ends the connection.
+  void End() {
+    ends_ = true;
+    if (pause_wait_ != 0) return Drop();
+    connection_->Close({});
+  }
+
+  // Nothing more of what the client has sent is carried out.
+  void Drop() {
+    if (pause_wait_ != 0) app_->facts_->pause.Forget(std::exchange(pause_wait_, 0));
+    state_ = State::kClosed;
+    batch_.reset();
+    incoming_.reset();
+    incoming_bytes_ = batch_bytes_ = 0;
+    connection_->Close({});
+  }
+
   // A batch has stopped.
   void HandleStop(Executor::Stop stop) {
     batch_->Deliver(connection_);
@@ -363,8 +385,12 @@ class HostFlow : public SplitFlow {
         if (batch_->lacks > 0) connection_->remote()->Post([] {});
         break;
       case Executor::Stop::kPause:
+        // As in Redis, what a client sent that has gone, or was cut off, is not carried out later:
+        // and what waits would keep a place among the clients until then.
+        if (ends_) return Drop();
         state_ = State::kWaiting;
         pause_wait_ = app_->facts_->pause.Wait(Posted([this] {
+          if (state_ == State::kClosed) return;  // dropped while this was on its way
           pause_wait_ = 0;
           RunBatch();
         }));
@@ -373,11 +399,7 @@ class HostFlow : public SplitFlow {
         WaitForFence();
         break;
       case Executor::Stop::kClose:
-        state_ = State::kClosed;
-        batch_.reset();
-        incoming_.reset();
-        incoming_bytes_ = batch_bytes_ = 0;
-        connection_->Close({});
+        Drop();
         break;
     }
   }
@@ -408,6 +430,7 @@ class HostFlow : public SplitFlow {
   net::Ring<Due> due_;
   size_t due_bytes_ = 0;
   uint64_t pause_wait_ = 0;  // for the end of CLIENT PAUSE
+  bool ends_ = false;        // the client sends no more, or the connection is being ended
 };
 
 // To the threads of the host that their design names: all that waits, together. While a group is
