@@ -21,8 +21,10 @@ using ::testing::HasSubstr;
 
 class TestKvStore {
  public:
-  explicit TestKvStore(int partitions, uint64_t mib = 64, Policy policy = Policy::kNoEviction) {
+  explicit TestKvStore(int partitions, uint64_t mib = 64, Policy policy = Policy::kNoEviction,
+                       uint64_t max_reply = redis::KeyspaceLimits().max_reply) {
     KvStoreOptions options;
+    options.limits.max_reply = max_reply;
     options.partitions = partitions;
     options.memory_bytes = mib << 20;
     options.policy = policy;
@@ -62,6 +64,26 @@ TEST_P(KvStoreTest, KeyThatIsTooLong_ErrorTellsTheLimit) {
   EXPECT_EQ(store("MSET a 1 " + key + " 1"), error);
   EXPECT_EQ(store("GET a"), "$-1");
   EXPECT_EQ(store("SET " + key.substr(1) + " 1"), "+OK");
+}
+
+// What would have to be taken back, if a later key had no room, is kept beside --memory.
+TEST(KvStoreLimitsTest, Mset_OverMoreValuesThanAreKept_IsRefusedAndChangesNothing) {
+  TestKvStore store(2, 64, Policy::kNoEviction, /*max_reply=*/3000);
+  const std::string value(900, 'v');
+  for (const char* key : {"a", "b", "c", "d"}) store("SET " + std::string(key) + " " + value);
+  EXPECT_EQ(store("MSET x 1 a 1 b 1 c 1 d 1"),
+            "-ERR the values that this command replaces have more than 3000 bytes in all; use "
+            "several commands");
+  EXPECT_EQ(store("MGET x a"), "*2 $-1 $900 " + value);
+  EXPECT_EQ(store("STRLEN c"), ":900");
+  EXPECT_EQ(store("MSET a 1 b 1"), "+OK");
+  EXPECT_EQ(store("MSET a " + value + " b " + value), "+OK");  // new ones count for nothing
+  // Of two keys, any values.
+  const std::string large(4000, 'l');
+  store("SET a " + large);
+  store("SET b " + large);
+  EXPECT_EQ(store("RENAME a b"), "+OK");
+  EXPECT_EQ(store("MSET b 1 c 1"), "+OK");
 }
 
 TEST_P(KvStoreTest, Watch_KeyChanged_ExecFails) { redis::PlayWatch(store); }

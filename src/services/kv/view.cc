@@ -95,15 +95,25 @@ bool KvView::CountExisting(const std::string_view* keys, size_t count, size_t* e
   return true;
 }
 
-// Of a command that writes to one key alone, nothing has to be taken back.
-void KvView::Remember(std::string_view key, uint64_t hash) {
+// Of a command that writes to one key alone, nothing has to be taken back. What is remembered is
+// beside the store's memory, so it has a bound; but of two keys, all that RENAME has, any values.
+bool KvView::Remember(std::string_view key, uint64_t hash) {
+  constexpr size_t kAlways = 2;
+  const Item* item = PartitionFor(hash).Peek(key, hash);
+  const uint64_t value_size = item == nullptr ? 0 : item->value_size();
+  before_bytes_ += sizeof(Before) + key.size() + value_size;
+  if (before_.size() >= kAlways && before_bytes_ > limits().max_reply) {
+    error_ = absl::StrCat("ERR the values that this command replaces have more than ",
+                          limits().max_reply, " bytes in all; use several commands");
+    return false;
+  }
   Before& before = before_.emplace_back();
   before.key = key;
-  const Item* item = PartitionFor(hash).Peek(key, hash);
   before.existed = item != nullptr;
-  if (item == nullptr) return;
+  if (item == nullptr) return true;
   before.value = item->value();
   before.facts = item->facts();
+  return true;
 }
 
 void KvView::Put(std::string_view key, std::string_view data, int64_t expires_ms) {
@@ -122,7 +132,7 @@ void KvView::PutFrom(const Found& before, std::string_view key, std::string_view
 void KvView::PutWith(const ItemFacts& facts, std::string_view key, std::string_view data) {
   if (!error_.empty()) return;
   const uint64_t hash = HashKey(key);
-  if (manner_.many) Remember(key, hash);
+  if (manner_.many && !Remember(key, hash)) return;
   Item* item = nullptr;
   Partition& partition = PartitionFor(hash);
   const auto result = partition.Put(key, hash, data.size(), facts, &item, manner_.urgent);
@@ -143,7 +153,7 @@ void KvView::Written(std::string_view key, Partition* partition, Partition::Resu
 void KvView::SetExpiry(std::string_view key, const Found&, int64_t expires_ms) {
   if (!error_.empty()) return;
   const uint64_t hash = HashKey(key);
-  if (manner_.many) Remember(key, hash);
+  if (manner_.many && !Remember(key, hash)) return;
   Partition& partition = PartitionFor(hash);
   const Item* item = partition.Peek(key, hash);
   if (item == nullptr) return;  // it has expired meanwhile
@@ -175,7 +185,7 @@ void KvView::Undo() {
 void KvView::Delete(std::string_view key) {
   if (!error_.empty()) return;
   const uint64_t hash = HashKey(key);
-  if (manner_.many) Remember(key, hash);
+  if (manner_.many && !Remember(key, hash)) return;
   const bool deleted = PartitionFor(hash).Erase(key, hash);
   if (deleted && store_->watch_table()->active()) store_->watch_table()->Touch(key);
 }

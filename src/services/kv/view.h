@@ -74,10 +74,12 @@ class KvView final : public redis::View {
     std::string value;
     ItemFacts facts;
   };
-  void Remember(std::string_view key, uint64_t hash);
+  // False after an error: it would be too much.
+  bool Remember(std::string_view key, uint64_t hash);
 
   const Manner manner_;
   std::vector<Before> before_;
+  uint64_t before_bytes_ = 0;
   const bool may_block_;
   const bool held_all_;
 };
