@@ -322,6 +322,11 @@ void Executor::MemoryReport(const Arguments& args, ReplyWriter* reply) {
 }
 
 void Executor::CommandCommand(const Arguments& args, ReplyWriter* reply) {
+  // Else a name that is repeated would make a reply of any size.
+  if (args.size() > 2 + AclUnits().size() &&
+      (EqualsIgnoringCase(args[1], "info") || EqualsIgnoringCase(args[1], "docs"))) {
+    return reply->Error(absl::StrCat("ERR more than ", AclUnits().size(), " names"));
+  }
   if (args.size() == 1 || EqualsIgnoringCase(args[1], "info")) {
     const auto commands = Chosen(args);
     reply->Array(commands.size());
