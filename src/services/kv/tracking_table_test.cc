@@ -126,6 +126,22 @@ TEST(TrackingTest, ManyPrefixes_AreRefusedBeforeTheyAreCompared) {
   EXPECT_EQ(test.batch.out, "-ERR more than 256 prefixes\r\n");
 }
 
+// Each message to the client takes a copy of them.
+TEST(TrackingTest, LongPrefixes_AreRefusedBeyondABound_AlsoThoseOfSeveralCommands) {
+  TestExecutor test;
+  test.session.notify = [](const std::shared_ptr<redis::Told>&) {};
+  const std::string half(32'767, 'p');
+  test.batch.Add(1, "client tracking on bcast prefix a" + half + "\r\n");
+  test.batch.Add(2, "client tracking on bcast prefix b" + half + "\r\n");
+  test.batch.Add(3, "client tracking on bcast prefix c\r\n");
+  test.batch.Add(4, "client tracking off\r\n");
+  test.batch.Add(5, "client tracking on bcast prefix a" + half + half + "xx\r\n");
+  test.batch.Add(6, "client tracking on bcast prefix a" + half + half + "x\r\n");
+  EXPECT_EQ(test.Run(), redis::Executor::Stop::kEnd);
+  const std::string error = "-ERR prefixes of more than 65536 bytes in all\r\n";
+  EXPECT_EQ(test.batch.out, "+OK\r\n+OK\r\n" + error + "+OK\r\n" + error + "+OK\r\n");
+}
+
 TEST(PauseTest, WaiterThatIsForgotten_IsNotKeptOrCalled) {
   redis::Pause pause;
   pause.Begin(1'000'000, false);

@@ -20,7 +20,9 @@ std::string Line(const ClientFacts& facts, int64_t now_ms) {
   return ClientLine(facts, now_ms) + "\n";
 }
 
-constexpr size_t kMostPrefixes = 256;  // of one client
+// Of one client. Each change of a key is compared with all of them, and to tell of it takes a copy.
+constexpr size_t kMostPrefixes = 256;
+constexpr size_t kMostPrefixBytes = size_t{64} << 10;
 
 // What CLIENT KILL asks for; all of it must hold.
 struct Victims {
@@ -117,7 +119,16 @@ std::optional<std::string> OverlapOf(std::span<const std::string> prefixes,
   return std::nullopt;
 }
 
-std::string TooManyPrefixes() { return absl::StrCat("ERR more than ", kMostPrefixes, " prefixes"); }
+// Empty, or an error.
+std::string CheckSizes(std::span<const std::string> prefixes) {
+  if (prefixes.size() > kMostPrefixes) {
+    return absl::StrCat("ERR more than ", kMostPrefixes, " prefixes");
+  }
+  size_t bytes = 0;
+  for (const std::string& prefix : prefixes) bytes += prefix.size();
+  if (bytes <= kMostPrefixBytes) return "";
+  return absl::StrCat("ERR prefixes of more than ", kMostPrefixBytes, " bytes in all");
+}
 
 // Options of CLIENT TRACKING, behind ON or OFF. Empty, or an error. `exists` says whether there is
 // a client of an id.
@@ -136,8 +147,8 @@ std::string ReadTracking(const Arguments& args, const Exists& exists, TrackingOp
       options->no_loop = true;
     } else if (EqualsIgnoringCase(option, "prefix") && more) {
       options->prefixes.emplace_back(args[++i]);
-      // Before each is compared with each.
-      if (options->prefixes.size() > kMostPrefixes) return TooManyPrefixes();
+      // Before more of them are kept.
+      if (options->prefixes.size() > kMostPrefixes) return CheckSizes(options->prefixes);
     } else if (EqualsIgnoringCase(option, "redirect") && more) {
       int64_t id = 0;
       if (options->redirect != 0) {
@@ -152,7 +163,7 @@ std::string ReadTracking(const Arguments& args, const Exists& exists, TrackingOp
       return std::string(kSyntaxError);
     }
   }
-  return "";
+  return CheckSizes(options->prefixes);  // before each is compared with each
 }
 
 // Whether they go together, and with what the client has now. Empty, or an error.
@@ -296,8 +307,8 @@ void Executor::ClientTracking(Session* session, const Arguments& args, ReplyWrit
   std::sort(options.prefixes.begin(), options.prefixes.end());
   options.prefixes.erase(std::unique(options.prefixes.begin(), options.prefixes.end()),
                          options.prefixes.end());
-  if (options.prefixes.size() > kMostPrefixes) {
-    return reply->Error(TooManyPrefixes());
+  if (const std::string error = CheckSizes(options.prefixes); !error.empty()) {
+    return reply->Error(error);
   }
   session->tracking = &facts_->tracking;
   session->facts.redirect = options.redirect;
