@@ -53,6 +53,9 @@ class KvNode final : public redis::Keyspace {
   std::string Configure(std::string_view name, std::string_view value) override {
     return store_->Configure(name, value);
   }
+  std::string CheckSetting(std::string_view name, std::string_view value) const override {
+    return store_->CheckSetting(name, value);
+  }
   void ResetCounters() override { store_->ResetCounters(); }
   redis::WatchTable* watch_table() override { return store_->watch_table(); }
 

@@ -15,6 +15,7 @@
 
 #include "base/testing.h"
 #include "services/kv/test_server.h"
+#include "services/redis/commands/command_suite.h"
 
 namespace pulse::kv {
 namespace {
@@ -299,6 +300,25 @@ TEST_F(KvServerTest, ClientThatClosesWithinAPause_IsGoneBeforeThePauseEnds) {
   }
   EXPECT_EQ(admin.Ask("CLIENT UNPAUSE"), "+OK\r\n");
   EXPECT_EQ(admin.Ask("GET k"), "$-1\r\n");
+}
+
+TEST_F(KvServerTest, ConfigSet_OneOfSeveralIsWrong_NoneIsSet) {
+  Open(2);
+  redis::BlockingClient client(port());
+  EXPECT_THAT(client.Ask("CONFIG SET slowlog-max-len 7 maxmemory-policy allkeys-lru design foo"),
+              HasSubstr("design 'foo' is none"));
+  EXPECT_THAT(client.Ask("CONFIG SET design sav maxmemory 1"), HasSubstr("fixed at start"));
+  EXPECT_THAT(client.Ask("CONFIG SET slowlog-max-len 7 latency-tracking maybe"),
+              HasSubstr("must be 'yes' or 'no'"));
+  EXPECT_THAT(client.Ask("CONFIG SET design sav nosuch 1"), HasSubstr("Unknown option"));
+  EXPECT_THAT(redis::PlainReply(client.Ask("CONFIG GET slowlog-max-len maxmemory-policy design")),
+              testing::AllOf(HasSubstr("design $3 cpu"), HasSubstr("noeviction"),
+                             HasSubstr("slowlog-max-len $3 128")));
+  EXPECT_EQ(client.Ask("CONFIG SET slowlog-max-len 7 maxmemory-policy allkeys-lru design sav"),
+            "+OK\r\n");
+  EXPECT_THAT(redis::PlainReply(client.Ask("CONFIG GET slowlog-max-len maxmemory-policy design")),
+              testing::AllOf(HasSubstr("design $3 sav"), HasSubstr("allkeys-lru"),
+                             HasSubstr("slowlog-max-len $1 7")));
 }
 
 }  // namespace

@@ -549,32 +549,42 @@ std::vector<redis::Keyspace::Setting> KvStore::Settings() const {
           {"maxmemory-policy", std::string(PolicyName(policy_))}};
 }
 
-std::string KvStore::Configure(std::string_view name, std::string_view value) {
+std::string KvStore::CheckSetting(std::string_view name, std::string_view value) const {
   if (redis::EqualsIgnoringCase(name, "maxmemory-policy")) {
     const auto policy = ParsePolicy(value);
-    if (!policy.ok()) {
-      return absl::StrCat("ERR CONFIG SET failed - maxmemory-policy: ", policy.status().message());
-    }
-    policy_ = *policy;
-    for (size_t i = 0; i < shards_.size(); ++i) {
-      std::unique_lock<std::mutex> lock(shards_[i].mutex, std::defer_lock);
-      if (!Held::IsHere(this, i)) lock.lock();
-      shards_[i].partition->set_policy(*policy);
-    }
-    return "";
+    if (policy.ok()) return "";
+    return absl::StrCat("ERR CONFIG SET failed - maxmemory-policy: ", policy.status().message());
   }
   if (redis::EqualsIgnoringCase(name, "maxmemory")) {
     return "ERR CONFIG SET failed - maxmemory is fixed at start, by --memory";
   }
   if (redis::EqualsIgnoringCase(name, "design")) {
-    const absl::Status status = options_.designs != nullptr ? options_.designs->Set(value)
-                                                            : redis::Designs(1, {}, {}).Set(value);
+    const absl::Status status = options_.designs != nullptr
+                                    ? options_.designs->Check(value)
+                                    : redis::Designs(1, {}, {}).Check(value);
     return status.ok() ? "" : absl::StrCat("ERR CONFIG SET failed - ", status.message());
   }
   return absl::StrCat("ERR Unknown option or number of arguments for CONFIG SET - '",
                       redis::AbslOf(name.substr(0, 64)),
                       "'; design, maxmemory-policy, latency-tracking, slowlog-log-slower-than and "
                       "slowlog-max-len can be set");
+}
+
+std::string KvStore::Configure(std::string_view name, std::string_view value) {
+  if (std::string error = CheckSetting(name, value); !error.empty()) return error;
+  if (redis::EqualsIgnoringCase(name, "design")) {
+    if (options_.designs == nullptr) return "";
+    const absl::Status status = options_.designs->Set(value);
+    return status.ok() ? "" : absl::StrCat("ERR CONFIG SET failed - ", status.message());
+  }
+  const Policy policy = *ParsePolicy(value);
+  policy_ = policy;
+  for (size_t i = 0; i < shards_.size(); ++i) {
+    std::unique_lock<std::mutex> lock(shards_[i].mutex, std::defer_lock);
+    if (!Held::IsHere(this, i)) lock.lock();
+    shards_[i].partition->set_policy(policy);
+  }
+  return "";
 }
 
 }  // namespace pulse::kv

@@ -91,6 +91,7 @@ class KvStore final : public redis::Keyspace {
   std::string_view section_name() const override { return "KV"; }
   std::vector<Setting> Settings() const override;
   std::string Configure(std::string_view name, std::string_view value) override;
+  std::string CheckSetting(std::string_view name, std::string_view value) const override;
   void ResetCounters() override;
   uint64_t most_value() const override { return shards_[0].partition->largest_item(); }
   redis::Keyspace* Node(int index) override;

@@ -368,23 +368,26 @@ void Executor::Reset(Session* session) {
   facts_->clients.Set(session->facts);
 }
 
-std::string Executor::Configure(std::string_view name, std::string_view value) {
+std::string Executor::Configure(std::string_view name, std::string_view value, bool check_only) {
   if (EqualsIgnoringCase(name, "latency-tracking")) {
     const bool keep = EqualsIgnoringCase(value, "yes");
     if (!keep && !EqualsIgnoringCase(value, "no")) {
       return absl::StrCat("ERR CONFIG SET failed (possibly related to argument '", AbslOf(name),
                           "') - argument must be 'yes' or 'no'");
     }
-    facts_->command_stats.KeepLatencies(keep);
+    if (!check_only) facts_->command_stats.KeepLatencies(keep);
     return "";
   }
   const bool limit = EqualsIgnoringCase(name, "slowlog-log-slower-than");
-  if (!limit && !EqualsIgnoringCase(name, "slowlog-max-len")) return store_->Configure(name, value);
+  if (!limit && !EqualsIgnoringCase(name, "slowlog-max-len")) {
+    return check_only ? store_->CheckSetting(name, value) : store_->Configure(name, value);
+  }
   int64_t number = 0;
   if (!ParseInteger(value, &number) || (limit ? number < -1 : number < 0)) {
     return absl::StrCat("ERR CONFIG SET failed (possibly related to argument '", AbslOf(name),
                         "') - argument must be a number, ", limit ? "-1" : "0", " or greater");
   }
+  if (check_only) return "";
   if (limit) {
     facts_->slow_log.SetLimit(number);
   } else {
@@ -401,9 +404,11 @@ void Executor::SetConfig(const Arguments& args, ReplyWriter* reply) {
     return reply->Error(absl::StrCat("ERR CONFIG SET failed (possibly related to argument '",
                                      AbslOf(args[i].substr(0, 64)), "') - duplicate parameter"));
   }
-  for (size_t i = 2; i < args.size(); i += 2) {
-    if (const std::string error = Configure(args[i], args[i + 1]); !error.empty()) {
-      return reply->Error(error);
+  // All of them or none: nothing is set before all are known to be right.
+  for (const bool check_only : {true, false}) {
+    for (size_t i = 2; i < args.size(); i += 2) {
+      const std::string error = Configure(args[i], args[i + 1], check_only);
+      if (!error.empty()) return reply->Error(error);
     }
   }
   reply->Ok();

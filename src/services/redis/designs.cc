@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/cpu_profile.h"
+#include "base/errors.h"
 #include "services/redis/commands/commands.h"
 #include "services/redis/commands/handlers.h"
 
@@ -43,12 +44,11 @@ Designs::Status Designs::status() const {
   return {now_, changes_, HostCpu()};
 }
 
-absl::Status Designs::Set(std::string_view name) {
+absl::Status Designs::CheckLocked(std::string_view name, std::string_view* design) const {
   static constexpr std::string_view kKnown[] = {"cpu",  "dpu",  "lat",     "sav",
                                                 "dual", "shrd", "adaptive"};
   const auto* known = std::find_if(std::begin(kKnown), std::end(kKnown),
                                    [&](std::string_view k) { return EqualsIgnoringCase(name, k); });
-  const std::lock_guard<std::mutex> lock(mutex_);
   const auto cannot_run = [&](std::string_view why) {
     return absl::FailedPreconditionError(absl::StrCat("design '", AbslOf(*known),
                                                       "' cannot run here: ", AbslOf(why), ". ",
@@ -67,7 +67,21 @@ absl::Status Designs::Set(std::string_view name) {
     return cannot_run("host and agent both serve connections; start with --threads 2 or more");
   }
   if (stopping_) return cannot_run("the server stops");
-  name_ = *known;
+  *design = *known;
+  return absl::OkStatus();
+}
+
+absl::Status Designs::Check(std::string_view name) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::string_view design;
+  return CheckLocked(name, &design);
+}
+
+absl::Status Designs::Set(std::string_view name) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::string_view design;
+  PULSE_RETURN_IF_ERROR(CheckLocked(name, &design));
+  name_ = design;
   if (name_ != "adaptive") {
     Enforce(name_);
     return absl::OkStatus();

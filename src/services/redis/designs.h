@@ -43,6 +43,8 @@ class Designs {
   // InvalidArgument, or FailedPrecondition where this set-up cannot run it: says why. The old one
   // stays in force.
   absl::Status Set(std::string_view name);
+  // Whether Set would take it now.
+  absl::Status Check(std::string_view name) const;
   // What was set.
   std::string name() const;
   struct Status {
@@ -80,7 +82,8 @@ class Designs {
     int64_t host_cpu_nanos = 0;  // until then
   };
   void TakeUp(int loop, Seen* seen);
-  // With the mutex.
+  // With the mutex. `design`: by its name, without case.
+  absl::Status CheckLocked(std::string_view name, std::string_view* design) const;
   void Enforce(std::string_view name);
   bool IsOnHost(size_t loop) const;
   int64_t HostCpu() const;

@@ -202,7 +202,8 @@ class Executor {
   void Subscribe(Session* session, bool begins, const Arguments& args, ReplyWriter* reply);
   void Config(const Arguments& args, ReplyWriter* reply);
   void SetConfig(const Arguments& args, ReplyWriter* reply);
-  std::string Configure(std::string_view name, std::string_view value);
+  // One setting: an error, or empty. `check_only`: it is not set.
+  std::string Configure(std::string_view name, std::string_view value, bool check_only);
   // client_commands.cc
   Stop Client(Session* session, const Arguments& args, ReplyWriter* reply);
   void ClientList(const Arguments& args, ReplyWriter* reply);

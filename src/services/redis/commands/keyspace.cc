@@ -28,7 +28,7 @@ Keyspace::RunResult Keyspace::EndCommand(const View& view, size_t begin,
   return RunResult::kDone;
 }
 
-std::string Keyspace::Configure(std::string_view name, std::string_view value) {
+std::string Keyspace::CheckSetting(std::string_view name, std::string_view value) const {
   return absl::StrCat("ERR Unknown option or number of arguments for CONFIG SET - '",
                       AbslOf(name.substr(0, 64)),
                       "'; latency-tracking, slowlog-log-slower-than and slowlog-max-len can be "

@@ -181,7 +181,11 @@ class Keyspace {
   using Setting = std::pair<std::string_view, std::string>;
   virtual std::vector<Setting> Settings() const = 0;
   // CONFIG SET: an error, or empty.
-  virtual std::string Configure(std::string_view name, std::string_view value);
+  virtual std::string Configure(std::string_view name, std::string_view value) {
+    return CheckSetting(name, value);
+  }
+  // The same without its effect: an error where Configure would refuse it.
+  virtual std::string CheckSetting(std::string_view name, std::string_view value) const;
   // About the largest value that it can hold; known once it is open.
   virtual uint64_t most_value() const { return UINT64_MAX; }
   // CONFIG RESETSTAT: its counters of INFO's "stats" begin anew.
