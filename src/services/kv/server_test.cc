@@ -265,14 +265,19 @@ TEST_F(KvServerTest, Adaptive_UnderLoad_TriesDesigns) {
   EXPECT_EQ(designs_->status().now, "lat");
 }
 
-// A subcommand that is not there, or not so, breaks a transaction when it is queued.
-TEST_F(KvServerTest, Multi_WithSubcommandsThatAreWrong_IsRefused) {
+// A subcommand that is not there, or not so, or a command that is refused, breaks a transaction
+// when it is queued.
+TEST_F(KvServerTest, Multi_WithCommandsThatAreRefused_IsRefused) {
   Open();
   redis::BlockingClient client(port());
   for (const auto& [request, refusal] :
        {std::pair("CONFIG GET", "-ERR wrong number of arguments for 'config|get' command\r\n"),
         std::pair("OBJECT FOO k",
                   "-ERR unknown subcommand 'FOO'. The server knows no such OBJECT command.\r\n"),
+        std::pair("DEBUG SLEEP 0",
+                  "-ERR DEBUG command not allowed. If the enable-debug-command option is set to "
+                  "\"local\", you can run it from a local connection, otherwise you need to set "
+                  "this option in the configuration file, and then restart the server.\r\n"),
         std::pair("OBJECT ENCODING",
                   "-ERR wrong number of arguments for 'object|encoding' command\r\n"),
         std::pair("client info x",

@@ -38,6 +38,13 @@ bool Executor::Admit(Session* session, const Request& request, const CommandInfo
         absl::StrCat("ERR wrong number of arguments for '", AbslOf(command->name), "' command"));
   } else if (!CheckSubcommand(*command, request.arguments(), reply)) {
     // It has said why.
+  } else if (command->id == Command::kDebug) {
+    // Here, so that a transaction with it is none; and in Redis's words for where it is disabled.
+    reply->Error(
+        "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", "
+        "you "
+        "can run it from a local connection, otherwise you need to set this option in the "
+        "configuration file, and then restart the server.");
   } else if (session->user == nullptr && (command->flags & kNoAuth) == 0) {
     reply->Error("NOAUTH Authentication required.");
   } else if ((session->user == nullptr || MayRun(*session, *command, request.arguments(), reply)) &&
