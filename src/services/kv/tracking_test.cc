@@ -307,6 +307,13 @@ TEST_F(KvTrackingTest, Options_ThatDoNotGoTogether_AreRefusedAsRedisDoes) {
   EXPECT_THAT(client.Ask("SUBSCRIBE other"), StartsWith("-ERR publish/subscribe is not served"));
   EXPECT_THAT(error("CACHING yes"), StartsWith("-ERR CLIENT CACHING can be called only when"));
   EXPECT_EQ(error("GETREDIR"), ":-1\r\n");
+  EXPECT_EQ(error("TRACKING ON"), "+OK\r\n");
+  for (const char* word : {"YES", "NO"}) {
+    EXPECT_EQ(
+        error(absl::StrCat("CACHING ", word)),
+        absl::StrCat("-ERR CLIENT CACHING ", word, " is only valid when tracking is enabled in ",
+                     word[0] == 'Y' ? "OPTIN" : "OPTOUT", " mode.\r\n"));
+  }
   EXPECT_EQ(error("TRACKING ON OPTIN"), "+OK\r\n");
   EXPECT_EQ(error("GETREDIR"), ":0\r\n");
   EXPECT_EQ(error("CACHING no"),

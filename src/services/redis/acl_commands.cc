@@ -216,7 +216,8 @@ Executor::Stop Executor::Acl(Session* session, const Arguments& args, ReplyWrite
   } else if (is("dryrun")) {
     DryRun(facts_->users, args, reply);
   } else if (is("cat") || is("genpass") || is("log")) {
-    reply->Error(kSyntaxError);
+    reply->Error(absl::StrCat("ERR unknown subcommand or wrong number of arguments for '",
+                              AbslOf(sub), "'. Try ACL HELP."));
   } else if (!facts_->users.frozen().empty()) {
     reply->Error(
         absl::StrCat("ERR unknown subcommand '", AbslOf(sub), "' here: ", facts_->users.frozen()));

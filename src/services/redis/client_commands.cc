@@ -236,7 +236,7 @@ void TrackingInfo(const Session& session, ReplyWriter* reply) {
 
 void SetCaching(Session* session, std::string_view word, ReplyWriter* reply) {
   const TrackingOptions* options = session->told == nullptr ? nullptr : &session->told->options();
-  if (options == nullptr || (!options->opt_in && !options->opt_out)) {
+  if (options == nullptr) {
     return reply->Error(
         "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or "
         "OPTOUT mode enabled");

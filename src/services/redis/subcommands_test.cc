@@ -4,11 +4,13 @@
 
 #include <string>
 
+#include "services/redis/commands/command_suite.h"
 #include "services/redis/test_server.h"
 
 namespace pulse::redis {
 namespace {
 
+using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 class SubcommandsTest : public ServerTest {
@@ -29,6 +31,21 @@ TEST_F(SubcommandsTest, CommandInfo_OfMoreNamesThanThereAre_IsRefused) {
     EXPECT_THAT(client.Ask("command " + sub + many), StartsWith("-ERR more than "));
     EXPECT_THAT(client.Ask("command " + sub + few), StartsWith("*"));
   }
+}
+
+TEST_F(SubcommandsTest, Acl_WrongArguments_AreSaid) {
+  Open();
+  BlockingClient client(port());
+  EXPECT_EQ(client.Ask("ACL CAT a b"),
+            "-ERR unknown subcommand or wrong number of arguments for 'CAT'. Try ACL HELP.\r\n");
+  EXPECT_EQ(client.Ask("ACL genpass 1 2"),
+            "-ERR unknown subcommand or wrong number of arguments for 'genpass'. Try ACL "
+            "HELP.\r\n");
+  EXPECT_EQ(client.Ask("ACL SETUSER u +config|get|appendonly"),
+            "-ERR Error in ACL SETUSER modifier '+config|get|appendonly': Allowing first-arg of a "
+            "subcommand is not supported\r\n");
+  EXPECT_THAT(client.Ask("ACL SETUSER u -config|get|appendonly"), HasSubstr("Unknown command"));
+  EXPECT_THAT(client.Ask("ACL SETUSER u +config|got|appendonly"), HasSubstr("Unknown command"));
 }
 
 }  // namespace

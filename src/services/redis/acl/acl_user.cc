@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::string_view kSyntax = "Syntax error";
 constexpr std::string_view kUnknown = "Unknown command or category name in ACL";
+constexpr std::string_view kFirstArgument = "Allowing first-arg of a subcommand is not supported";
 constexpr std::string_view kBadHash =
     "The password hash must be exactly 64 characters and contain only lowercase hexadecimal "
     "characters";
@@ -40,6 +41,14 @@ bool HasBlank(std::string_view text) {
 constexpr std::string_view kForAll[] = {"+@connection", "-@dangerous", "+@transaction",
                                         "+info",        "+time",       "+waitaof",
                                         "+acl|whoami",  "+acl|cat",    "+acl|genpass"};
+
+// "config|get|appendonly".
+bool IsArgumentOfSubcommand(std::string_view what) {
+  const size_t bar = what.rfind('|');
+  if (bar == std::string_view::npos || bar == 0) return false;
+  const std::string_view sub = what.substr(0, bar);
+  return sub.find('|') != std::string_view::npos && AclUnitsNamed(sub).any();
+}
 
 // Those that are not of a selector in brackets.
 std::vector<std::string_view> RootWords(const std::vector<std::string>& words) {
@@ -166,6 +175,7 @@ std::string AclSelector::ApplyChannel(std::string_view pattern) {
 std::string AclSelector::ApplyCommands(std::string_view word) {
   const bool grants = word[0] == '+';
   const std::string_view what = word.substr(1);
+  if (grants && IsArgumentOfSubcommand(what)) return std::string(kFirstArgument);
   if (what.empty() || what.back() == '|') return std::string(kSyntax);
   const AclUnitSet units =
       what[0] == '@' ? AclUnitsOfCategory(what.substr(1)) : AclUnitsNamed(what);
