@@ -20,8 +20,7 @@ std::string Line(const ClientFacts& facts, int64_t now_ms) {
   return ClientLine(facts, now_ms) + "\n";
 }
 
-// Of one client. Each change of a key is compared with all of them, and to tell of it takes a copy.
-constexpr size_t kMostPrefixes = 256;
+constexpr size_t kMostPrefixes = 256;  // of one client; a change is compared with each
 constexpr size_t kMostPrefixBytes = size_t{64} << 10;
 
 // What CLIENT KILL asks for; all of it must hold.

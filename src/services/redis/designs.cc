@@ -44,7 +44,7 @@ Designs::Status Designs::status() const {
   return {now_, changes_, HostCpu()};
 }
 
-absl::Status Designs::CheckLocked(std::string_view name, std::string_view* design) const {
+absl::StatusOr<std::string_view> Designs::CheckLocked(std::string_view name) const {
   static constexpr std::string_view kKnown[] = {"cpu",  "dpu",  "lat",     "sav",
                                                 "dual", "shrd", "adaptive"};
   const auto* known = std::find_if(std::begin(kKnown), std::end(kKnown),
@@ -67,21 +67,17 @@ absl::Status Designs::CheckLocked(std::string_view name, std::string_view* desig
     return cannot_run("host and agent both serve connections; start with --threads 2 or more");
   }
   if (stopping_) return cannot_run("the server stops");
-  *design = *known;
-  return absl::OkStatus();
+  return *known;
 }
 
 absl::Status Designs::Check(std::string_view name) const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  std::string_view design;
-  return CheckLocked(name, &design);
+  return CheckLocked(name).status();
 }
 
 absl::Status Designs::Set(std::string_view name) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  std::string_view design;
-  PULSE_RETURN_IF_ERROR(CheckLocked(name, &design));
-  name_ = design;
+  PULSE_ASSIGN_OR_RETURN(name_, CheckLocked(name));
   if (name_ != "adaptive") {
     Enforce(name_);
     return absl::OkStatus();

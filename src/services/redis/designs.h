@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "base/worker_pool.h"
 #include "services/redis/adaptive_choice.h"
 
@@ -82,8 +83,8 @@ class Designs {
     int64_t host_cpu_nanos = 0;  // until then
   };
   void TakeUp(int loop, Seen* seen);
-  // With the mutex. `design`: by its name, without case.
-  absl::Status CheckLocked(std::string_view name, std::string_view* design) const;
+  // With the mutex. Returns the name as it is known.
+  absl::StatusOr<std::string_view> CheckLocked(std::string_view name) const;
   void Enforce(std::string_view name);
   bool IsOnHost(size_t loop) const;
   int64_t HostCpu() const;
