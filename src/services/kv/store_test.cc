@@ -86,6 +86,20 @@ TEST(KvStoreLimitsTest, Mset_OverMoreValuesThanAreKept_IsRefusedAndChangesNothin
   EXPECT_EQ(store("MSET b 1 c 1"), "+OK");
 }
 
+TEST(KvStoreLimitsTest, Mget_OfMoreValuesThanAReplyMayHave_IsRefusedHoweverManyKeysAreBetween) {
+  TestKvStore store(2, 64, Policy::kNoEviction, /*max_reply=*/1000);
+  store("SET a " + std::string(600, 'a'));
+  store("SET large " + std::string(1001, 'l'));
+  std::string gap;
+  for (int i = 0; i < 1500; ++i) gap += " none";
+  EXPECT_THAT(store("MGET a" + gap + " b"), testing::StartsWith("*1502 $600 aaa"));
+  const std::string error = "-ERR too many values for one reply; ask for fewer keys";
+  EXPECT_EQ(store("MGET a a"), error);
+  EXPECT_EQ(store("MGET a" + gap + " a"), error);
+  EXPECT_EQ(store("MGET" + gap + " large"), error);
+  EXPECT_THAT(store("MGET large"), testing::StartsWith("*1 $1001 lll"));
+}
+
 TEST_P(KvStoreTest, Watch_KeyChanged_ExecFails) { redis::PlayWatch(store); }
 TEST_P(KvStoreTest, Flushall_WatchedKeyThatIsNotThere_HasNotChanged) {
   redis::WatchTable::Set none(store->watch_table());

@@ -176,5 +176,24 @@ TEST(ExecutorTest, LcsOfValuesOfVeryDifferentSizes_TakesLittleMemory) {
   EXPECT_LT(testing_util::ProcessMemory("VmHWM") - before, uint64_t{40} << 20);
 }
 
+// Few are looked up at a time.
+TEST(ExecutorTest, MgetOfManyKeys_TakesLittleMemory) {
+  TestExecutor test;
+  constexpr int kKeys = 500'000;
+  std::string request = "*" + std::to_string(kKeys + 1) + "\r\n$4\r\nmget\r\n";
+  for (int i = 0; i < kKeys; ++i) request += i % 1000 == 0 ? "$1\r\nb\r\n" : "$1\r\na\r\n";
+  test.batch.Add(1, "set b 1\r\n");
+  test.batch.Add(2, request);
+  test.executor.Parse(&test.batch);
+  test.batch.out.reserve(size_t{4} << 20);
+  std::ofstream reset("/proc/self/clear_refs");
+  if (!(reset << "5" << std::flush)) GTEST_SKIP() << "the most memory cannot be reset here";
+  const uint64_t before = testing_util::ProcessMemory("VmHWM");
+  EXPECT_EQ(test.Run(), redis::Executor::Stop::kEnd);
+  EXPECT_THAT(test.batch.out, testing::StartsWith("+OK\r\n*500000\r\n$1\r\n1\r\n$-1\r\n"));
+  EXPECT_EQ(test.batch.out.size(), 5 + 9 + 500 * 7 + (kKeys - 500) * 5);
+  EXPECT_LT(testing_util::ProcessMemory("VmHWM") - before, uint64_t{24} << 20);
+}
+
 }  // namespace
 }  // namespace pulse::kv

@@ -29,6 +29,7 @@ class KvView final : public redis::View {
   bool Get(std::string_view key, redis::Found* found) override;
   bool GetMany(const std::string_view* keys, size_t count, std::vector<redis::Found>* found,
                uint64_t most_bytes) override;
+  bool holds_still() const override { return true; }
   bool CountExisting(const std::string_view* keys, size_t count, size_t* existing) override;
   void Put(std::string_view key, std::string_view data, int64_t expires_ms) override;
   void PutFrom(const redis::Found& before, std::string_view key, std::string_view data) override;

@@ -63,6 +63,8 @@ class View {
   // fewer than `count`, but at least one.
   virtual bool GetMany(const std::string_view* keys, size_t count, std::vector<Found>* found,
                        uint64_t most_bytes) = 0;
+  // Whether all calls of the view see one point in time, until it writes.
+  virtual bool holds_still() const { return false; }
   // How many exist, one that is named twice counted twice, at one point in time.
   virtual bool CountExisting(const std::string_view* keys, size_t count, size_t* existing) = 0;
   virtual void Put(std::string_view key, std::string_view data, int64_t expires_ms) = 0;
