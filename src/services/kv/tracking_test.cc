@@ -77,6 +77,17 @@ TEST_F(KvTrackingTest, Key_ThatWasRead_IsToldOfOnceWhenItChanges) {
 }
 
 // It cannot keep the value, as nobody would tell it of the next change.
+TEST_F(KvTrackingTest, Watch_OfAKey_IsNoRead) {
+  Open();
+  redis::BlockingClient client = Tracker("");
+  redis::BlockingClient writer(port());
+  EXPECT_EQ(client.Ask("WATCH a"), "+OK\r\n");
+  EXPECT_EQ(client.Ask("GET b"), "_\r\n");
+  writer.Ask("MSET a 1 b 1");
+  EXPECT_EQ(client.Receive(), Invalid({"b"}));
+  ExpectQuiet(&client);
+}
+
 TEST_F(KvTrackingTest, TransactionWithNoloopReadsWhatItHasWritten_IsToldOfThat) {
   Open(2);
   redis::BlockingClient client = Tracker("NOLOOP");
