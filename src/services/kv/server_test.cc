@@ -272,8 +272,7 @@ TEST_F(KvServerTest, Multi_WithCommandsThatAreRefused_IsRefused) {
   redis::BlockingClient client(port());
   for (const auto& [request, refusal] :
        {std::pair("CONFIG GET", "-ERR wrong number of arguments for 'config|get' command\r\n"),
-        std::pair("OBJECT FOO k",
-                  "-ERR unknown subcommand 'FOO'. The server knows no such OBJECT command.\r\n"),
+        std::pair("OBJECT FOO k", "-ERR unknown subcommand 'FOO'. Try OBJECT HELP.\r\n"),
         std::pair("DEBUG SLEEP 0",
                   "-ERR DEBUG command not allowed. If the enable-debug-command option is set to "
                   "\"local\", you can run it from a local connection, otherwise you need to set "

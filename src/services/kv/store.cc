@@ -435,7 +435,8 @@ void KvStore::RunTransaction(const Place& place, const std::vector<Queued>& comm
     if ((queued.command->flags & redis::kKeyspace) != 0) wanted |= place.all();
     // They look at all partitions: what they have to wait for is taken in order, with the others.
     if (queued.command->id == redis::Command::kInfo ||
-        queued.command->id == redis::Command::kConfig) {
+        queued.command->id == redis::Command::kConfig ||
+        redis::ConcernsNoKey(*queued.command, *queued.args)) {
       wanted |= Everywhere().all();
     }
     redis::ForEachKey(*queued.command, *queued.args, want);

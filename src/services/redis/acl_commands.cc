@@ -10,6 +10,7 @@
 #include "services/redis/acl/acl_units.h"
 #include "services/redis/commands/cluster.h"
 #include "services/redis/commands/handlers.h"
+#include "services/redis/commands/subcommands.h"
 #include "services/redis/executor.h"
 
 namespace pulse::redis {
@@ -216,8 +217,7 @@ Executor::Stop Executor::Acl(Session* session, const Arguments& args, ReplyWrite
   } else if (is("dryrun")) {
     DryRun(facts_->users, args, reply);
   } else if (is("cat") || is("genpass") || is("log")) {
-    reply->Error(absl::StrCat("ERR unknown subcommand or wrong number of arguments for '",
-                              AbslOf(sub), "'. Try ACL HELP."));
+    RefuseArguments(args, reply);
   } else if (!facts_->users.frozen().empty()) {
     reply->Error(
         absl::StrCat("ERR unknown subcommand '", AbslOf(sub), "' here: ", facts_->users.frozen()));

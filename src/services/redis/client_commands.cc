@@ -6,15 +6,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "services/redis/commands/handlers.h"
+#include "services/redis/commands/subcommands.h"
 #include "services/redis/executor.h"
 
 namespace pulse::redis {
 namespace {
-
-constexpr std::string_view kClientCommands[] = {
-    "caching", "getname",  "getredir",     "id",      "info",   "kill",
-    "list",    "no-evict", "no-touch",     "pause",   "reply",  "setinfo",
-    "setname", "tracking", "trackinginfo", "unblock", "unpause"};
 
 std::string Line(const ClientFacts& facts, int64_t now_ms) {
   return ClientLine(facts, now_ms) + "\n";
@@ -410,7 +406,7 @@ Executor::Stop Executor::Client(Session* session, const Arguments& args, ReplyWr
       reply->Error(kSyntaxError);
     }
   } else {
-    RefuseSubcommand("CLIENT", sub, kClientCommands, reply);
+    RefuseArguments(args, reply);
   }
   return Stop::kEnd;
 }

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "services/redis/commands/handlers.h"
+#include "services/redis/commands/subcommands.h"
 #include "services/redis/executor.h"
 
 namespace pulse::redis {
@@ -110,8 +111,7 @@ void Latency(const CommandStats& stats, const Arguments& args, ReplyWriter* repl
     reply->Error(
         absl::StrCat("ERR No samples available for event '", AbslOf(args[2].substr(0, 128)), "'"));
   } else {
-    RefuseSubcommand("LATENCY", args[1],
-                     {"histogram", "latest", "history", "reset", "doctor", "graph"}, reply);
+    RefuseArguments(args, reply);
   }
 }
 
@@ -126,6 +126,10 @@ void Time(ReplyWriter* reply) {
 
 Executor::Stop Executor::RunConnectionCommand(Session* session, const CommandInfo& command,
                                               const Arguments& args, ReplyWriter* reply) {
+  if (IsHelp(command, args)) {
+    ReplyHelp(command, reply);
+    return Stop::kEnd;
+  }
   switch (command.id) {
     case Command::kPing:
       Ping(*session, args, reply);
@@ -426,7 +430,7 @@ void Executor::Config(const Arguments& args, ReplyWriter* reply) {
     return reply->Error("ERR The server is running without a config file");
   }
   if (!is("get") || args.size() < 3) {
-    return RefuseSubcommand("CONFIG", args[1], {"get", "resetstat", "rewrite", "set"}, reply);
+    return RefuseArguments(args, reply);
   }
   std::vector<Keyspace::Setting> settings = store_->Settings();
   settings.insert(settings.end(),

@@ -342,7 +342,7 @@ Executor::Stop Executor::RunOne(Session* session, RequestBatch* batch, bool may_
   Stop stop = Stop::kEnd;
   if (command->id == Command::kWatch) {
     stop = Watch(session, args, may_block, &reply);
-  } else if ((command->reads() || command->writes()) && !IsMemoryReport(*command, args)) {
+  } else if ((command->reads() || command->writes()) && !ConcernsNoKey(*command, args)) {
     const CpuScope scope(CpuComponent::kStore);
     const auto ran = store_->Run(*command, args, may_block, &reply, &batch->counts);
     if (ran == Keyspace::RunResult::kWouldBlock) return Stop::kWouldBlock;
@@ -476,7 +476,8 @@ Executor::Stop Executor::Transact(Session* session, const CommandInfo& command, 
   const auto answer = [&](const Keyspace::Queued& queued, ReplyWriter* r) {
     if (!MayStillRun(session, *queued.command, *queued.args, r)) return true;
     session->queue[static_cast<size_t>(&queued - commands.data())]->has_run = true;
-    if (queued.command->reads() || queued.command->writes()) return false;
+    const bool on_keys = queued.command->reads() || queued.command->writes();
+    if (on_keys && !ConcernsNoKey(*queued.command, *queued.args)) return false;
     if (RunConnectionCommand(session, *queued.command, *queued.args, r) == Stop::kClose) {
       stop = Stop::kClose;
     }

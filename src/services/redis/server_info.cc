@@ -20,6 +20,7 @@
 #include "services/redis/commands/command_facts.h"
 #include "services/redis/commands/handlers.h"
 #include "services/redis/executor.h"
+#include "services/redis/commands/subcommands.h"
 
 #ifndef PULSE_VERSION
 #define PULSE_VERSION "unknown"
@@ -382,7 +383,7 @@ void Executor::Slowlog(const Arguments& args, ReplyWriter* reply) {
       reply->Bulk(entry.name);
     }
   } else {
-    RefuseSubcommand("SLOWLOG", args[1], {"get", "len", "reset"}, reply);
+    RefuseArguments(args, reply);
   }
 }
 

@@ -10,6 +10,7 @@
 namespace pulse::redis {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -46,6 +47,28 @@ TEST_F(SubcommandsTest, Acl_WrongArguments_AreSaid) {
             "subcommand is not supported\r\n");
   EXPECT_THAT(client.Ask("ACL SETUSER u -config|get|appendonly"), HasSubstr("Unknown command"));
   EXPECT_THAT(client.Ask("ACL SETUSER u +config|got|appendonly"), HasSubstr("Unknown command"));
+}
+
+TEST_F(SubcommandsTest, Help_OfEachCommandThatHasSome_NamesThem) {
+  Open();
+  BlockingClient client(port());
+  for (const std::string name :
+       {"ACL", "CLIENT", "COMMAND", "CONFIG", "LATENCY", "MEMORY", "OBJECT", "SLOWLOG"}) {
+    const std::string help = client.Ask(name + " HELP");
+    EXPECT_THAT(help, StartsWith("*"));
+    EXPECT_THAT(help, HasSubstr("\r\n+" + name +
+                                " <subcommand> [<arg> [value] [opt] ...]. "
+                                "Subcommands are:\r\n+"));
+    EXPECT_THAT(help, EndsWith("\r\n+HELP\r\n+    Prints this help.\r\n"));
+    std::string lower = name;
+    for (char& c : lower) c = static_cast<char>(tolower(c));
+    const std::string error = "-ERR wrong number of arguments for '" + lower + "|help' command\r\n";
+    EXPECT_EQ(client.Ask(name + " help x"), error);
+    EXPECT_EQ(client.Ask("MULTI"), "+OK\r\n");
+    EXPECT_EQ(client.Ask(name + " HELP"), "+QUEUED\r\n");
+    EXPECT_EQ(client.Ask("EXEC"), "*1\r\n" + help);
+  }
+  EXPECT_THAT(client.Ask("OBJECT HELP"), HasSubstr("\r\n+ENCODING <key>\r\n+    "));
 }
 
 }  // namespace

@@ -1,43 +1,15 @@
 // CLUSTER: what a node tells of itself and the others. What would change a cluster is refused: its
 // nodes are threads, which have their slots for as long as their process runs.
 #include <algorithm>
-#include <iterator>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "services/redis/commands/cluster.h"
 #include "services/redis/commands/handlers.h"
+#include "services/redis/commands/subcommands.h"
 
 namespace pulse::redis {
 namespace {
-
-constexpr std::string_view kHelp[] = {
-    "CLUSTER <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    "COUNTKEYSINSLOT <slot>",
-    "    Return the number of keys in <slot>.",
-    "GETKEYSINSLOT <slot> <count>",
-    "    Return key names stored by current node in a slot.",
-    "INFO",
-    "    Return information about the cluster.",
-    "KEYSLOT <key>",
-    "    Return the hash slot for <key>.",
-    "LINKS",
-    "    Return the links between nodes: none, as they do not talk to each other.",
-    "MYID",
-    "    Return the node id.",
-    "NODES",
-    "    Return cluster configuration seen by node. Output format:",
-    "    <id> <ip:port> <flags> <master> <pings> <pongs> <epoch> <link> <slot> ...",
-    "REPLICAS <node-id>",
-    "    Return <node-id> replicas: none.",
-    "SHARDS",
-    "    Return information about slot range mappings and the nodes associated with them.",
-    "SLOTS",
-    "    Return information about slots range mappings. Each range is made of:",
-    "    start, end, and the node's address, port and id",
-    "HELP",
-    "    Prints this help.",
-};
 
 using Member = Cluster::Member;
 using State = Cluster::State;
@@ -182,11 +154,6 @@ void Replicas(Call& call, const ClusterNode& node) {
   call.reply.Error(absl::StrCat("ERR Unknown node ", AbslOf(call.args[2].substr(0, 128))));
 }
 
-void Help(Call& call, const ClusterNode&) {
-  call.reply.Array(std::size(kHelp));
-  for (const std::string_view line : kHelp) call.reply.Simple(line);
-}
-
 struct Subcommand {
   std::string_view name;
   size_t arguments;  // with CLUSTER and the name
@@ -197,7 +164,7 @@ constexpr Subcommand kSubcommands[] = {
     {"nodes", 2, Nodes},
     {"slots", 2, Slots},
     {"shards", 2, Shards},
-    {"help", 2, Help},
+    {"help", 2, [](Call& call, const ClusterNode&) { ReplyHelp(call.command, &call.reply); }},
     {"myid", 2, [](Call& call, const ClusterNode& node) { call.reply.Bulk(node.self().id); }},
     {"links", 2, [](Call& call, const ClusterNode&) { call.reply.Array(0); }},
     {"keyslot", 3,

@@ -469,10 +469,8 @@ void PlayBitCommands(TestStoreOf& store) {
                {"EXISTS nope", ":0"},
                {"MEMORY USAGE nope", "$-1"},
                {"MEMORY FOO",
-                "-ERR unknown subcommand 'FOO'. DOCTOR, MALLOC-STATS, PURGE, STATS and "
-                "USAGE are known."},
+                "-ERR unknown subcommand or wrong number of arguments for 'FOO'. Try MEMORY HELP."},
                {"OBJECT IDLETIME nokey", "$-1"},
-               {"MEMORY USAGE", "-ERR wrong number of arguments for 'memory|usage' command"},
                {"MEMORY USAGE nope SAMPLES", "-ERR syntax error"},
                {"MEMORY USAGE nope SAMPLES -1", "-ERR syntax error"},
                {"MEMORY USAGE nope SAMPLES x", "-ERR value is not an integer or out of range"}});

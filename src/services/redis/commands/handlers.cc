@@ -4,8 +4,7 @@
 #include <array>
 #include <iterator>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/str_cat.h"
+#include "services/redis/commands/subcommands.h"
 
 namespace pulse::redis {
 namespace {
@@ -23,23 +22,13 @@ std::array<Handler, 256> MakeTable() {
 
 }  // namespace
 
-bool IsMemoryReport(const CommandInfo& command, const Arguments& args) {
+bool ConcernsNoKey(const CommandInfo& command, const Arguments& args) {
   constexpr std::string_view kReports[] = {"doctor", "malloc-stats", "purge", "stats"};
+  if (command.id != Command::kMemory && command.id != Command::kObject) return false;
+  if (IsHelp(command, args)) return true;
   return command.id == Command::kMemory && args.size() == 2 &&
          std::any_of(std::begin(kReports), std::end(kReports),
                      [&](std::string_view name) { return EqualsIgnoringCase(args[1], name); });
-}
-
-void RefuseSubcommand(std::string_view command, std::string_view sub,
-                      absl::Span<const std::string_view> known, ReplyWriter* reply) {
-  for (const std::string_view name : known) {
-    if (!EqualsIgnoringCase(sub, name)) continue;
-    return reply->Error(absl::StrCat("ERR wrong number of arguments for '",
-                                     absl::AsciiStrToLower(AbslOf(command)), "|", AbslOf(name),
-                                     "' command"));
-  }
-  reply->Error(absl::StrCat("ERR unknown subcommand '", AbslOf(sub.substr(0, 128)),
-                            "'. The server knows no such ", AbslOf(command), " command."));
 }
 
 void RunCommand(Call& call) {

@@ -39,13 +39,8 @@ inline constexpr std::string_view kTooManyValuesWritten =
 inline constexpr std::string_view kNoCluster = "ERR This instance has cluster support disabled";
 inline constexpr std::string_view kNotAnInteger = "ERR value is not an integer or out of range";
 
-// MEMORY of the server, not of a key.
-bool IsMemoryReport(const CommandInfo& command, const Arguments& args);
-
-// To a subcommand that is not carried out: it is one of `known`, and has too few or too many
-// arguments, or unknown.
-void RefuseSubcommand(std::string_view command, std::string_view sub,
-                      absl::Span<const std::string_view> known, ReplyWriter* reply);
+// MEMORY of the server, or HELP of a command on keys: it names no key, whatever the table says.
+bool ConcernsNoKey(const CommandInfo& command, const Arguments& args);
 
 // Replies with the error; false, for what reads arguments to return.
 inline bool Refuse(Call& call, std::string_view error) {

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "services/redis/commands/dump.h"
 #include "services/redis/commands/handlers.h"
+#include "services/redis/commands/subcommands.h"
 
 namespace pulse::redis {
 namespace {
@@ -36,9 +37,7 @@ void Type(Call& call) {
 
 void Object(Call& call) {
   const std::string_view what = call.args[1];
-  if (call.args.size() != 3) {
-    return call.reply.Error("ERR wrong number of arguments for 'object' command");
-  }
+  if (call.args.size() != 3) return RefuseArguments(call.args, &call.reply);
   Found found;
   if (!call.view.Get(call.args[2], &found)) return;
   int64_t number = 0;
@@ -64,22 +63,13 @@ void Object(Call& call) {
                            "will take some time to adjust."
                          : "ERR idle time is not tracked");
   } else {
-    call.reply.Error(absl::StrCat("ERR unknown subcommand '", AbslOf(what.substr(0, 128)),
-                                  "'. ENCODING, FREQ, IDLETIME and REFCOUNT are known."));
+    RefuseArguments(call.args, &call.reply);
   }
 }
 
 void Memory(Call& call) {
-  if (IsMemoryReport(call.command, call.args)) {  // elsewhere outside of a transaction
-    return call.reply.Error("ERR within MULTI there is MEMORY USAGE alone");
-  }
-  if (!EqualsIgnoringCase(call.args[1], "usage")) {
-    return call.reply.Error(
-        absl::StrCat("ERR unknown subcommand '", AbslOf(call.args[1].substr(0, 128)),
-                     "'. DOCTOR, MALLOC-STATS, PURGE, STATS and USAGE are known."));
-  }
-  if (call.args.size() < 3) {
-    return call.reply.Error("ERR wrong number of arguments for 'memory|usage' command");
+  if (call.args.size() < 3 || !EqualsIgnoringCase(call.args[1], "usage")) {
+    return RefuseArguments(call.args, &call.reply);
   }
   const bool samples = call.args.size() == 5 && EqualsIgnoringCase(call.args[3], "samples");
   int64_t count = 0;

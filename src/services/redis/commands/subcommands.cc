@@ -1,7 +1,9 @@
 #include "services/redis/commands/subcommands.h"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
+#include <iterator>
 #include <string_view>
 
 #include "absl/strings/ascii.h"
@@ -11,93 +13,79 @@
 namespace pulse::redis {
 namespace {
 
-struct Subcommand {
-  Command command;
-  std::string_view name;
-  int arity;  // as a command's, which it counts
+// Those of a command stand together.
+constexpr SubcommandInfo kAllSubcommands[] = {
+#define PULSE_REDIS_SUBCOMMAND(command, name, arity, arguments, summary) \
+  {Command::k##command, name, arity, arguments, summary},
+#include "services/redis/commands/subcommands.inc"
+#undef PULSE_REDIS_SUBCOMMAND
 };
 
-// CLUSTER tells by itself what is not there.
-constexpr Subcommand kSubcommands[] = {
-    {Command::kAcl, "cat", -2},
-    {Command::kAcl, "deluser", -3},
-    {Command::kAcl, "dryrun", -4},
-    {Command::kAcl, "genpass", -2},
-    {Command::kAcl, "getuser", 3},
-    {Command::kAcl, "list", 2},
-    {Command::kAcl, "load", 2},
-    {Command::kAcl, "log", -2},
-    {Command::kAcl, "save", 2},
-    {Command::kAcl, "setuser", -3},
-    {Command::kAcl, "users", 2},
-    {Command::kAcl, "whoami", 2},
-    {Command::kClient, "caching", 3},
-    {Command::kClient, "getname", 2},
-    {Command::kClient, "getredir", 2},
-    {Command::kClient, "id", 2},
-    {Command::kClient, "info", 2},
-    {Command::kClient, "kill", -3},
-    {Command::kClient, "list", -2},
-    {Command::kClient, "no-evict", 3},
-    {Command::kClient, "no-touch", 3},
-    {Command::kClient, "pause", -3},
-    {Command::kClient, "reply", 3},
-    {Command::kClient, "setinfo", 4},
-    {Command::kClient, "setname", 3},
-    {Command::kClient, "tracking", -3},
-    {Command::kClient, "trackinginfo", 2},
-    {Command::kClient, "unblock", -3},
-    {Command::kClient, "unpause", 2},
-    {Command::kConfig, "get", -3},
-    {Command::kConfig, "resetstat", 2},
-    {Command::kConfig, "rewrite", 2},
-    {Command::kConfig, "set", -4},
-    {Command::kCommand, "count", 2},
-    {Command::kCommand, "docs", -2},
-    {Command::kCommand, "getkeys", -4},
-    {Command::kCommand, "getkeysandflags", -4},
-    {Command::kCommand, "info", -2},
-    {Command::kCommand, "list", -2},
-    {Command::kLatency, "doctor", 2},
-    {Command::kLatency, "graph", 3},
-    {Command::kLatency, "histogram", -2},
-    {Command::kLatency, "history", 3},
-    {Command::kLatency, "latest", 2},
-    {Command::kLatency, "reset", -2},
-    {Command::kMemory, "doctor", 2},
-    {Command::kMemory, "malloc-stats", 2},
-    {Command::kMemory, "purge", 2},
-    {Command::kMemory, "stats", 2},
-    {Command::kMemory, "usage", -3},
-    {Command::kObject, "encoding", 3},
-    {Command::kObject, "freq", 3},
-    {Command::kObject, "idletime", 3},
-    {Command::kObject, "refcount", 3},
-    {Command::kSlowlog, "get", -2},
-    {Command::kSlowlog, "len", 2},
-    {Command::kSlowlog, "reset", 2},
-};
-
-// By Command: whether it has any. Most requests' commands have none.
-constexpr std::array<bool, kCommands> kHasSubcommands = [] {
+// By Command: whether it has some. CLUSTER has, but tells by itself what is not there.
+constexpr std::array<bool, kCommands> kIsDecidedHere = [] {
   std::array<bool, kCommands> has{};
-  for (const Subcommand& sub : kSubcommands) has[static_cast<size_t>(sub.command)] = true;
+  for (const SubcommandInfo& sub : kAllSubcommands) {
+    has[static_cast<size_t>(sub.command)] = sub.command != Command::kCluster;
+  }
   return has;
 }();
 
 }  // namespace
 
+std::string SubcommandInfo::FullName() const {
+  return absl::StrCat(AbslOf(AllCommands()[static_cast<size_t>(command)]->name), "|", AbslOf(name));
+}
+
+absl::Span<const SubcommandInfo> AllSubcommands() { return kAllSubcommands; }
+
+absl::Span<const SubcommandInfo> SubcommandsOf(Command command) {
+  const auto is_of_it = [&](const SubcommandInfo& sub) { return sub.command == command; };
+  const auto* begin =
+      std::find_if(std::begin(kAllSubcommands), std::end(kAllSubcommands), is_of_it);
+  const auto* end = std::find_if_not(begin, std::end(kAllSubcommands), is_of_it);
+  return {begin, static_cast<size_t>(end - begin)};
+}
+
 bool CheckSubcommand(const CommandInfo& command, const Arguments& args, ReplyWriter* reply) {
-  if (args.size() < 2 || !kHasSubcommands[static_cast<size_t>(command.id)]) return true;
-  for (const Subcommand& sub : kSubcommands) {
-    if (sub.command != command.id || !EqualsIgnoringCase(args[1], sub.name)) continue;
+  if (args.size() < 2 || !kIsDecidedHere[static_cast<size_t>(command.id)]) return true;
+  for (const SubcommandInfo& sub : SubcommandsOf(command.id)) {
+    if (!EqualsIgnoringCase(args[1], sub.name)) continue;
     if (ArityFits(sub.arity, args.size())) return true;
-    reply->Error(absl::StrCat("ERR wrong number of arguments for '", AbslOf(command.name), "|",
-                              AbslOf(sub.name), "' command"));
+    reply->Error(absl::StrCat("ERR wrong number of arguments for '", sub.FullName(), "' command"));
     return false;
   }
-  RefuseSubcommand(absl::AsciiStrToUpper(AbslOf(command.name)), args[1], {}, reply);
+  reply->Error(absl::StrCat("ERR unknown subcommand '", AbslOf(args[1].substr(0, 128)), "'. Try ",
+                            absl::AsciiStrToUpper(AbslOf(command.name)), " HELP."));
   return false;
+}
+
+void RefuseArguments(const Arguments& args, ReplyWriter* reply) {
+  reply->Error(absl::StrCat("ERR unknown subcommand or wrong number of arguments for '",
+                            AbslOf(args[1].substr(0, 128)), "'. Try ",
+                            absl::AsciiStrToUpper(AbslOf(args[0])), " HELP."));
+}
+
+bool IsHelp(const CommandInfo& command, const Arguments& args) {
+  return args.size() == 2 && kIsDecidedHere[static_cast<size_t>(command.id)] &&
+         EqualsIgnoringCase(args[1], "help");
+}
+
+void ReplyHelp(const CommandInfo& command, ReplyWriter* reply) {
+  const absl::Span<const SubcommandInfo> subs = SubcommandsOf(command.id);
+  reply->Array(1 + 2 * subs.size());
+  reply->Simple(absl::StrCat(absl::AsciiStrToUpper(AbslOf(command.name)),
+                             " <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"));
+  const auto add = [&](const SubcommandInfo& sub) {
+    reply->Simple(absl::StrCat(absl::AsciiStrToUpper(AbslOf(sub.name)),
+                               sub.arguments.empty() ? "" : " ", AbslOf(sub.arguments)));
+    reply->Simple(absl::StrCat("    ", AbslOf(sub.summary)));
+  };
+  // Its own line is the last one.
+  for (const bool help : {false, true}) {
+    for (const SubcommandInfo& sub : subs) {
+      if ((sub.name == "help") == help) add(sub);
+    }
+  }
 }
 
 }  // namespace pulse::redis
