@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <iterator>
 #include <string>
 #include <utility>
@@ -19,8 +20,8 @@
 #include "services/redis/acl/acl_units.h"
 #include "services/redis/commands/command_facts.h"
 #include "services/redis/commands/handlers.h"
-#include "services/redis/executor.h"
 #include "services/redis/commands/subcommands.h"
+#include "services/redis/executor.h"
 
 #ifndef PULSE_VERSION
 #define PULSE_VERSION "unknown"
@@ -66,62 +67,115 @@ void AddCpu(std::string* out) {
   }
 }
 
-void AppendFlags(const CommandInfo& command, ReplyWriter* reply) {
+// What COMMAND tells of: a command, or one of its subcommands. Public ones alone.
+struct Described {
+  const CommandInfo* command = nullptr;  // null: the name is none
+  const SubcommandInfo* sub = nullptr;
+
+  std::string name() const { return sub == nullptr ? std::string(command->name) : sub->FullName(); }
+  const AclUnit& unit() const {
+    std::vector<std::string_view> words = {command->name};
+    if (sub != nullptr) words.push_back(sub->name);
+    return AclUnits()[static_cast<size_t>(AclUnitOf(*command, words))];
+  }
+  absl::Span<const SubcommandInfo> subs() const {
+    return sub == nullptr ? SubcommandsOf(command->id) : absl::Span<const SubcommandInfo>();
+  }
+  bool has_keys() const { return sub == nullptr || std::abs(sub->arity) > command->first_key; }
+};
+
+void AppendFlags(const Described& what, ReplyWriter* reply) {
+  const CommandInfo& command = *what.command;
   std::vector<std::string_view> flags;
-  if (command.writes()) flags.push_back("write");
-  if (command.reads() && !command.writes()) flags.push_back("readonly");
-  if (command.writes() && MayNeedMemory(command.id)) flags.push_back("denyoom");
-  if ((command.flags & kAdmin) != 0) flags.push_back("admin");
-  if ((command.flags & kNoAuth) != 0) flags.push_back("no_auth");
-  if (IsFast(command.id)) flags.push_back("fast");
+  if (what.sub != nullptr) {
+    if (IsInCategory(what.unit(), "read")) flags.push_back("readonly");
+    if (IsInCategory(what.unit(), "admin")) flags.push_back("admin");
+  } else {
+    if (command.writes()) flags.push_back("write");
+    if (command.reads() && !command.writes()) flags.push_back("readonly");
+    if (command.writes() && MayNeedMemory(command.id)) flags.push_back("denyoom");
+    if ((command.flags & kAdmin) != 0) flags.push_back("admin");
+    if ((command.flags & kNoAuth) != 0) flags.push_back("no_auth");
+    if (IsFast(command.id)) flags.push_back("fast");
+  }
   reply->Set(flags.size());
   for (const auto flag : flags) reply->Simple(flag);
 }
 
 // As Redis 7 has it, ten elements.
-void AppendInfo(const CommandInfo& command, ReplyWriter* reply) {
+void AppendInfo(const Described& what, ReplyWriter* reply) {
+  const CommandInfo& command = *what.command;
+  const bool has_keys = what.has_keys();
   reply->Array(10);
-  reply->Bulk(command.name);
-  reply->Integer(command.arity);
-  AppendFlags(command, reply);
-  reply->Integer(command.first_key);
-  reply->Integer(command.last_key);
-  reply->Integer(command.key_step);
+  reply->Bulk(what.name());
+  reply->Integer(what.sub == nullptr ? command.arity : what.sub->arity);
+  AppendFlags(what, reply);
+  for (const int place : {command.first_key, command.last_key, command.key_step})
+    reply->Integer(has_keys ? place : 0);
   std::vector<std::string> categories;
   for (const std::string_view category : AclCategories()) {
-    if (IsInCategory(command, category)) categories.push_back(absl::StrCat("@", AbslOf(category)));
+    if (IsInCategory(what.unit(), category)) {
+      categories.push_back(absl::StrCat("@", AbslOf(category)));
+    }
   }
   reply->Set(categories.size());
   for (const std::string& category : categories) reply->Simple(category);
-  const auto tips = TipsOf(command.id);
+  const auto tips = what.sub == nullptr ? TipsOf(command.id) : std::vector<std::string_view>();
   reply->Set(tips.size());
   for (const auto tip : tips) reply->Bulk(tip);
   reply->Set(0);
-  reply->Array(0);
+  reply->Array(what.subs().size());
+  for (const SubcommandInfo& sub : what.subs()) AppendInfo({what.command, &sub}, reply);
 }
 
-void AppendDocs(const CommandInfo& command, ReplyWriter* reply) {
-  reply->Bulk(command.name);
-  reply->Map(2);
+void AppendDocs(const Described& what, ReplyWriter* reply) {
+  reply->Bulk(what.name());
+  reply->Map(what.subs().empty() ? 2 : 3);
   reply->Bulk("summary");
-  reply->Bulk(command.summary);
+  reply->Bulk(what.sub == nullptr ? what.command->summary : what.sub->summary);
   reply->Bulk("group");
-  reply->Bulk(command.group);
+  reply->Bulk(what.command->group);
+  if (what.subs().empty()) return;
+  reply->Bulk("subcommands");
+  reply->Map(what.subs().size());
+  for (const SubcommandInfo& sub : what.subs()) AppendDocs({what.command, &sub}, reply);
 }
 
-// All that are public, or those that are named; null for names that are none.
-std::vector<const CommandInfo*> Chosen(const Arguments& args) {
-  std::vector<const CommandInfo*> commands;
-  for (size_t i = 2; i < args.size(); ++i) {
-    const CommandInfo* command = FindCommand(args[i]);
-    const bool shown = command != nullptr && (command->flags & kPrivate) == 0;
-    commands.push_back(shown ? command : nullptr);
+// By "get" or "client|id".
+Described FindDescribed(std::string_view name) {
+  const size_t bar = name.find('|');
+  const CommandInfo* command = FindCommand(name.substr(0, bar));
+  if (command == nullptr || (command->flags & kPrivate) != 0) return {};
+  if (bar == std::string_view::npos) return {command};
+  for (const SubcommandInfo& sub : SubcommandsOf(command->id)) {
+    if (EqualsIgnoringCase(name.substr(bar + 1), sub.name)) return {command, &sub};
   }
-  if (args.size() > 2) return commands;
+  return {};
+}
+
+// All commands, or those that are named, and subcommands where these are.
+std::vector<Described> Chosen(const Arguments& args) {
+  std::vector<Described> chosen;
+  for (size_t i = 2; i < args.size(); ++i) chosen.push_back(FindDescribed(args[i]));
+  if (args.size() > 2) return chosen;
   for (const CommandInfo* command : AllCommands()) {
-    if ((command->flags & kPrivate) == 0) commands.push_back(command);
+    if ((command->flags & kPrivate) == 0) chosen.push_back({command});
   }
-  return commands;
+  return chosen;
+}
+
+template <typename IsWanted>
+void ListNames(const IsWanted& is_wanted, ReplyWriter* reply) {
+  std::vector<std::string> names;
+  const auto add = [&](const Described& what) {
+    if (is_wanted(what)) names.push_back(what.name());
+  };
+  for (const Described& what : Chosen({})) {
+    add(what);
+    for (const SubcommandInfo& sub : what.subs()) add({what.command, &sub});
+  }
+  reply->Array(names.size());
+  for (const std::string& name : names) reply->Bulk(name);
 }
 
 void GetKeys(const Arguments& args, bool flags, ReplyWriter* reply) {
@@ -156,16 +210,12 @@ bool ListFiltered(const Arguments& args, ReplyWriter* reply) {
     return false;
   std::string lower(args[4]);
   for (char& c : lower) c = static_cast<char>(tolower(static_cast<unsigned char>(c)));
-  std::vector<std::string_view> names;
-  for (const CommandInfo* command : AllCommands()) {
-    if ((command->flags & kPrivate) != 0) continue;
-    if ((category && IsInCategory(*command, args[4])) ||
-        (pattern && MatchesPattern(lower, command->name))) {
-      names.push_back(command->name);
-    }
-  }
-  reply->Array(names.size());
-  for (const auto name : names) reply->Bulk(name);
+  ListNames(
+      [&](const Described& what) {
+        return (category && IsInCategory(what.unit(), args[4])) ||
+               (pattern && MatchesPattern(lower, what.name()));
+      },
+      reply);
   return true;
 }
 
@@ -324,31 +374,30 @@ void Executor::MemoryReport(const Arguments& args, ReplyWriter* reply) {
 
 void Executor::CommandCommand(const Arguments& args, ReplyWriter* reply) {
   // Else a name that is repeated would make a reply of any size.
-  if (args.size() > 2 + AclUnits().size() &&
+  const size_t most = kCommands + AllSubcommands().size();
+  if (args.size() > 2 + most &&
       (EqualsIgnoringCase(args[1], "info") || EqualsIgnoringCase(args[1], "docs"))) {
-    return reply->Error(absl::StrCat("ERR more than ", AclUnits().size(), " names"));
+    return reply->Error(absl::StrCat("ERR more than ", most, " names"));
   }
   if (args.size() == 1 || EqualsIgnoringCase(args[1], "info")) {
-    const auto commands = Chosen(args);
-    reply->Array(commands.size());
-    for (const CommandInfo* command : commands) {
-      if (command == nullptr) {
+    const auto chosen = Chosen(args);
+    reply->Array(chosen.size());
+    for (const Described& what : chosen) {
+      if (what.command == nullptr) {
         reply->Null();
       } else {
-        AppendInfo(*command, reply);
+        AppendInfo(what, reply);
       }
     }
   } else if (EqualsIgnoringCase(args[1], "count") && args.size() == 2) {
     reply->Integer(static_cast<int64_t>(Chosen(args).size()));
   } else if (EqualsIgnoringCase(args[1], "list") && args.size() == 2) {
-    const auto commands = Chosen(args);
-    reply->Array(commands.size());
-    for (const CommandInfo* command : commands) reply->Bulk(command->name);
+    ListNames([](const Described&) { return true; }, reply);
   } else if (EqualsIgnoringCase(args[1], "docs")) {
-    auto commands = Chosen(args);
-    commands.erase(std::remove(commands.begin(), commands.end(), nullptr), commands.end());
-    reply->Map(commands.size());
-    for (const CommandInfo* command : commands) AppendDocs(*command, reply);
+    auto chosen = Chosen(args);
+    std::erase_if(chosen, [](const Described& what) { return what.command == nullptr; });
+    reply->Map(chosen.size());
+    for (const Described& what : chosen) AppendDocs(what, reply);
   } else if (EqualsIgnoringCase(args[1], "getkeys") && args.size() > 2) {
     GetKeys(args, false, reply);
   } else if (EqualsIgnoringCase(args[1], "getkeysandflags") && args.size() > 2) {

@@ -12,6 +12,7 @@ namespace {
 
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 class SubcommandsTest : public ServerTest {
@@ -69,6 +70,38 @@ TEST_F(SubcommandsTest, Help_OfEachCommandThatHasSome_NamesThem) {
     EXPECT_EQ(client.Ask("EXEC"), "*1\r\n" + help);
   }
   EXPECT_THAT(client.Ask("OBJECT HELP"), HasSubstr("\r\n+ENCODING <key>\r\n+    "));
+}
+
+TEST_F(SubcommandsTest, CommandList_HasSubcommands_AlsoOfPatternsAndCategories) {
+  Open();
+  BlockingClient client(port());
+  const std::string all = PlainReply(client.Ask("COMMAND LIST"));
+  for (const char* name : {" client ", " client|list ", " config|get ", " cluster|info "}) {
+    EXPECT_THAT(all, HasSubstr(name));
+  }
+  EXPECT_THAT(all, Not(HasSubstr("pulse.")));
+  EXPECT_EQ(PlainReply(client.Ask("COMMAND LIST FILTERBY PATTERN Memory|*s")),
+            "*2 $19 memory|malloc-stats $12 memory|stats");
+  EXPECT_EQ(PlainReply(client.Ask("COMMAND LIST FILTERBY PATTERN config|g*")), "*1 $10 config|get");
+  EXPECT_THAT(PlainReply(client.Ask("COMMAND LIST FILTERBY ACLCAT keyspace")),
+              HasSubstr(" object|freq "));
+}
+
+TEST_F(SubcommandsTest, CommandInfoAndDocs_OfASubcommand_AreAnswered) {
+  Open();
+  BlockingClient client(port());
+  EXPECT_EQ(PlainReply(client.Ask("COMMAND INFO Memory|Usage config|get client|nosuch get|x |")),
+            "*5 "
+            "*10 $12 memory|usage :-3 *1 +readonly :2 :2 :1 *2 +@read +@slow *0 *0 *0 "
+            "*10 $10 config|get :-3 *1 +admin :0 :0 :0 *3 +@admin +@slow +@dangerous *0 *0 *0 "
+            "$-1 $-1 $-1");
+  EXPECT_EQ(PlainReply(client.Ask("COMMAND DOCS config|get config|nosuch")),
+            "*2 $10 config|get *4 $7 summary $9 Settings. $5 group $6 server");
+  // Those of a command are within it.
+  EXPECT_THAT(PlainReply(client.Ask("COMMAND INFO memory")), HasSubstr("*10 $12 memory|stats :2 "));
+  EXPECT_THAT(PlainReply(client.Ask("COMMAND DOCS memory")),
+              HasSubstr("$11 subcommands *12 $13 memory|doctor *4 $7 summary"));
+  EXPECT_THAT(client.Ask("COMMAND INFO watch"), Not(HasSubstr("readonly")));
 }
 
 }  // namespace

@@ -137,9 +137,8 @@ AclUnitSet AclUnitsOfCategory(std::string_view category) {
 
 absl::Span<const std::string_view> AclCategories() { return kCategories; }
 
-bool IsInCategory(const CommandInfo& command, std::string_view category) {
-  const int unit = FirstUnits()[static_cast<size_t>(command.id)];
-  return unit >= 0 && (AclUnits()[static_cast<size_t>(unit)].categories & BitOf(category)) != 0;
+bool IsInCategory(const AclUnit& unit, std::string_view category) {
+  return (unit.categories & BitOf(category)) != 0;
 }
 
 }  // namespace pulse::redis

@@ -48,6 +48,6 @@ AclUnitSet AclUnitsOfCategory(std::string_view category);
 
 // Categories, in the order of ACL CAT; "all" is none of them.
 absl::Span<const std::string_view> AclCategories();
-bool IsInCategory(const CommandInfo& command, std::string_view category);
+bool IsInCategory(const AclUnit& unit, std::string_view category);
 
 }  // namespace pulse::redis
