@@ -1,4 +1,6 @@
 // CALL { … } IN TRANSACTIONS: runs a subquery for each row, and commits after each so many of them.
+// With ON ERROR CONTINUE or BREAK an error gives up its batch, whose rows have null for what the
+// subquery returns; REPORT STATUS gives each row what became of its batch.
 // All rows before it were read when it begins, so that nothing reads on in a transaction that is
 // over.
 #include <unordered_set>
@@ -40,6 +42,7 @@ class BatchesOperator : public Operator {
   void Reset() override {
     Forget();
     more_ = true;
+    broken_ = false;
     out_.clear();
   }
 
@@ -118,7 +121,10 @@ class BatchesOperator : public Operator {
     nodes_.swap(ctx_.deleted_nodes);
     edges_.swap(ctx_.deleted_edges);
     const size_t before = nodes_.size() + edges_.size();
-    bool ran = CommitBatch();
+    const bool started = !broken_;
+    absl::Status error;
+    bool ran = started ? CommitBatch(&error) : AddNulls();
+    broken_ = broken_ || (!error.ok() && step().on_error == OnError::kBreak);
     nodes_.merge(ctx_.deleted_nodes);
     edges_.merge(ctx_.deleted_edges);
     // They stay until the statement ends.
@@ -130,27 +136,69 @@ class BatchesOperator : public Operator {
     edges_.clear();
     if (!ran) return false;
     Rows& rows = step().unit ? batch_ : results_;
+    if (step().status >= 0) {
+      const Value status = StatusOf(started, error);
+      for (size_t i = 0; i < rows.size(); ++i) rows.Row(i)[step().status] = status;
+    }
     for (size_t i = 0; i < rows.size() && more_; ++i) more_ = NewRow(rows.Row(i)) != nullptr;
     Forget();
     return Flush() && more_;
   }
 
-  bool CommitBatch() {
+  // False: the statement ends. `*error`: why the batch was given up.
+  bool CommitBatch(absl::Status* error) {
     const Counters before = ctx_.counters;
     for (int attempt = 0;; ++attempt) {
       MarkDeleted();
       ForgetResults();
-      for (size_t i = 0; i < batch_.size(); ++i) {
+      for (size_t i = 0; i < batch_.size() && !ctx_.failed(); ++i) {
         outer_ = batch_.Row(i);
         runner_.Run(outer_);
-        if (ctx_.failed()) return false;
       }
-      const absl::Status committed = ctx_.transaction->CommitAndGoOn();
+      const bool ran = !ctx_.failed();
+      const absl::Status committed = ran ? ctx_.transaction->CommitAndGoOn() : ctx_.status();
       if (committed.ok()) return true;
-      if (!absl::IsAborted(committed) || attempt == kRetries) return ctx_.Check(committed);
       ctx_.counters = before;
-      if (!ctx_.Tick()) return false;
+      if (ran && absl::IsAborted(committed) && attempt < kRetries) {
+        if (!ctx_.Tick()) return false;
+        continue;
+      }
+      if (!GoesOnAfter(committed)) return ctx_.Check(committed);
+      *error = committed;
+      ctx_.TakeFailure().IgnoreError();
+      ctx_.deleted_nodes.clear();
+      ctx_.deleted_edges.clear();
+      ForgetResults();
+      return ctx_.Check(ctx_.transaction->RollbackAndGoOn()) && AddNulls();
     }
+  }
+  // Who kills a statement, or limits its time, means all of it.
+  bool GoesOnAfter(const absl::Status& error) const {
+    return step().on_error != OnError::kFail && !absl::IsCancelled(error) &&
+           !absl::IsDeadlineExceeded(error);
+  }
+
+  // Rows of a batch that was given up, or not begun.
+  bool AddNulls() {
+    if (step().unit) return true;
+    for (size_t i = 0; i < batch_.size(); ++i) {
+      Value* const out = results_.Add(batch_.Row(i));
+      for (const auto& [column, slot] : step().outputs) out[slot] = Value();
+      if (!ChargeRow(out, &results_charged_)) return false;
+    }
+    return true;
+  }
+
+  Value StatusOf(bool started, const absl::Status& error) {
+    const bool failed = !error.ok();
+    ValueMap map;
+    map.emplace_back("committed", Value::Bool(started && !failed));
+    map.emplace_back("errorMessage",
+                     failed ? Value::String(std::string(error.message())) : Value());
+    map.emplace_back("started", Value::Bool(started));
+    map.emplace_back("transactionId",
+                     started ? Value::String(Concat("batch-", ++begun_)) : Value());
+    return Value::Map(std::move(map));
   }
 
   Rows batch_, results_;
@@ -159,6 +207,8 @@ class BatchesOperator : public Operator {
   PlanRunner runner_;
   const Value* outer_ = nullptr;
   bool more_ = true;
+  bool broken_ = false;               // by an error, after which ON ERROR BREAK begins no more
+  uint64_t begun_ = 0;                // transactions whose status was reported
   std::unordered_set<NodeId> nodes_;  // that earlier batches have deleted
   std::unordered_set<EdgeId> edges_;
 };

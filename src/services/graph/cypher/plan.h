@@ -172,8 +172,10 @@ struct Step {
   char separator = ',';      // kLoadCsv
   bool detach = false;
   bool eager = true;
-  bool unit = false;             // kSubquery: without RETURN, the rows stay as they are
-  bool in_transactions = false;  // kSubquery: commits after each so many rows as `expr` says
+  bool unit = false;                  // kSubquery: without RETURN, the rows stay as they are
+  bool in_transactions = false;       // kSubquery: commits after each so many rows as `expr` says
+  OnError on_error = OnError::kFail;  // of such a one
+  Slot status = -1;                   // ... gets what became of each row's transaction; -1: none
   // Slots that something behind this step reads: a step that makes rows copies these alone.
   bool all_live = true;
   std::vector<Slot> live;

@@ -204,6 +204,9 @@ class GraphTransaction : public GraphView {
         "CALL { … } IN TRANSACTIONS commits: it has to be a statement in a transaction of its own, "
         "and not within one that was begun");
   }
+  // Gives up what was changed since the last commit, and goes on with a new transaction; an error:
+  // there is none to go on with.
+  virtual absl::Status RollbackAndGoOn() { return CommitAndGoOn(); }
   // About how much memory its changes take until it ends; 0: none, or nobody knows.
   virtual uint64_t ChangeBytes() const { return 0; }
   // The most that they may take, which the caller sees to; 0: no limit.

@@ -308,6 +308,14 @@ void Planner::PlanBatches(Clause* clause, bool wrote, const Plan* within, Step* 
   }
   // It commits, also where it only reads.
   plan_->in_transactions = step->in_transactions = plan_->writes = true;
+  step->on_error = clause->on_error;
+  if (!clause->status.empty()) {
+    if (scope_.contains(clause->status)) {
+      return Fail("VariableAlreadyBound", clause->status_pos,
+                  Concat("`", clause->status, "` is already defined"));
+    }
+    step->status = Declare(clause->status, kAnyType);
+  }
   if (clause->limit == nullptr) return;
   CheckCount(*clause->limit, "OF … ROWS");
   if (failed()) return;

@@ -181,6 +181,77 @@ TEST_F(BatchesTest, Error_LeavesTheBatchesBeforeIt) {
   EXPECT_EQ(Rows("MATCH (n:N) RETURN count(n)"), Strings{"4"});
 }
 
+// The rows of the batch that failed have null, and it has changed nothing, also where it had
+// deleted or made something before.
+TEST_F(BatchesTest, OnErrorContinue_GivesUpItsBatchAlone) {
+  ASSERT_TRUE(Run("UNWIND range(1, 6) AS i CREATE (:D {i: i})").ok());
+  EXPECT_EQ(
+      Rows("UNWIND [1, 2, 3, 0, 4, 5] AS i MATCH (d:D {i: i + 1}) CALL (i, d) { DELETE d CREATE "
+           "(n:N {i: 12 / i}) RETURN n.i AS x } IN TRANSACTIONS OF 2 ROWS ON ERROR CONTINUE REPORT "
+           "STATUS AS s RETURN i, x, s.started, s.committed, s.transactionId, s.errorMessage"),
+      (Strings{"1, 12, true, true, 'batch-1', null", "2, 6, true, true, 'batch-1', null",
+               "3, null, true, false, 'batch-2', 'an integer is divided by 0'",
+               "0, null, true, false, 'batch-2', 'an integer is divided by 0'",
+               "4, 3, true, true, 'batch-3', null", "5, 2, true, true, 'batch-3', null"}));
+  EXPECT_EQ(outcome_.counters.nodes_created, 4u);
+  EXPECT_EQ(outcome_.counters.nodes_deleted, 4u);
+  EXPECT_EQ(Rows("MATCH (d:D) RETURN d.i ORDER BY d.i"), (Strings{"1", "4"}));
+  EXPECT_EQ(Rows("MATCH (n:N) RETURN n.i ORDER BY n.i"), (Strings{"2", "3", "6", "12"}));
+  // What a batch that was given up had deleted can be read.
+  EXPECT_EQ(
+      Rows("MATCH (d:D) WITH d ORDER BY d.i CALL (d) { WITH d, d.i AS i DELETE d WITH i WHERE "
+           "1 / (4 - i) > -1 RETURN i AS was } IN TRANSACTIONS OF 1 ROW ON ERROR CONTINUE "
+           "RETURN was, CASE WHEN was IS NULL THEN d.i END"),
+      (Strings{"1, null", "null, 4"}));
+}
+
+TEST_F(BatchesTest, OnErrorBreak_BeginsNoMore) {
+  EXPECT_EQ(
+      Rows("UNWIND [1, 0, 2, 3] AS i CALL (i) { CREATE (:N {i: 12 / i}) } IN TRANSACTIONS REPORT "
+           "STATUS AS s OF 1 ROWS ON ERROR BREAK RETURN i, s.started, s.committed, "
+           "s.transactionId, s.errorMessage"),
+      (Strings{"1, true, true, 'batch-1', null",
+               "0, true, false, 'batch-2', 'an integer is divided by 0'",
+               "2, false, false, null, null", "3, false, false, null, null"}));
+  EXPECT_EQ(Rows("MATCH (n:N) RETURN n.i"), (Strings{"12"}));
+}
+
+TEST_F(BatchesTest, OnErrorContinue_GoesOnAfterWhatACommitRefuses) {
+  ASSERT_TRUE(Run("CREATE CONSTRAINT FOR (n:N) REQUIRE n.i IS UNIQUE").ok());
+  ASSERT_TRUE(Run("CREATE (:N {i: 3})").ok());
+  EXPECT_EQ(
+      Rows("UNWIND range(1, 5) AS i CALL (i) { CREATE (:N {i: i}) } IN TRANSACTIONS OF 1 ROW ON "
+           "ERROR CONTINUE REPORT STATUS AS s WITH i, s WHERE NOT s.committed RETURN i, "
+           "s.errorMessage CONTAINS 'already'"),
+      (Strings{"3, true"}));
+  EXPECT_EQ(Rows("MATCH (n:N) RETURN count(n)"), Strings{"5"});
+}
+
+// The memory limit is the statement's, but what a batch that was given up took is free again.
+TEST_F(BatchesTest, OnErrorContinue_FreesWhatItsBatchTook) {
+  ServiceOptions options;
+  options.query_memory_bytes = 4 << 20;
+  service_ = std::make_unique<GraphService>(store_.get(), options);
+  EXPECT_EQ(
+      Rows("UNWIND range(1, 50) AS i CALL (i) { WITH i, range(1, CASE i % 2 WHEN 0 THEN 1000000 "
+           "ELSE 10 END) AS s RETURN size(collect(s)) AS n } IN TRANSACTIONS OF 1 ROW ON ERROR "
+           "CONTINUE REPORT STATUS AS s RETURN s.committed, count(n), count(*)"),
+      (Strings{"true, 25, 25", "false, 0, 25"}));
+}
+
+TEST_F(BatchesTest, OnErrorContinue_EndsWithAStatementThatIsKilled) {
+  const std::function<bool()> interrupted = [this] { return store_->sequence() > 3; };
+  const auto statement = service_->Prepare(
+      "UNWIND range(1, 100000) AS i CALL (i) { CREATE (:N) } IN TRANSACTIONS OF 1000 ROWS ON ERROR "
+      "CONTINUE");
+  ASSERT_TRUE(statement.ok()) << statement.status();
+  RunOptions options;
+  options.interrupted = &interrupted;
+  const absl::Status status = service_->Run(**statement, Caller(), options, &sink_, &outcome_);
+  EXPECT_TRUE(absl::IsCancelled(status)) << status;
+  EXPECT_LT(store_->sequence(), 100u);
+}
+
 // Another transaction is first: the batch runs again, and nothing of it is there twice.
 TEST_F(BatchesTest, Conflict_RunsTheBatchAgain) {
   ASSERT_TRUE(Run("CREATE (:Sum {n: 0, m: 0})").ok());
@@ -214,7 +285,14 @@ TEST_F(BatchesTest, WhereItMayNotBe_IsRefusedByName) {
       {"UNWIND [1] AS i CALL (i) { CREATE () } IN TRANSACTIONS OF 0 ROWS", "one row at least"},
       {"UNWIND [1] AS i CALL (i) { CREATE () } IN TRANSACTIONS OF -1 ROWS", "negative"},
       {"UNWIND [1] AS i CALL (i) { CREATE () } IN TRANSACTIONS OF i ROWS", "variables"},
-      {"UNWIND [1] AS i CALL (i) { CREATE () } IN TRANSACTIONS ON ERROR CONTINUE", "ON ERROR"},
+      {"UNWIND [1] AS i CALL (i) { CREATE () } IN TRANSACTIONS ON ERROR GO", "CONTINUE, BREAK"},
+      {"UNWIND [1] AS i CALL (i) { CREATE () } IN TRANSACTIONS REPORT STATUS AS s",
+       "needs ON ERROR"},
+      {"UNWIND [1] AS i CALL (i) { CREATE () } IN TRANSACTIONS ON ERROR FAIL REPORT STATUS AS s",
+       "needs ON ERROR"},
+      {"UNWIND [1] AS i CALL (i) { CREATE () } IN TRANSACTIONS ON ERROR BREAK REPORT STATUS AS i",
+       "already defined"},
+      {"UNWIND [1] AS i CALL (i) { CREATE () } IN TRANSACTIONS OF 1 ROW OF 2 ROWS", "OF"},
       {"UNWIND [1] AS i CALL (i) { CREATE () } IN TRANSACTION", "TRANSACTIONS"}};
   for (const auto& [text, why] : refused) {
     const absl::Status status = Run(text);

@@ -24,9 +24,16 @@ class ChainedTransaction : public DatabaseTransaction {
     const absl::Status committed = now_->Commit();
     auto next = next_();
     // The one that is over must not be gone on with, as after a conflict.
-    if (!next.ok()) return next.status();
+    if (!next.ok()) return lost_ = next.status();
     now_ = *std::move(next);
     return committed;
+  }
+  absl::Status RollbackAndGoOn() override {
+    if (!lost_.ok()) return lost_;
+    auto next = next_();
+    if (!next.ok()) return lost_ = next.status();
+    now_ = *std::move(next);  // the end of one that was not committed rolls it back
+    return absl::OkStatus();
   }
   absl::Status Commit() override { return now_->Commit(); }
 
@@ -139,6 +146,7 @@ class ChainedTransaction : public DatabaseTransaction {
  private:
   std::unique_ptr<DatabaseTransaction> now_;
   const BeginNext next_;
+  absl::Status lost_;  // why there is no transaction to go on with
 };
 
 }  // namespace pulse::cypher

@@ -58,6 +58,9 @@ using Slot = int;
 
 // A test of labels, or of a relationship's type: a program for a stack of truths. kName stands for
 // the next of `names`. Without a program, all of the names.
+// What an error in a batch of CALL { … } IN TRANSACTIONS ends: the statement, nothing but its
+// batch, or that and all batches behind it.
+enum class OnError : uint8_t { kFail, kContinue, kBreak };
 enum class LabelOp : uint8_t { kName, kAny, kNot, kAnd, kOr };
 struct LabelExpr {
   std::vector<std::string> names;
@@ -240,6 +243,9 @@ struct Clause {
   bool imports_star = false;
   std::vector<ProjectionItem> imports;  // variables
   bool in_transactions = false;         // CALL { subquery } IN TRANSACTIONS [OF `limit` ROWS]
+  OnError on_error = OnError::kFail;    // [ON ERROR …]
+  std::string status;                   // [REPORT STATUS AS status]
+  Pos status_pos;
 };
 
 inline bool IsUpdate(const Clause& clause) {

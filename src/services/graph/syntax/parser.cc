@@ -362,14 +362,35 @@ void Parser::ParseImports(Clause* clause) {
 void Parser::ParseInTransactions(Clause* clause) {
   clause->in_transactions = true;
   ExpectWord("TRANSACTIONS");
-  if (TakeWord("OF")) {
-    clause->limit = ParseExpr();
-    if (!TakeWord("ROWS")) ExpectWord("ROW");
+  bool on_error = false;
+  // In any order, each once.
+  while (!failed()) {
+    if (clause->limit == nullptr && TakeWord("OF")) {
+      clause->limit = ParseExpr();
+      if (!TakeWord("ROWS")) ExpectWord("ROW");
+    } else if (!on_error && TakeWord("ON")) {
+      on_error = true;
+      ExpectWord("ERROR");
+      if (TakeWord("CONTINUE")) {
+        clause->on_error = OnError::kContinue;
+      } else if (TakeWord("BREAK")) {
+        clause->on_error = OnError::kBreak;
+      } else if (!TakeWord("FAIL")) {
+        return Unexpected("CONTINUE, BREAK or FAIL");
+      }
+    } else if (clause->status.empty() && TakeWord("REPORT")) {
+      ExpectWord("STATUS");
+      ExpectWord("AS");
+      clause->status_pos = Here();
+      clause->status = Variable();
+    } else {
+      break;
+    }
   }
-  if (IsWord("ON") || IsWord("REPORT")) {
-    Fail("UnexpectedSyntax", Here(),
-         "ON ERROR and REPORT STATUS are not there: the first error ends the statement, and what "
-         "was committed before it stays");
+  if (!clause->status.empty() && clause->on_error == OnError::kFail) {
+    Fail("InvalidReportStatus", clause->status_pos,
+         "REPORT STATUS needs ON ERROR CONTINUE or ON ERROR BREAK: else an error ends the "
+         "statement");
   }
 }
 
