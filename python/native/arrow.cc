@@ -52,7 +52,12 @@ NamedColumns ColumnsFromArrow(nb::handle source, uint64_t* rows) {
   const nb::object capsule = source.attr("__arrow_c_stream__")();
   auto* stream = static_cast<ArrowArrayStream*>(PyCapsule_GetPointer(capsule.ptr(), kCapsule));
   if (stream == nullptr) throw nb::python_error();
-  absl::StatusOr<NamedColumns> columns = graph::ImportArrow(stream, rows);
+  absl::StatusOr<NamedColumns> columns;
+  {
+    // The source may read on threads of its own, which may need the interpreter.
+    const nb::gil_scoped_release release;
+    columns = graph::ImportArrow(stream, rows);
+  }
   // What the source raised within the stream goes first.
   if (PyErr_Occurred() != nullptr) throw nb::python_error();
   if (!columns.ok()) Throw(columns.status());

@@ -249,3 +249,21 @@ def test_thread_that_asks_for_the_state_of_what_works_does_not_wait(tmp_path):
             print(asked, transaction.closed)
     """
     assert run(code, tmp_path / "g") == ["[False, 0, 0] True"]
+
+
+def test_load_from_arrow_whose_threads_run_python_ends(tmp_path):
+    pytest.importorskip("pyarrow")
+    code = """
+        import io, time
+        import pyarrow.csv
+
+        class Slow(io.BytesIO):
+            def read(self, *arguments):  # by a thread of pyarrow's, which the load waits for
+                time.sleep(0.001)
+                return super().read(*arguments)
+
+        file = Slow(b"id\\n" + b"".join(b"%d\\n" % i for i in range(5000)))
+        options = pyarrow.csv.ReadOptions(block_size=500)
+        print(graph.load_nodes("N", pyarrow.csv.open_csv(file, read_options=options), key="id"))
+    """
+    assert run(code, tmp_path / "g") == ["5000"]
