@@ -27,7 +27,9 @@ def _of_numpy(array):
 
 
 def _of_pandas(series):
-    """A Series or a column of a DataFrame; what pandas takes for missing is null."""
+    """A Series, a column of a DataFrame, an Index or an array of pandas; what pandas takes for missing is null."""
+    if not hasattr(series, "iloc"):  # an Index, or an array of pandas' own
+        series = need("pandas").Series(series)
     kind = _kind(series)
     missing = series.isna().to_numpy(dtype=bool)
     if kind in ("b", "i", "u", "f"):
@@ -43,11 +45,16 @@ def _column(name, data):
     if not isinstance(name, str):
         raise TypeError(f"the name of a column is a str, not {type(name).__name__}")
     module = type(data).__module__.partition(".")[0]
-    if module == "pandas":
+    if module == "pandas" and hasattr(data, "dtype"):
         return (name, *_of_pandas(data))
     if module == "numpy" and hasattr(data, "dtype"):
         return (name, *_of_numpy(data))
-    if isinstance(data, (str, bytes)) or not isinstance(data, collections.abc.Iterable):
+    # Of pandas: scalars, and a DataFrame, which would be the names of its columns.
+    if (
+        module == "pandas"
+        or isinstance(data, (str, bytes))
+        or not isinstance(data, collections.abc.Iterable)
+    ):
         raise TypeError(f"column {name} is {type(data).__name__}, not a list or an array")
     if isinstance(data, collections.abc.Sequence) or hasattr(data, "__iter__"):
         return (name, list(data), None)

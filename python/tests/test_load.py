@@ -148,6 +148,24 @@ def test_pandas_frame_missing_is_null(graph):
     assert graph.execute("MATCH (n:N {id: 2}) RETURN n").scalar().properties == {"id": 2, "n": 7, "c": "v"}
 
 
+def test_pandas_index_and_arrays_are_columns(graph):
+    pd = pytest.importorskip("pandas")
+    columns = {
+        "id": pd.Index([1, 2]),
+        "n": pd.array([None, 7], dtype="Int64"),
+        "s": pd.Index(["x", None]),
+        "t": pd.DatetimeIndex(["2020-01-01", None]),
+        "c": pd.Categorical(["u", "v"]),
+    }
+    graph.load_nodes("N", columns, key="id")
+    first, second = (row[0].properties for row in graph.execute("MATCH (n:N) RETURN n ORDER BY n.id"))
+    assert first == {"id": 1, "s": "x", "t": datetime.datetime(2020, 1, 1), "c": "u"}
+    assert second == {"id": 2, "n": 7, "c": "v"}
+    for wrong in (pd.Timestamp("2020-01-01"), pd.DataFrame({"x": [1]})):
+        with pytest.raises(TypeError, match="column x is"):
+            graph.load_nodes("N", {"x": wrong})
+
+
 def test_arrow_table_and_result_round_trip(graph):
     pa = pytest.importorskip("pyarrow")
     table = pa.table(
