@@ -95,6 +95,12 @@ bool OffsetOf(PyObject* object, bool* there, int32_t* out) {
       good = false;
     }
     *out = PyDateTime_DELTA_GET_DAYS(delta) * 86400 + PyDateTime_DELTA_GET_SECONDS(delta);
+    // As the database has it; Python allows 24 hours.
+    constexpr int32_t kMostOffset = 18 * 3600;
+    if (good && (*out > kMostOffset || *out < -kMostOffset)) {
+      PyErr_SetString(PyExc_ValueError, "an offset from UTC is at most 18 hours");
+      good = false;
+    }
   }
   Py_DECREF(delta);
   return good;

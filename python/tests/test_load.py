@@ -194,6 +194,18 @@ def test_arrow_table_and_result_round_trip(graph):
         graph.load_nodes("N", pa.table({"x": pa.array([b"bytes"])}))
 
 
+def test_arrow_timestamp_beyond_the_years_is_refused(graph):
+    pa = pytest.importorskip("pyarrow")
+    far = 999_999_999 * 366 * 86_400
+    for zone in (None, "UTC", "Europe/Berlin"):
+        for seconds in (far + 1, -far - 1, 2**63 - 1, -(2**63)):
+            table = pa.table({"x": pa.array([0, seconds]).cast(pa.timestamp("s", zone))})
+            with pytest.raises(OverflowError, match="column x"):
+                graph.load_nodes("N", table)
+    graph.load_nodes("N", pa.table({"x": pa.array([2**63 - 1]).cast(pa.timestamp("ns"))}))
+    assert graph.execute("MATCH (n) RETURN n.x.year").fetchall() == [(2262,)]
+
+
 def test_parquet_files_and_results_round_trip(graph, tmp_path):
     pa = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")

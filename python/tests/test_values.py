@@ -323,3 +323,16 @@ def test_summary_of_plans_and_schema(graph):
     again = graph.execute("CREATE INDEX i IF NOT EXISTS FOR (n:N) ON (n.a)").summary
     assert again.indexes_added == 0 and "i" in again.notice
     assert not again.contains_updates
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_offsets_beyond_18_hours_are_refused(graph, sign):
+    def at(**offset):
+        zone = datetime.timezone(sign * datetime.timedelta(**offset))
+        return [datetime.datetime(2020, 1, 1, tzinfo=zone), datetime.time(12, tzinfo=zone)]
+
+    for value in at(hours=18):
+        assert graph.execute("RETURN $x", {"x": value}).scalar() == value
+    for value in at(hours=18, seconds=1) + at(hours=23, minutes=59):
+        with pytest.raises(ValueError, match="18 hours"):
+            graph.execute("RETURN $x", {"x": value})

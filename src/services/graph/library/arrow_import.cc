@@ -202,7 +202,7 @@ class Reader {
     return Value::List(std::move(list));
   }
 
-  Value Temporal(const ArrowArray& array, int64_t i) const {
+  Value Temporal(const ArrowArray& array, int64_t i) {
     if (format_ == "tdD") return Value::Date(At<int32_t>(array, i));
     if (format_ == "tdm") return Value::Date(cypher::FloorDiv(At<int64_t>(array, i), 86'400'000));
     const int64_t parts = format_[2] == 's'   ? 1
@@ -211,6 +211,12 @@ class Reader {
                                               : cypher::kNanosPerSecond;
     const auto value = At<int64_t>(array, i);
     const int64_t seconds = cypher::FloorDiv(value, parts);
+    constexpr int64_t kMost = cypher::kMaxYear * 366 * cypher::kSecondsPerDay;
+    if (seconds > kMost || seconds < -kMost) {
+      status_.Update(absl::OutOfRangeError(
+          Concat("column ", name_, ": a timestamp is beyond the year ", cypher::kMaxYear)));
+      return {};
+    }
     const auto nanos =
         static_cast<int32_t>(cypher::FloorMod(value, parts) * (cypher::kNanosPerSecond / parts));
     return zone_ ? MakeInstant(seconds, nanos, *zone_) : Value::LocalDateTime(seconds, nanos);
