@@ -105,6 +105,8 @@ class EmbeddedGraph : public std::enable_shared_from_this<EmbeddedGraph> {
   std::atomic<bool> closing_{false};
   std::unique_ptr<GraphStore> store_;
   std::unique_ptr<cypher::GraphService> service_;
+  // A load by key: from the look at the keys that are there to the commit of its own.
+  std::mutex keyed_load_mu_;
   std::mutex transactions_mu_;
   std::set<EmbeddedTransaction*> transactions_;
 };

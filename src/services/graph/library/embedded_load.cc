@@ -1,5 +1,6 @@
 // What EmbeddedGraph loads: files, and columns that a program has in memory.
 #include <algorithm>
+#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -187,7 +188,10 @@ absl::StatusOr<uint64_t> EmbeddedGraph::LoadNodes(
   PULSE_RETURN_IF_ERROR(CheckWritable());
   PULSE_RETURN_IF_ERROR(CheckColumns(columns, rows));
   std::optional<cypher::IndexDefinition> index;  // to be made
+  std::unique_lock<std::mutex> keyed(keyed_load_mu_, std::defer_lock);
   if (!key.empty()) {
+    // Of two that bring the same key, the second has to see what the first has committed.
+    keyed.lock();
     const auto named = std::find_if(columns.begin(), columns.end(),
                                     [&key](const auto& column) { return column.first == key; });
     if (named == columns.end()) {
@@ -207,6 +211,7 @@ absl::StatusOr<uint64_t> EmbeddedGraph::LoadNodes(
     PULSE_RETURN_IF_ERROR(AddNodes(label, &columns, rows, load.get()));
     PULSE_RETURN_IF_ERROR(load->Commit());
   }
+  if (keyed.owns_lock()) keyed.unlock();
   if (!index) return rows;
   const absl::Status made = store_->CreateIndex(*index);
   service_->plans()->Clear();

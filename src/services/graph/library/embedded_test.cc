@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 #include <thread>
 
 #include "base/testing.h"
@@ -236,6 +238,25 @@ TEST_F(EmbeddedGraphTest, Load_WrongKeys_LeaveTheGraphAsItWas) {
       graph_->LoadNodes("N", {{"a", Ints({1})}, {"b", Ints({1, 2})}}, 1, "").status()));
   EXPECT_EQ(One("MATCH (n) RETURN count(*)").as_int(), 1);
   EXPECT_EQ(One("MATCH ()-[e]->() RETURN count(*)").as_int(), 0);
+}
+
+TEST_F(EmbeddedGraphTest, Load_SameKeysByTwoThreads_OneIsRefused) {
+  std::vector<int64_t> ids(20'000);
+  std::iota(ids.begin(), ids.end(), 0);
+  for (const char* label : {"A", "B", "C"}) {
+    std::atomic<int> loaded{0}, refused{0};
+    const auto load = [&] {
+      const auto rows = graph_->LoadNodes(label, {{"id", Ints(ids)}}, ids.size(), "id");
+      loaded += rows.ok() ? 1 : 0;
+      refused += absl::IsInvalidArgument(rows.status()) ? 1 : 0;
+    };
+    std::thread other(load);
+    load();
+    other.join();
+    EXPECT_EQ(loaded, 1);
+    EXPECT_EQ(refused, 1);
+  }
+  EXPECT_EQ(One("MATCH (n) RETURN count(*)").as_int(), 60'000);
 }
 
 TEST_F(EmbeddedGraphTest, Load_Key_MakesTheIndexThatCreateIndexWould) {
