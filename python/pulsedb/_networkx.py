@@ -116,14 +116,19 @@ class BackendGraph:
         in_scope = "($labels IS NULL OR any(l IN labels({0}) WHERE l IN $labels))"
         rows = self._graph.execute(f"MATCH (n) WHERE {in_scope.format('n')} RETURN n ORDER BY id(n)", parameters)
         for (node,) in rows:
-            made.add_node(name(node), **({} if self._nodes is not None else node.properties))
+            made.add_node(name(node))
+            if self._nodes is None:
+                # Not as arguments: a property may have the name of any of them.
+                made.nodes[name(node)].update(node.properties)
         rows = self._graph.execute(
             f"MATCH (a)-[r]->(b) WHERE ($types IS NULL OR type(r) IN $types) AND {in_scope.format('a')} "
             f"AND {in_scope.format('b')} RETURN a, r, b",
             parameters,
         )
         for a, r, b in rows:
-            made.add_edge(name(a), name(b), **r.properties)
+            ends = (name(a), name(b))
+            key = made.add_edge(*ends)
+            made.edges[(*ends, key) if self._multigraph else ends].update(r.properties)
         return made
 
 

@@ -184,3 +184,13 @@ def test_empty_graph():
     assert nx.pagerank(nx.DiGraph(), backend="pulsedb") == {}
     assert list(nx.connected_components(nx.Graph(), backend="pulsedb")) == []
     assert nx.triangles(nx.Graph(), backend="pulsedb") == {}
+
+
+def test_properties_named_as_networkxs_arguments_are_kept(graph):
+    graph.execute(
+        "CREATE (a:N {node_for_adding: 1, self: 2}), (a)-[:R {key: 1, u_for_edge: 2}]->(a), (a)-[:R {key: 1}]->(a)"
+    )
+    made = pulsedb._networkx.backend.convert_to_nx(graph.to_backend())
+    assert [data for _, data in made.nodes(data=True)] == [{"node_for_adding": 1, "self": 2}]
+    found = sorted((data for _, _, data in made.edges(data=True)), key=len)
+    assert found == [{"key": 1}, {"key": 1, "u_for_edge": 2}]
