@@ -10,6 +10,7 @@ NetworkX says so, or takes its own.
 
 import inspect
 import numbers
+import os
 
 INFO = {
     "backend_name": "pulsedb",
@@ -41,18 +42,44 @@ class BackendGraph:
 
     Of one that was copied, nodes are those of the NetworkX graph; of a database, they are ids. Made by
     pulsedb.Graph.to_backend(), and by NetworkX. It keeps its pulsedb.Graph.
+
+    NetworkX keeps a copy within the graph that it was made of, which programs pickle, copy and take along
+    into forked processes: a copy has the columns that it was loaded from, and is loaded again where its
+    pulsedb.Graph is not of this process.
     """
 
     __networkx_backend__ = "pulsedb"
 
-    def __init__(self, graph, *, directed, multigraph, nodes=None, options=None):
-        self._graph = graph
+    def __init__(self, graph, *, directed, multigraph, nodes=None, options=None, columns=None):
+        # Of a copy that is still to be loaded: None.
+        self._loaded = graph
+        self._process = None if graph is None else os.getpid()
+        self._columns = columns
         self._directed = directed
         self._multigraph = multigraph
         self._options = options or {}
         # Of a copy: node i is the one whose property i is i.
         self._nodes = nodes
         self._index = None if nodes is None else {node: i for i, node in enumerate(nodes)}
+
+    @property
+    def _graph(self):
+        if self._nodes is not None and self._process != os.getpid():
+            self._loaded = _load(self._nodes, self._columns)
+            self._process = os.getpid()
+        return self._loaded
+
+    # It does not change; nor is there a second one to be had of a database.
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __reduce__(self):
+        if self._nodes is None:
+            raise TypeError("a backend graph of to_backend() cannot be pickled: it is an open database")
+        return _unpickled, (self._nodes, self._columns, self._directed, self._multigraph)
 
     @property
     def database(self):
@@ -66,7 +93,7 @@ class BackendGraph:
         return self._multigraph
 
     def __repr__(self):
-        return f"<pulsedb backend of {self._graph!r}>"
+        return f"<pulsedb backend of {self._loaded!r}>"
 
     # What the functions below need.
 
@@ -132,10 +159,25 @@ class BackendGraph:
         return made
 
 
-def _copy(G, edge_attrs):
-    """A temporary pulsedb.Graph of a NetworkX graph; `edge_attrs`: attributes and what they are else."""
+def _load(nodes, columns):
+    """A temporary pulsedb.Graph of so many nodes, and relationships between their numbers."""
     import pulsedb
 
+    graph = pulsedb.Graph()
+    if nodes:
+        graph.load_nodes("N", {"i": list(range(len(nodes)))}, key="i")
+    if columns[":source"]:
+        graph.load_edges("E", columns, source=("N", "i", ":source"), target=("N", "i", ":target"))
+    return graph
+
+
+def _unpickled(nodes, columns, directed, multigraph):
+    # Loaded when it is needed, if ever.
+    return BackendGraph(None, directed=directed, multigraph=multigraph, nodes=nodes, columns=columns)
+
+
+def _copy(G, edge_attrs):
+    """A temporary pulsedb.Graph of a NetworkX graph; `edge_attrs`: attributes and what they are else."""
     nodes = list(G)
     index = {node: i for i, node in enumerate(nodes)}
     edges = list(G.edges(data=True))
@@ -151,12 +193,13 @@ def _copy(G, edge_attrs):
         if any(isinstance(value, float) for value in values):
             values = [None if value is None else float(value) for value in values]
         columns[attribute] = values
-    graph = pulsedb.Graph()
-    if nodes:
-        graph.load_nodes("N", {"i": list(range(len(nodes)))}, key="i")
-    if edges:
-        graph.load_edges("E", columns, source=("N", "i", ":source"), target=("N", "i", ":target"))
-    return BackendGraph(graph, directed=G.is_directed(), multigraph=G.is_multigraph(), nodes=nodes)
+    return BackendGraph(
+        _load(nodes, columns),
+        directed=G.is_directed(),
+        multigraph=G.is_multigraph(),
+        nodes=nodes,
+        columns=columns,
+    )
 
 
 def _weight(weight):

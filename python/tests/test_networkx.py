@@ -1,8 +1,11 @@
 """NetworkX as the oracle of the algorithms, and its backend, on random graphs."""
 
+import copy
 import math
 import os
+import pickle
 import random
+import warnings
 
 import pytest
 
@@ -194,3 +197,53 @@ def test_properties_named_as_networkxs_arguments_are_kept(graph):
     assert [data for _, data in made.nodes(data=True)] == [{"node_for_adding": 1, "self": 2}]
     found = sorted((data for _, _, data in made.edges(data=True)), key=len)
     assert found == [{"key": 1}, {"key": 1, "u_for_edge": 2}]
+
+
+@pytest.fixture
+def converted(monkeypatch):
+    """A graph that NetworkX has a copy of."""
+    monkeypatch.setattr(nx.config, "cache_converted_graphs", True)
+    made = nx.Graph()
+    made.add_weighted_edges_from([("a", "b", 2), ("b", "c", 3), ("a", "c", 9), ("c", "c", 1)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert nx.dijkstra_path_length(made, "a", "c", backend="pulsedb") == 5
+    assert made.__networkx_cache__
+    return made
+
+
+def test_graph_with_a_copy_is_pickled_and_copied(converted):
+    (first,) = cached(converted)
+    for again in (pickle.loads(pickle.dumps(converted)), copy.deepcopy(converted), copy.copy(converted)):
+        assert nx.utils.graphs_equal(again, converted)
+        (kept,) = cached(again)
+        assert nx.dijkstra_path_length(kept, "a", "c") == 5
+        assert nx.utils.graphs_equal(pulsedb._networkx.backend.convert_to_nx(kept), converted)
+    assert copy.deepcopy(first) is first
+
+
+def test_graph_with_a_copy_is_used_in_a_forked_process(converted):
+    reader, writer = os.pipe()
+    if (child := os.fork()) == 0:
+        try:
+            (kept,) = cached(converted)
+            os.write(writer, str(nx.dijkstra_path_length(kept, "a", "c")).encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with open(reader) as answer:
+        assert float(answer.read()) == 5
+    os.waitpid(child, 0)
+    (kept,) = cached(converted)
+    assert nx.dijkstra_path(kept, "a", "c") == ["a", "b", "c"]
+
+
+def cached(made):
+    return [graph for graphs in made.__networkx_cache__["backends"].values() for graph in graphs.values()]
+
+
+def test_backend_of_a_database_cannot_be_pickled(graph):
+    view = graph.to_backend()
+    with pytest.raises(TypeError, match="to_backend"):
+        pickle.dumps(view)
+    assert copy.deepcopy(view) is view
