@@ -41,7 +41,7 @@ class ResultStream : public cypher::RowSink {
       // All rows of a query that writes are to be made.
       if (DropsAll()) return writes_;
       std::string record;
-      if (!Encode(view, rows + i * stride, columns, &record)) return false;
+      if (!Encode(view, rows + i * stride, columns, &record)) return GiveUp();
       BoltConnection::Demand& demand = result_->demand;
       if (!held_ && result_->rows.empty() && demand.ticket != 0 && demand.rows > 0) {
         given_ = true;
@@ -83,6 +83,15 @@ class ResultStream : public cypher::RowSink {
     }
     AppendChunks(message_, record);
     return true;
+  }
+
+  // Ends the query, whose client gets status_ or is told by its next message. Rows that are no
+  // longer wanted are no error for the engine: what was written would be committed.
+  bool GiveUp() {
+    if (own_ && writes_) {
+      connection_->shared_->service->running()->Terminate(result_->entry->id(), cypher::Caller());
+    }
+    return false;
   }
 
   void Give() {
@@ -139,7 +148,7 @@ class ResultStream : public cypher::RowSink {
       connection_->inbox_.Pop(&late);
       return true;
     }
-    if (own_ || !message.ok() || message->tag == kRollback) return false;
+    if (own_ || !message.ok() || message->tag == kRollback) return GiveUp();
     if (message->tag == kCommit) {
       // Nobody can ask for the rest any more.
       result_->demand = {0, INT64_MAX, true};
@@ -166,7 +175,7 @@ class ResultStream : public cypher::RowSink {
     if (connection_->inbox_.closed()) return false;
     status_ = cypher::LimitError(absl::StatusCode::kDeadlineExceeded,
                                  "the rest of the result was not asked for in time");
-    return false;
+    return GiveUp();
   }
   bool TooMuch() {
     status_ = cypher::LimitError(

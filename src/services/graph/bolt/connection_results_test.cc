@@ -1,0 +1,50 @@
+// Results of a connection that are given up, kept, or counted; and what is told with them.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+
+#include "services/graph/bolt/connection.h"
+#include "services/graph/bolt/test_connection.h"
+
+namespace pulse::bolt {
+namespace {
+
+using test::Begin;
+using test::Commit;
+using test::Pull;
+using test::Query;
+using test::Reset;
+using test::Strings;
+using test::Text;
+
+class ConnectionResultsTest : public test::ConnectionFixture {};
+
+constexpr char kWriteWithManyRows[] =
+    "CREATE (:A) WITH 1 AS one UNWIND range(1, 900000) AS x RETURN x";
+
+TEST_F(ConnectionResultsTest, Stalled_ResultOfAWrite_IsRolledBack) {
+  shared_.limits.read_ahead_bytes = 1000;
+  LogOn();
+  EXPECT_EQ(Texts({Query(kWriteWithManyRows), Pull(1)}),
+            (Strings{"SUCCESS", "RECORD 1", "SUCCESS"}));
+  EXPECT_EQ(Texts({Pull()}), Strings{"FAILURE Neo.ClientError.Transaction.TransactionTimedOut"});
+  EXPECT_EQ(Texts({Reset()}), Strings{"SUCCESS"});
+  EXPECT_EQ(Count("A"), 0);
+  EXPECT_EQ(database_.open_transactions(), 0);
+}
+
+TEST_F(ConnectionResultsTest, Result_OfAWriteThatAnotherMessageEnds_IsRolledBack) {
+  shared_.limits.read_ahead_bytes = 1000;
+  shared_.limits.stalled = std::chrono::minutes(1);
+  LogOn();
+  EXPECT_EQ(Texts({Query(kWriteWithManyRows), Pull(1), Query("RETURN 1")}),
+            (Strings{"SUCCESS", "RECORD 1", "SUCCESS", "FAILURE Neo.ClientError.Request.Invalid"}));
+  EXPECT_TRUE(closed_);
+  Connect(8);
+  LogOn();
+  EXPECT_EQ(Count("A"), 0);
+}
+
+}  // namespace
+}  // namespace pulse::bolt
