@@ -47,6 +47,14 @@ std::string_view TextOf(const Value& map, std::string_view key) {
                                                 : std::string_view();
 }
 
+// Who the client is: carried out although a RESET is behind it, or what comes after that would be
+// done by the rights of whoever it was before.
+bool IsAuthentication(std::string_view message) {
+  if (message.size() < 2) return false;
+  const auto tag = static_cast<uint8_t>(message[1]);
+  return tag == kHello || tag == kLogon || tag == kLogoff;
+}
+
 constexpr std::string_view kBookmarkPrefix = "pulse:";
 
 }  // namespace
@@ -93,7 +101,12 @@ void BoltConnection::Handle(const Incoming& incoming) {
   if (state_ == State::kClosed) return parts_.push_back({incoming.ticket, {}, true});
   const bool reset = Inbox::IsReset(incoming.bytes);
   if (!reset && inbox_.interrupted()) {
-    return Ignore(incoming.ticket);
+    if (!IsAuthentication(incoming.bytes)) return Ignore(incoming.ticket);
+    // The result that the RESET has cut short was the end of what it interrupts.
+    if (state_ == State::kStreaming) {
+      DropTransaction();
+      state_ = State::kReady;
+    }
   }
   const auto message = ReadMessage(incoming.bytes);
   if (absl::IsUnimplemented(message.status()) && state_ != State::kFailed) {

@@ -20,8 +20,8 @@ using test::Pull;
 using test::Query;
 using test::Reset;
 using test::Rollback;
-using test::Text;
 using test::Strings;
+using test::Text;
 
 class ConnectionTest : public test::ConnectionFixture {};
 
@@ -254,6 +254,21 @@ TEST_F(ConnectionTest, Reset_ThatHasArrived_SkipsWhatIsBeforeIt) {
             (Strings{"IGNORED", "IGNORED", "IGNORED", "IGNORED", "IGNORED", "SUCCESS", "SUCCESS",
                      "RECORD 1", "SUCCESS"}));
   EXPECT_EQ(Count("A"), 0);
+}
+
+TEST_F(ConnectionTest, Reset_BehindANewLogon_LeavesTheNewUser) {
+  users_ = *net::Users::Parse("user writer on >writer +@all\nuser reader on >reader +@read\n", "");
+  const auto logon = [](const char* name) {
+    return test::Logon(
+        {{"scheme", Text("basic")}, {"principal", Text(name)}, {"credentials", Text(name)}});
+  };
+  const std::string logoff = test::Packed(0x6B, {});
+  const Strings write = {Query("CREATE (:A)"), Pull()};
+  EXPECT_EQ(Texts({test::Hello(), logon("writer"), Reset()}), Strings(3, "SUCCESS"));
+  EXPECT_EQ(Texts(write), Strings(2, "SUCCESS"));
+  EXPECT_EQ(Texts({Query("RETURN 1"), logoff, logon("reader"), Reset()}),
+            (Strings{"IGNORED", "SUCCESS", "SUCCESS", "SUCCESS"}));
+  EXPECT_EQ(Texts(write)[1], "FAILURE Neo.ClientError.Security.Forbidden");
 }
 
 TEST_F(ConnectionTest, Reset_DuringALongQuery_EndsIt) {
