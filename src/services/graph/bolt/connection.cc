@@ -242,6 +242,7 @@ void BoltConnection::Logon(const Value& auth, net::Ticket ticket, std::string* m
   caller_.may_write = user->may_write;
   caller_.may_admin = user->may_admin;
   stranger_since_.store(0, std::memory_order_relaxed);
+  known_once_.store(true, std::memory_order_relaxed);
   state_ = State::kReady;
   Succeed(ticket, *metadata);
 }

@@ -63,6 +63,8 @@ class BoltConnection : public std::enable_shared_from_this<BoltConnection> {
   Inbox* inbox() { return &inbox_; }
   // When it was last unknown who the client is; 0: it is known.
   int64_t stranger_since() const { return stranger_since_.load(std::memory_order_relaxed); }
+  // It has been known once. What comes behind another LOGON may be there before that is carried out.
+  bool known_once() const { return known_once_.load(std::memory_order_relaxed); }
 
   // On a thread of the pool: until there is no message.
   void Work();
@@ -137,6 +139,7 @@ class BoltConnection : public std::enable_shared_from_this<BoltConnection> {
   const std::unique_ptr<PartSink> sink_;
   Inbox inbox_;
   std::atomic<int64_t> stranger_since_;
+  std::atomic<bool> known_once_{false};
 
   Version version_;
   State state_ = State::kHello;

@@ -40,8 +40,8 @@ class BoltFlow : public net::Flow {
       return ReadChoice(bytes, &ignored);
     }
     const size_t size = splitter_.Next(bytes);
-    const size_t most = bolt_->stranger_since() == 0 ? shared_->limits.message_bytes
-                                                     : shared_->limits.message_bytes_before_logon;
+    const size_t most = bolt_->known_once() ? shared_->limits.message_bytes
+                                            : shared_->limits.message_bytes_before_logon;
     if ((size == 0 ? bytes.size() : size) > most) {
       return absl::ResourceExhaustedError(
           cypher::Concat("a message is longer than the limit of ", most,
@@ -112,7 +112,7 @@ class BoltFlow : public net::Flow {
   }
 
   std::string TooLong(const absl::Status& error) {
-    if (bolt_->stranger_since() != 0) return {};
+    if (!bolt_->known_once()) return {};
     const std::string text(error.message());
     Log(LogLevel::kWarn, cypher::Concat("graph: bolt: ", connection_->peer(), ": ", text));
     shared_->failures.fetch_add(1, std::memory_order_relaxed);

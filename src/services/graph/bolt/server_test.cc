@@ -175,6 +175,27 @@ TEST_F(ServerTest, LongMessage_BeyondTheLimit_IsRefused) {
   EXPECT_TRUE(Serves());
 }
 
+TEST_F(ServerTest, LongMessage_BehindAnotherLogon_IsTaken) {
+  options_.limits.message_bytes_before_logon = 1000;
+  Open();
+  Client client(server_->port());
+  ASSERT_TRUE(client.LogOn());
+  for (int round = 0; round < 20; ++round) {
+    ASSERT_TRUE(client.SendMessage(test::Packed(0x6B, {})));
+    ASSERT_EQ(client.Answer(), "SUCCESS");
+    std::string bytes;
+    AppendChunks(test::Logon(), &bytes);
+    AppendChunks(test::Query("RETURN size($x)", {{"x", test::Text(std::string(5000, 'x'))}}),
+                 &bytes);
+    AppendChunks(test::Pull(), &bytes);
+    ASSERT_TRUE(client.Send(bytes));
+    ASSERT_EQ(client.Answer(), "SUCCESS");
+    ASSERT_EQ(client.Answer(), "SUCCESS");
+    ASSERT_EQ(client.Answer(), "RECORD 5000");
+    ASSERT_EQ(client.Answer(), "SUCCESS");
+  }
+}
+
 TEST_F(ServerTest, Stranger_WhoSaysNothing_IsCutOff) {
   options_.limits.logon = std::chrono::milliseconds(50);
   Open();
