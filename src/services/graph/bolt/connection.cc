@@ -129,9 +129,7 @@ void BoltConnection::Dispatch(const Message& message, net::Ticket ticket) {
   if (message.tag == kReset && state_ != State::kHello && state_ != State::kLogon) {
     return Reset(ticket);
   }
-  if (state_ == State::kFailed) {
-    return Ignore(ticket);
-  }
+  if (state_ == State::kFailed) return Ignore(ticket);
   const bool idle = state_ == State::kReady;
   const bool in_transaction = state_ == State::kTransaction;
   switch (message.tag) {
@@ -359,7 +357,7 @@ void BoltConnection::Run(const Message& message, net::Ticket ticket) {
   const Value &text = message.fields[0], &parameters = message.fields[1];
   if (!text.is_string() || !parameters.is_map()) return Violation(ticket, "RUN wants text and map");
   if (!terminated_.ok()) return Fail(ticket, terminated_, Doing::kQuery);
-  auto result = std::make_unique<Result>();
+  auto result = std::make_unique<Result>(&kept_bytes_);
   result->began = NowNanos();
   const bool own = state_ == State::kReady;
   if (own) {
@@ -378,6 +376,12 @@ void BoltConnection::Run(const Message& message, net::Ticket ticket) {
   if (!statement.ok()) return Fail(ticket, statement.status(), Doing::kQuery);
   result->statement = *std::move(statement);
   result->parameters = parameters.as_map();
+  if (results_.size() >= shared_->limits.results) {
+    return Fail(ticket,
+                cypher::LimitError(absl::StatusCode::kResourceExhausted,
+                                   "too many results of a transaction were not taken to their end"),
+                Doing::kQuery);
+  }
   // In the order that they came in.
   if (!own && !Settle()) return Fail(ticket, results_.rbegin()->second->status, Doing::kQuery);
   result->id = ++last_result_;
@@ -410,9 +414,7 @@ void BoltConnection::Begin(const Message& message, net::Ticket ticket) {
   }
   options.on_begin = [this](cypher::RunningEntry* entry) { Watch(entry); };
   auto transaction = shared_->service->Begin(caller_, options);
-  if (!transaction.ok()) {
-    return Fail(ticket, transaction.status(), Doing::kQuery);
-  }
+  if (!transaction.ok()) return Fail(ticket, transaction.status(), Doing::kQuery);
   transaction_ = *std::move(transaction);
   last_result_ = -1;
   state_ = State::kTransaction;
@@ -526,10 +528,7 @@ void BoltConnection::Fail(net::Ticket ticket, const absl::Status& status, Doing 
   shared_->failures.fetch_add(1, std::memory_order_relaxed);
   const std::string message = FailureMessage(FailureOf(status, doing), version_);
   // Nothing of it is kept; what comes is ignored until a RESET.
-  results_.clear();
-  transaction_.reset();
-  terminated_ = absl::OkStatus();
-  Watch(nullptr);
+  DropTransaction();
   state_ = State::kFailed;
   Answer(ticket, message, true);
 }

@@ -63,7 +63,7 @@ class BoltConnection : public std::enable_shared_from_this<BoltConnection> {
   Inbox* inbox() { return &inbox_; }
   // When it was last unknown who the client is; 0: it is known.
   int64_t stranger_since() const { return stranger_since_.load(std::memory_order_relaxed); }
-  // It has been known once. What comes behind another LOGON may be there before that is carried out.
+  // It has been known: what is behind a LOGON may be here before that is carried out.
   bool known_once() const { return known_once_.load(std::memory_order_relaxed); }
 
   // On a thread of the pool: until there is no message.
@@ -78,16 +78,29 @@ class BoltConnection : public std::enable_shared_from_this<BoltConnection> {
     int64_t rows = 0;
     bool discard = false;
   };
+  // Rows that were made and not asked for. `sum`: bytes of those of all results, with the strings
+  // that hold them, which of short rows are most of it.
+  struct KeptRows {
+    explicit KeptRows(size_t* all) : sum(all) {}
+    ~KeptRows() { Clear(); }
+    KeptRows(const KeptRows&) = delete;
+    void Push(std::string row);
+    void Pop();
+    void Clear();
+    size_t* const sum;
+    std::deque<std::string> list;
+    size_t bytes = 0;
+  };
   struct Result {
+    explicit Result(size_t* kept_bytes) : rows(kept_bytes) {}
     int64_t id = 0;
     std::shared_ptr<const cypher::Statement> statement;
     // From RUN until it has run; in a transaction, there is the transaction's.
     std::unique_ptr<cypher::RunningEntry> entry;
-    ValueMap parameters;
+    ValueMap parameters;         // until it has run
     cypher::RunOptions options;  // of a transaction of its own
     bool ran = false;
-    std::deque<std::string> rows;  // that were made and not asked for
-    size_t bytes = 0;
+    KeptRows rows;
     Demand demand;
     absl::Status status;
     cypher::Outcome outcome;
@@ -149,6 +162,7 @@ class BoltConnection : public std::enable_shared_from_this<BoltConnection> {
   std::unique_ptr<cypher::Transaction> transaction_;
   cypher::RunningEntry* running_ = nullptr;  // of it, or of the query that runs
   absl::Status terminated_;                  // why the transaction has gone before the client knew
+  size_t kept_bytes_ = 0;                    // of rows of all results
   std::map<int64_t, std::unique_ptr<Result>> results_;
   int64_t last_result_ = -1;
   std::vector<Part> parts_;

@@ -43,14 +43,13 @@ class ResultStream : public cypher::RowSink {
       std::string record;
       if (!Encode(view, rows + i * stride, columns, &record)) return GiveUp();
       BoltConnection::Demand& demand = result_->demand;
-      if (!held_ && result_->rows.empty() && demand.ticket != 0 && demand.rows > 0) {
+      if (!held_ && result_->rows.list.empty() && demand.ticket != 0 && demand.rows > 0) {
         given_ = true;
         if (!demand.discard) connection_->Append(demand.ticket, record);
         --demand.rows;
         continue;
       }
-      result_->bytes += record.size();
-      result_->rows.push_back(std::move(record));
+      result_->rows.Push(std::move(record));
       if (!Serve()) return false;
     }
     if (connection_->part_bytes_ >= kTogether) connection_->Flush();
@@ -59,8 +58,7 @@ class ResultStream : public cypher::RowSink {
 
   bool Restart() override {
     if (given_) return false;
-    result_->rows.clear();
-    result_->bytes = 0;
+    result_->rows.Clear();
     return true;
   }
 
@@ -103,20 +101,20 @@ class ResultStream : public cypher::RowSink {
   // There may be a row that nobody has asked for: looks whether the client says something, and
   // waits for it where enough was read ahead. False: the query is to end.
   bool Serve() {
-    if (result_->rows.empty()) return true;
+    if (result_->rows.list.empty()) return true;
     const BoltLimits& limits = connection_->shared_->limits;
     if (held_) {
-      if (result_->bytes <= kHeldBytes) return true;
+      if (result_->rows.bytes <= kHeldBytes) return true;
       held_ = false;
       if (result_->demand.ticket != 0) Give();
     }
-    while (!result_->rows.empty()) {
+    while (!result_->rows.list.empty()) {
       if (result_->demand.ticket != 0 && result_->demand.rows == 0) TellMore();
-      if (ahead_) return result_->bytes <= limits.buffered_bytes || TooMuch();
+      if (ahead_) return connection_->kept_bytes_ <= limits.buffered_bytes || TooMuch();
       if (connection_->inbox_.interrupted()) return false;
       const Incoming* next = connection_->inbox_.Peek();
       if (next == nullptr) {
-        if (result_->bytes <= limits.read_ahead_bytes) return true;
+        if (result_->rows.bytes <= limits.read_ahead_bytes) return true;
         connection_->Flush();
         if (!connection_->inbox_.Wait(limits.stalled)) return Stalled();
         continue;
@@ -152,8 +150,7 @@ class ResultStream : public cypher::RowSink {
     if (message->tag == kCommit) {
       // Nobody can ask for the rest any more.
       result_->demand = {0, INT64_MAX, true};
-      result_->rows.clear();
-      result_->bytes = 0;
+      result_->rows.Clear();
       return true;
     }
     // Another result of the transaction is asked for, or its end: this one is made to the end now.
@@ -180,7 +177,7 @@ class ResultStream : public cypher::RowSink {
   bool TooMuch() {
     status_ = cypher::LimitError(
         absl::StatusCode::kResourceExhausted,
-        "too much of a result was not taken when the next query of its transaction came");
+        "too much of its results was not taken when the next query of a transaction came");
     return false;
   }
 
@@ -262,16 +259,30 @@ void BoltConnection::Execute(Result* result, bool ahead) {
         transaction_->Run(*result->statement, &result->parameters, &stream, &result->outcome);
   }
   if (!stream.status().ok()) result->status = stream.status();
+  result->parameters = {};  // the rest of its rows needs none
+}
+
+void BoltConnection::KeptRows::Push(std::string row) {
+  bytes += row.size();
+  *sum += row.size() + sizeof(row);
+  list.push_back(std::move(row));
+}
+void BoltConnection::KeptRows::Pop() {
+  bytes -= list.front().size();
+  *sum -= list.front().size() + sizeof(std::string);
+  list.pop_front();
+}
+void BoltConnection::KeptRows::Clear() {
+  *sum -= std::exchange(bytes, 0) + list.size() * sizeof(std::string);
+  list.clear();
 }
 
 // As far as they are asked for.
 void BoltConnection::GiveRows(Result* result) {
   Demand& demand = result->demand;
-  while (!result->rows.empty() && demand.rows > 0) {
-    std::string& record = result->rows.front();
-    result->bytes -= record.size();
-    if (!demand.discard) Append(demand.ticket, record);
-    result->rows.pop_front();
+  while (!result->rows.list.empty() && demand.rows > 0) {
+    if (!demand.discard) Append(demand.ticket, result->rows.list.front());
+    result->rows.Pop();
     --demand.rows;
   }
 }
@@ -289,11 +300,11 @@ void BoltConnection::Finish(Result* result) {
     const absl::Status status = result->status;
     return Fail(ticket, status, result->statement->schema ? Doing::kSchema : Doing::kQuery);
   }
-  while (!result->rows.empty() && result->demand.rows > 0 && !inbox_.interrupted()) {
+  while (!result->rows.list.empty() && result->demand.rows > 0 && !inbox_.interrupted()) {
     GiveSome(result);
   }
   std::string metadata;
-  if (!result->rows.empty()) {
+  if (!result->rows.list.empty()) {
     PackWriter out(&metadata);
     out.MapHeader(1);
     out.String("has_more");
@@ -312,10 +323,10 @@ void BoltConnection::GiveSome(Result* result) {
   constexpr int64_t kRows = 256;
   const int64_t rows = result->demand.rows;
   const int64_t some = std::min(rows, kRows);
-  const auto before = static_cast<int64_t>(result->rows.size());
+  const auto before = static_cast<int64_t>(result->rows.list.size());
   result->demand.rows = some;
   GiveRows(result);
-  result->demand.rows = rows - (before - static_cast<int64_t>(result->rows.size()));
+  result->demand.rows = rows - (before - static_cast<int64_t>(result->rows.list.size()));
   if (part_bytes_ >= kTogether) Flush();
 }
 

@@ -12,9 +12,11 @@ namespace {
 
 using test::Begin;
 using test::Commit;
+using test::Discard;
 using test::Pull;
 using test::Query;
 using test::Reset;
+using test::Rollback;
 using test::Strings;
 using test::Text;
 
@@ -44,6 +46,35 @@ TEST_F(ConnectionResultsTest, Result_OfAWriteThatAnotherMessageEnds_IsRolledBack
   Connect(8);
   LogOn();
   EXPECT_EQ(Count("A"), 0);
+}
+
+TEST_F(ConnectionResultsTest, Transaction_SeveralLargeResults_AreLimitedTogether) {
+  shared_.limits.read_ahead_bytes = 1000;
+  shared_.limits.buffered_bytes = 100'000;
+  shared_.limits.stalled = std::chrono::minutes(1);
+  LogOn();
+  const std::string rows = Query("UNWIND range(1, 1000) AS x RETURN x");  // of some 40 bytes
+  EXPECT_EQ(Texts({Begin(), rows, rows, rows, Pull(1, 2), rows}),
+            (Strings{"SUCCESS", "SUCCESS", "SUCCESS", "SUCCESS", "RECORD 1", "SUCCESS",
+                     "FAILURE Neo.ClientError.General.TransactionOutOfMemoryError"}));
+  // What is taken, or rolled back, counts no more.
+  EXPECT_EQ(Texts({Reset()}), Strings{"SUCCESS"});
+  for (int round = 0; round < 3; ++round) {
+    EXPECT_EQ(
+        Texts({Begin(), rows, rows, Pull(1, 0), Pull(-1, 1), Discard(-1, 0), Commit()}).back(),
+        "SUCCESS");
+    EXPECT_EQ(Texts({Begin(), rows, rows, Rollback()}), Strings(4, "SUCCESS"));
+  }
+}
+
+TEST_F(ConnectionResultsTest, Transaction_ManyResults_AreLimited) {
+  shared_.limits.results = 3;
+  LogOn();
+  const std::string query = Query("RETURN 1");
+  EXPECT_EQ(Texts({Begin(), query, query, query, Pull(-1, 1), query, query}),
+            (Strings{"SUCCESS", "SUCCESS", "SUCCESS", "SUCCESS", "RECORD 1", "SUCCESS", "SUCCESS",
+                     "FAILURE Neo.ClientError.General.TransactionOutOfMemoryError"}));
+  EXPECT_EQ(Texts({Reset(), query, Pull()}).back(), "SUCCESS");
 }
 
 }  // namespace

@@ -21,10 +21,12 @@ namespace pulse::bolt {
 struct BoltLimits {
   size_t message_bytes = size_t{16} << 20;
   size_t message_bytes_before_logon = size_t{64} << 10;
-  // Of one result: rows that were made before the client asked for them, ...
+  // Of one result: rows that were made before the client asked for them.
   size_t read_ahead_bytes = size_t{256} << 10;
-  // ... and where it asks for something else before it has taken all.
+  // Of all results of a transaction together: where the client asks for something else before it
+  // has taken all.
   size_t buffered_bytes = size_t{256} << 20;
+  size_t results = 1000;                    // of a transaction that were not taken to their end
   std::chrono::milliseconds logon{30'000};  // in which a client has to say who it is
   // In which a client that has not taken all of a result has to ask for more, or it is ended.
   std::chrono::milliseconds stalled{60'000};
