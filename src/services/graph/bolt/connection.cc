@@ -185,7 +185,7 @@ void BoltConnection::Hello(const Message& message, net::Ticket ticket) {
       routing_address_ = address;
     }
   }
-  notifications_ = TextOf(extra, "notifications_minimum_severity") != "OFF";
+  notices_ = ReadNotices(extra, NoticeFilter());
   std::string metadata;
   PackWriter out(&metadata);
   out.MapHeader(3);
@@ -365,6 +365,7 @@ void BoltConnection::Run(const Message& message, net::Ticket ticket) {
       return Fail(ticket, st, Doing::kQuery);
     }
   }
+  result->notices = own ? ReadNotices(message.fields[2], notices_) : transaction_notices_;
   result->options.began_nanos = result->began;
   if (own) {
     result->entry = shared_->service->Enter(caller_, result->options);
@@ -416,6 +417,7 @@ void BoltConnection::Begin(const Message& message, net::Ticket ticket) {
   auto transaction = shared_->service->Begin(caller_, options);
   if (!transaction.ok()) return Fail(ticket, transaction.status(), Doing::kQuery);
   transaction_ = *std::move(transaction);
+  transaction_notices_ = ReadNotices(message.fields[0], notices_);
   last_result_ = -1;
   state_ = State::kTransaction;
   std::string metadata;

@@ -78,6 +78,11 @@ class BoltConnection : public std::enable_shared_from_this<BoltConnection> {
     int64_t rows = 0;
     bool discard = false;
   };
+  // Of which notices a client wants to be told. Ours are informations about the schema.
+  struct NoticeFilter {
+    bool informations = true;
+    bool schema = true;
+  };
   // Rows that were made and not asked for. `sum`: bytes of those of all results, with the strings
   // that hold them, which of short rows are most of it.
   struct KeptRows {
@@ -102,6 +107,7 @@ class BoltConnection : public std::enable_shared_from_this<BoltConnection> {
     bool ran = false;
     KeptRows rows;
     Demand demand;
+    NoticeFilter notices;
     absl::Status status;
     cypher::Outcome outcome;
     int64_t began = 0;
@@ -129,6 +135,7 @@ class BoltConnection : public std::enable_shared_from_this<BoltConnection> {
   void GiveSome(Result* result);
   std::string Summary(const Result& result);
   void AddNotices(const Result& result, ValueMap* map) const;
+  static NoticeFilter ReadNotices(const Value& extra, NoticeFilter otherwise);
   bool Settle();
   void Watch(cypher::RunningEntry* entry);
 
@@ -156,7 +163,8 @@ class BoltConnection : public std::enable_shared_from_this<BoltConnection> {
 
   Version version_;
   State state_ = State::kHello;
-  bool notifications_ = true;
+  NoticeFilter notices_;              // of HELLO
+  NoticeFilter transaction_notices_;  // of BEGIN
   std::string routing_address_;
   cypher::Caller caller_;
   std::unique_ptr<cypher::Transaction> transaction_;

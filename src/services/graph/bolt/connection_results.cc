@@ -330,11 +330,33 @@ void BoltConnection::GiveSome(Result* result) {
   if (part_bytes_ >= kTogether) Flush();
 }
 
+// `otherwise`: where `extra`, of HELLO, BEGIN or RUN, does not say.
+BoltConnection::NoticeFilter BoltConnection::ReadNotices(const Value& extra,
+                                                         NoticeFilter otherwise) {
+  NoticeFilter filter = otherwise;
+  if (!extra.is_map()) return filter;
+  if (const Value* severity = extra.Find("notifications_minimum_severity");
+      severity != nullptr && severity->is_string()) {
+    filter.informations = severity->as_string() != "OFF" && severity->as_string() != "WARNING";
+  }
+  // From 5.5 on categories are called classifications.
+  for (const std::string_view name :
+       {"notifications_disabled_categories", "notifications_disabled_classifications"}) {
+    const Value* disabled = extra.Find(name);
+    if (disabled == nullptr || !disabled->is_list()) continue;
+    const auto& list = disabled->as_list();
+    filter.schema = std::none_of(list.begin(), list.end(), [](const Value& category) {
+      return category.is_string() && category.as_string() == "SCHEMA";
+    });
+  }
+  return filter;
+}
+
 // What drivers call notifications, and from 5.5 on GQL's statuses.
 void BoltConnection::AddNotices(const Result& result, ValueMap* map) const {
   const auto text = [](std::string_view t) { return Value::String(t); };
   const std::string& notice = result.outcome.notice;
-  const bool tell = notifications_ && !notice.empty();
+  const bool tell = result.notices.informations && result.notices.schema && !notice.empty();
   constexpr std::string_view kCode = "Neo.ClientNotification.Schema.IndexOrConstraintAlreadyExists";
   if (!version_.AtLeast(5)) {
     if (!tell) return;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <initializer_list>
 #include <string>
 
 #include "services/graph/bolt/connection.h"
@@ -75,6 +76,49 @@ TEST_F(ConnectionResultsTest, Transaction_ManyResults_AreLimited) {
             (Strings{"SUCCESS", "SUCCESS", "SUCCESS", "SUCCESS", "RECORD 1", "SUCCESS", "SUCCESS",
                      "FAILURE Neo.ClientError.General.TransactionOutOfMemoryError"}));
   EXPECT_EQ(Texts({Reset(), query, Pull()}).back(), "SUCCESS");
+}
+
+TEST_F(ConnectionResultsTest, Notices_ThatTheClientDoesNotWant_AreNotTold) {
+  const auto list = [](std::initializer_list<const char*> names) {
+    ValueList values;
+    for (const char* name : names) values.push_back(Text(name));
+    return Value::List(std::move(values));
+  };
+  const auto severity = [](const char* least) {
+    return ValueMap{{"notifications_minimum_severity", Text(least)}};
+  };
+  const auto disabled = [&](const char* what, std::initializer_list<const char*> names) {
+    return ValueMap{{cypher::Concat("notifications_disabled_", what), list(names)}};
+  };
+  const char* const text = "CREATE INDEX i IF NOT EXISTS FOR (n:N) ON (n.x)";
+  // Whether there is a notice: of a statement alone, and of one in a transaction.
+  const auto told = [&](const ValueMap& hello, const ValueMap& extra) {
+    Strings both;
+    for (const bool own : {true, false}) {
+      Connect(4);
+      Ask({test::Hello(hello), test::Logon()});
+      const Value summary =
+          own ? Last({Query(text, {}, extra), Pull()}) : Last({Begin(extra), Query(text), Pull()});
+      both.push_back(summary.Find("notifications") != nullptr ? "told" : "not");
+      if (connection_->inbox()->Close()) connection_->Work();
+    }
+    EXPECT_EQ(both[0], both[1]);
+    return both[0] == "told";
+  };
+  LogOn();
+  Ask({Query("CREATE INDEX i FOR (n:N) ON (n.x)"), Pull()});
+  EXPECT_TRUE(told({}, {}));
+  EXPECT_TRUE(told(severity("INFORMATION"), disabled("categories", {"HINT"})));
+  for (const char* least : {"OFF", "WARNING"}) {
+    EXPECT_FALSE(told(severity(least), {}));
+    EXPECT_FALSE(told({}, severity(least)));
+    EXPECT_TRUE(told(severity(least), severity("INFORMATION")));
+  }
+  for (const char* what : {"categories", "classifications"}) {
+    EXPECT_FALSE(told(disabled(what, {"HINT", "SCHEMA"}), {}));
+    EXPECT_FALSE(told({}, disabled(what, {"SCHEMA"})));
+    EXPECT_TRUE(told(disabled(what, {"SCHEMA"}), disabled(what, {})));
+  }
 }
 
 }  // namespace
