@@ -206,7 +206,9 @@ class GraphTransaction : public GraphView {
   }
   // Gives up what was changed since the last commit, and goes on with a new transaction; an error:
   // there is none to go on with.
-  virtual absl::Status RollbackAndGoOn() { return CommitAndGoOn(); }
+  virtual absl::Status RollbackAndGoOn() {
+    return absl::FailedPreconditionError("this transaction is not one of several in turn");
+  }
   // About how much memory its changes take until it ends; 0: none, or nobody knows.
   virtual uint64_t ChangeBytes() const { return 0; }
   // The most that they may take, which the caller sees to; 0: no limit.
