@@ -3,6 +3,7 @@
 // subquery returns; REPORT STATUS gives each row what became of its batch.
 // All rows before it were read when it begins, so that nothing reads on in a transaction that is
 // over.
+#include <optional>
 #include <unordered_set>
 #include <utility>
 
@@ -20,12 +21,9 @@ constexpr int kRetries = 20;
 class BatchesOperator : public Operator {
  public:
   BatchesOperator(const Step* step, Runtime* runtime, Operator* next)
-      : Operator(step, runtime, next),
-        batch_(runtime->width),
-        results_(runtime->width),
-        runner_(*step->subplan, runtime, [this](Rows& rows, const std::vector<Slot>& columns) {
-          return AddResults(rows, columns);
-        }) {}
+      : Operator(step, runtime, next), batch_(runtime->width), results_(runtime->width) {
+    MakeRunner();
+  }
 
   bool Push(Rows& in) override {
     if (size_ == 0 && !ReadSize()) return false;
@@ -47,6 +45,12 @@ class BatchesOperator : public Operator {
   }
 
  private:
+  void MakeRunner() {
+    runner_.emplace(
+        *step_->subplan, runtime_,
+        [this](Rows& rows, const std::vector<Slot>& columns) { return AddResults(rows, columns); });
+  }
+
   bool ReadSize() {
     size_ = kDefaultRows;
     if (step().expr == nullptr) return true;
@@ -151,9 +155,10 @@ class BatchesOperator : public Operator {
     for (int attempt = 0;; ++attempt) {
       MarkDeleted();
       ForgetResults();
+      const int64_t room = ctx_.SpillRoom();
       for (size_t i = 0; i < batch_.size() && !ctx_.failed(); ++i) {
         outer_ = batch_.Row(i);
-        runner_.Run(outer_);
+        runner_->Run(outer_);
       }
       const bool ran = !ctx_.failed();
       const absl::Status committed = ran ? ctx_.transaction->CommitAndGoOn() : ctx_.status();
@@ -165,10 +170,14 @@ class BatchesOperator : public Operator {
       }
       if (!GoesOnAfter(committed)) return ctx_.Check(committed);
       *error = committed;
-      ctx_.TakeFailure().IgnoreError();
+      ForgetResults();
+      // Operators that an error has ended hold what they had collected: what to delete, for
+      // example.
+      MakeRunner();
+      ctx_.Charge(ctx_.SpillRoom() - room);
+      ctx_.TakeFailure().IgnoreError();  // last: what is charged may be over the limit until here
       ctx_.deleted_nodes.clear();
       ctx_.deleted_edges.clear();
-      ForgetResults();
       return ctx_.Check(ctx_.transaction->RollbackAndGoOn()) && AddNulls();
     }
   }
@@ -204,7 +213,7 @@ class BatchesOperator : public Operator {
   Rows batch_, results_;
   int64_t charged_ = 0, results_charged_ = 0;
   uint64_t size_ = 0;  // of a batch; 0: not known yet
-  PlanRunner runner_;
+  std::optional<PlanRunner> runner_;
   const Value* outer_ = nullptr;
   bool more_ = true;
   bool broken_ = false;               // by an error, after which ON ERROR BREAK begins no more

@@ -205,6 +205,44 @@ TEST_F(BatchesTest, OnErrorContinue_GivesUpItsBatchAlone) {
       (Strings{"1, null", "null, 4"}));
 }
 
+// Nothing that a batch had collected when it failed is done by a later one.
+TEST_F(BatchesTest, OnErrorContinue_ForgetsWhatABatchWasToDelete) {
+  ASSERT_TRUE(Run("CREATE (:N {i: 1})-[:R]->(:X), (:N {i: 2}), (:N {i: 3})").ok());
+  EXPECT_EQ(
+      Rows("MATCH (n:N) WITH n, n.i AS i ORDER BY i CALL (n) { DELETE n } IN TRANSACTIONS OF 1 "
+           "ROW ON ERROR CONTINUE REPORT STATUS AS s RETURN i, s.committed"),
+      (Strings{"1, false", "2, true", "3, true"}));
+  ASSERT_TRUE(Run("CREATE (:N {i: 4})").ok());
+  for (const char* remove : {"DELETE x", "FOREACH (y IN [x] | DELETE y)"}) {
+    EXPECT_EQ(
+        Rows("MATCH (n:N) WITH n, n.i AS i ORDER BY i CALL (n, i) { UNWIND CASE i WHEN 1 THEN "
+             "[n, 1] ELSE [n] END AS x " +
+             std::string(remove) +
+             " } IN TRANSACTIONS OF 1 ROW ON ERROR CONTINUE REPORT STATUS AS s RETURN i, "
+             "s.committed"),
+        (Strings{"1, false", "4, true"}));
+    EXPECT_EQ(outcome_.counters.nodes_deleted, 1u);
+    EXPECT_EQ(Rows("MATCH (n:N) RETURN n.i"), Strings{"1"});
+    ASSERT_TRUE(Run("CREATE (:N {i: 4})").ok());
+  }
+}
+
+// A seek of too many values fails before it gives back what it asked for.
+TEST_F(BatchesTest, OnErrorContinue_FreesWhatASeekAskedFor) {
+  ASSERT_TRUE(Run("CREATE INDEX FOR (n:N) ON (n.k)").ok());
+  ASSERT_TRUE(Run("UNWIND range(1, 50) AS i CREATE (:N {k: i})").ok());
+  ServiceOptions options;
+  options.query_memory_bytes = 4 << 20;
+  service_ = std::make_unique<GraphService>(store_.get(), options);
+  ValueMap parameters;
+  parameters.emplace_back("l", Value::List(ValueList(300'000, Value::Int(7))));
+  const absl::Status status = Run(
+      "UNWIND range(1, 50) AS i CALL (i) { MATCH (n:N) WHERE n.k IN CASE i % 2 WHEN 0 THEN $l ELSE "
+      "[i] END RETURN count(n) AS c } IN TRANSACTIONS OF 1 ROW ON ERROR CONTINUE RETURN sum(c)",
+      parameters);
+  EXPECT_TRUE(status.ok()) << status;
+}
+
 TEST_F(BatchesTest, OnErrorBreak_BeginsNoMore) {
   EXPECT_EQ(
       Rows("UNWIND [1, 0, 2, 3] AS i CALL (i) { CREATE (:N {i: 12 / i}) } IN TRANSACTIONS REPORT "
