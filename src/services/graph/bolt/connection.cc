@@ -102,8 +102,8 @@ void BoltConnection::Handle(const Incoming& incoming) {
   const bool reset = Inbox::IsReset(incoming.bytes);
   if (!reset && inbox_.interrupted()) {
     if (!IsAuthentication(incoming.bytes)) return Ignore(incoming.ticket);
-    // The result that the RESET has cut short was the end of what it interrupts.
-    if (state_ == State::kStreaming) {
+    // The result, or the COMMIT, that the RESET has cut short was the end of what it interrupts.
+    if (state_ == State::kStreaming || state_ == State::kTransaction) {
       DropTransaction();
       state_ = State::kReady;
     }

@@ -53,7 +53,7 @@ class ResultStream : public cypher::RowSink {
       if (!Serve()) return false;
     }
     if (connection_->part_bytes_ >= kTogether) connection_->Flush();
-    return !connection_->inbox_.interrupted();
+    return !connection_->inbox_.interrupted() || GiveUp();
   }
 
   bool Restart() override {
@@ -111,7 +111,7 @@ class ResultStream : public cypher::RowSink {
     while (!result_->rows.list.empty()) {
       if (result_->demand.ticket != 0 && result_->demand.rows == 0) TellMore();
       if (ahead_) return connection_->kept_bytes_ <= limits.buffered_bytes || TooMuch();
-      if (connection_->inbox_.interrupted()) return false;
+      if (connection_->inbox_.interrupted()) return GiveUp();
       const Incoming* next = connection_->inbox_.Peek();
       if (next == nullptr) {
         if (result_->rows.bytes <= limits.read_ahead_bytes) return true;
@@ -169,7 +169,7 @@ class ResultStream : public cypher::RowSink {
   }
 
   bool Stalled() {
-    if (connection_->inbox_.closed()) return false;
+    if (connection_->inbox_.closed()) return GiveUp();
     status_ = cypher::LimitError(absl::StatusCode::kDeadlineExceeded,
                                  "the rest of the result was not asked for in time");
     return GiveUp();
