@@ -8,8 +8,10 @@ the second copies nothing. What each function has is in `INFO`; for arguments th
 NetworkX says so, or takes its own.
 """
 
+import copy
 import inspect
 import numbers
+import operator
 import os
 
 INFO = {
@@ -73,8 +75,14 @@ class BackendGraph:
     def __copy__(self):
         return self
 
+    # NetworkX keeps it within the graph that it is a copy of, whose nodes may be objects.
     def __deepcopy__(self, memo):
-        return self
+        if self._nodes is None:
+            return self
+        nodes = copy.deepcopy(self._nodes, memo)
+        if all(map(operator.is_, nodes, self._nodes)):
+            return self
+        return _unpickled(nodes, self._columns, self._directed, self._multigraph)
 
     def __reduce__(self):
         if self._nodes is None:

@@ -222,6 +222,20 @@ def test_graph_with_a_copy_is_pickled_and_copied(converted):
     assert copy.deepcopy(first) is first
 
 
+def test_deep_copy_of_a_graph_of_objects_has_its_own_nodes(monkeypatch):
+    class Node:
+        pass
+
+    monkeypatch.setattr(nx.config, "cache_converted_graphs", True)
+    made = nx.path_graph([Node(), Node(), Node()])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert nx.dijkstra_path_length(made, *list(made)[::2], backend="pulsedb") == 2
+        again = copy.deepcopy(made)
+        assert nx.dijkstra_path_length(again, *list(again)[::2], backend="pulsedb") == 2
+        assert set(nx.pagerank(again, backend="pulsedb")) == set(again)
+
+
 def test_graph_with_a_copy_is_used_in_a_forked_process(converted):
     reader, writer = os.pipe()
     if (child := os.fork()) == 0:
