@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "services/graph/cypher/operators.h"
+#include "services/graph/model/text.h"
 
 namespace pulse::cypher {
 namespace {
