@@ -176,7 +176,7 @@ class BatchesOperator : public Operator {
       // example.
       MakeRunner();
       ctx_.Charge(ctx_.SpillRoom() - room);
-      ctx_.TakeFailure().IgnoreError();  // last: what is charged may be over the limit until here
+      ctx_.ForgetFailure();  // last: what is charged may be over the limit until here
       ctx_.deleted_nodes.clear();
       ctx_.deleted_edges.clear();
       return ctx_.Check(ctx_.transaction->RollbackAndGoOn()) && AddNulls();

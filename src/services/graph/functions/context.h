@@ -108,7 +108,7 @@ class EvalContext {
     return Value();
   }
   // For who goes on after an error: the execution has not failed any more.
-  absl::Status TakeFailure() { return std::exchange(status_, absl::OkStatus()); }
+  void ForgetFailure() { status_ = absl::OkStatus(); }
   Value TypeError(std::string_view message);
   Value ArgumentError(std::string_view detail, std::string_view message);
   bool Check(absl::Status status) {

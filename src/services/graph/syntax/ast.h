@@ -56,11 +56,12 @@ enum class Op : uint8_t {
 // In which slot of a row a variable lies; -1: nowhere.
 using Slot = int;
 
-// A test of labels, or of a relationship's type: a program for a stack of truths. kName stands for
-// the next of `names`. Without a program, all of the names.
 // What an error in a batch of CALL { … } IN TRANSACTIONS ends: the statement, nothing but its
 // batch, or that and all batches behind it.
 enum class OnError : uint8_t { kFail, kContinue, kBreak };
+
+// A test of labels, or of a relationship's type: a program for a stack of truths. kName stands for
+// the next of `names`. Without a program, all of the names.
 enum class LabelOp : uint8_t { kName, kAny, kNot, kAnd, kOr };
 struct LabelExpr {
   std::vector<std::string> names;
