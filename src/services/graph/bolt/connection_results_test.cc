@@ -50,9 +50,7 @@ TEST_F(ConnectionResultsTest, Result_OfAWriteThatAnotherMessageEnds_IsRolledBack
 }
 
 TEST_F(ConnectionResultsTest, Transaction_SeveralLargeResults_AreLimitedTogether) {
-  shared_.limits.read_ahead_bytes = 1000;
-  shared_.limits.buffered_bytes = 100'000;
-  shared_.limits.stalled = std::chrono::minutes(1);
+  KeepLittle();
   LogOn();
   const std::string rows = Query("UNWIND range(1, 1000) AS x RETURN x");  // of some 40 bytes
   EXPECT_EQ(Texts({Begin(), rows, rows, rows, Pull(1, 2), rows}),

@@ -199,9 +199,7 @@ TEST_F(ConnectionTest, Transaction_ErrorInAnEarlierResult_FailsTheCommit) {
 }
 
 TEST_F(ConnectionTest, Transaction_LargeResultBesideAnother_IsLimited) {
-  shared_.limits.read_ahead_bytes = 1000;
-  shared_.limits.buffered_bytes = 100'000;
-  shared_.limits.stalled = std::chrono::minutes(1);
+  KeepLittle();
   LogOn();
   EXPECT_EQ(Texts({Begin(), Query("UNWIND range(1, 1000) AS x RETURN x"), Pull(1),
                    Query("RETURN 2"), Pull(-1, 1), Pull(1, 0)}),

@@ -91,6 +91,12 @@ class ConnectionFixture : public testing::Test {
     for (const Message& message : Ask(messages)) texts.push_back(AnswerText(message));
     return texts;
   }
+  // Of results: little is made ahead and kept, and nobody is ended who does not ask for the rest.
+  void KeepLittle() {
+    shared_.limits.read_ahead_bytes = 1000;
+    shared_.limits.buffered_bytes = 100'000;
+    shared_.limits.stalled = std::chrono::minutes(1);
+  }
   void LogOn() {
     ASSERT_EQ(Texts({test::Hello(), test::Logon({{"scheme", Text("none")}})}),
               (Strings{"SUCCESS", "SUCCESS"}));
