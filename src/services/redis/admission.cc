@@ -42,8 +42,7 @@ bool Executor::Admit(Session* session, const Request& request, const CommandInfo
     // Here, so that a transaction with it is none; and in Redis's words for where it is disabled.
     reply->Error(
         "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", "
-        "you "
-        "can run it from a local connection, otherwise you need to set this option in the "
+        "you can run it from a local connection, otherwise you need to set this option in the "
         "configuration file, and then restart the server.");
   } else if (session->user == nullptr && (command->flags & kNoAuth) == 0) {
     reply->Error("NOAUTH Authentication required.");
