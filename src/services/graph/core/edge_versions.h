@@ -40,6 +40,19 @@ class EdgeVersions {
     return Found::kVersion;
   }
 
+  // Brings what Read() reads first, or next, of a relationship into the cache.
+  void PrefetchEntry(EdgeId edge) const {
+    const Part& part = parts_[PartOf(edge)];
+    std::lock_guard lock(part.mu);
+    part.versions.prefetch(edge / kSlots);
+  }
+  void PrefetchVersion(EdgeId edge) const {
+    const Part& part = parts_[PartOf(edge)];
+    std::lock_guard lock(part.mu);
+    const auto it = part.versions.find(edge / kSlots);
+    if (it != part.versions.end()) __builtin_prefetch(it->second.newest[edge % kSlots]);
+  }
+
   // A newer version than all that are there. Versions that no snapshot from `oldest` on sees are
   // freed.
   void Add(EdgeId edge, uint64_t begin, bool deleted, std::string_view properties, uint64_t oldest);

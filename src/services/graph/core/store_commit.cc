@@ -72,10 +72,8 @@ absl::Status StoreImpl::ValidateDeletion(const View& base, NodeId node) const {
     }
   }
   for (const auto* list : {&queue_, &in_flight_}) {
-    for (const Pending* pending : *list) {
-      if (std::binary_search(pending->endpoints.begin(), pending->endpoints.end(), node)) {
-        return edges;
-      }
+    for (Pending* pending : *list) {
+      if (Joins(pending, node)) return edges;
     }
   }
   return absl::OkStatus();
@@ -105,19 +103,29 @@ absl::Status StoreImpl::ValidateNodes(uint64_t since, const WriteSet& writes) co
   return absl::OkStatus();
 }
 
-absl::Status StoreImpl::Validate(const View& base, const WriteSet& writes,
-                                 std::vector<NodeId> endpoints) const {
+absl::Status StoreImpl::ValidateEndpoints(uint64_t since, const WriteSet& writes) const {
+  // The snapshot had all of them, so that only what was deleted after it is missing.
+  if (last_deletion_ <= since) return absl::OkStatus();
+  for (const EdgeDraft& edge : writes.created_edges) {
+    if (edge.deleted) continue;
+    for (const NodeId node : {edge.ref.source, edge.ref.target}) {
+      if (writes.FindCreated(node) != nullptr) continue;
+      const NodeVersion* latest = tables_.nodes.Latest(node);
+      if (latest == nullptr || latest->deleted() || Claimed(DeletionClaim(node), since)) {
+        return Conflict("node", node);
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StoreImpl::Validate(const View& base, const WriteSet& writes) const {
   const uint64_t since = base.sequence();
   PULSE_RETURN_IF_ERROR(ValidateNodes(since, writes));
   for (const auto& [id, draft] : writes.edges) {
     if (Claimed(EdgeClaim(id), since)) return Conflict("relationship", id);
   }
-  for (const NodeId node : endpoints) {
-    const NodeVersion* latest = tables_.nodes.Latest(node);
-    if (latest == nullptr || latest->deleted() || Claimed(DeletionClaim(node), since)) {
-      return Conflict("node", node);
-    }
-  }
+  PULSE_RETURN_IF_ERROR(ValidateEndpoints(since, writes));
   for (const auto& [id, draft] : writes.nodes) {
     if (draft.deleted) PULSE_RETURN_IF_ERROR(ValidateDeletion(base, id));
   }
@@ -129,6 +137,7 @@ void StoreImpl::Claim(const WriteSet& writes, const std::vector<uint64_t>& more,
   for (const auto& [id, draft] : writes.nodes) {
     if (draft.deleted) {
       claims_[DeletionClaim(id)] = sequence;
+      last_deletion_ = sequence;
       continue;
     }
     claims_[NodeClaim(id)] = sequence;
@@ -150,26 +159,28 @@ void StoreImpl::ForgetClaims() {
   forget_claims_at_ = std::max<size_t>(4096, 2 * claims_.size());
 }
 
-void StoreImpl::Prepare(const WriteSet& writes, Pending* pending) const {
-  pending->payload = writes.Encode(tables_.names);
-  for (const EdgeDraft& edge : writes.created_edges) {
-    if (edge.deleted) continue;
-    for (const NodeId node : {edge.ref.source, edge.ref.target}) {
-      // In a row, most of a loading transaction's are the same.
-      if (!pending->endpoints.empty() && pending->endpoints.back() == node) continue;
-      if (writes.FindCreated(node) == nullptr) pending->endpoints.push_back(node);
+bool StoreImpl::Joins(Pending* pending, NodeId node) {
+  if (pending->writes == nullptr) return false;
+  if (!pending->endpoints.has_value()) {
+    std::vector<NodeId> nodes;
+    for (const EdgeDraft& edge : pending->writes->created_edges) {
+      if (edge.deleted) continue;
+      for (const NodeId end : {edge.ref.source, edge.ref.target}) {
+        // In a row, most of a loading transaction's are the same.
+        if (nodes.empty() || nodes.back() != end) nodes.push_back(end);
+      }
     }
+    std::sort(nodes.begin(), nodes.end());
+    pending->endpoints = std::move(nodes);
   }
-  std::sort(pending->endpoints.begin(), pending->endpoints.end());
-  pending->endpoints.erase(std::unique(pending->endpoints.begin(), pending->endpoints.end()),
-                           pending->endpoints.end());
+  return std::binary_search(pending->endpoints->begin(), pending->endpoints->end(), node);
 }
 
 absl::Status StoreImpl::CommitWrites(const View& base, const WriteSet& writes,
                                      const ReadSet* reads) {
   Pending pending;
   PULSE_RETURN_IF_ERROR(CatchNoMemory([&] {
-    Prepare(writes, &pending);
+    pending.payload = writes.Encode(tables_.names);
     return absl::OkStatus();
   }));
   if (pending.payload.empty()) return absl::OkStatus();
@@ -181,12 +192,13 @@ absl::Status StoreImpl::CommitWrites(const View& base, const WriteSet& writes,
   } while (!may_commit());  // a change may have begun while it waited for memory
   if (closed_) return absl::FailedPreconditionError("the database is closed");
   PULSE_RETURN_IF_ERROR(apply_failure_);
-  PULSE_RETURN_IF_ERROR(Validate(base, writes, pending.endpoints));
+  PULSE_RETURN_IF_ERROR(Validate(base, writes));
   if (reads != nullptr) PULSE_RETURN_IF_ERROR(ValidateReads(base.sequence(), *reads));
   std::vector<uint64_t> more;
   PULSE_RETURN_IF_ERROR(ValidateConstraints(base.sequence(), writes, &more));
   pending.entry.sequence = ++last_sequence_;
   pending.entry.payload = pending.payload;
+  pending.writes = &writes;
   Claim(writes, more, pending.entry.sequence);
   if (!serializable_.empty()) KeepFootprint(Footprint::Of(writes, pending.entry.sequence));
   queue_.push_back(&pending);

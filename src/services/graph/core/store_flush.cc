@@ -20,6 +20,26 @@ using cypher::Concat;
 
 constexpr uint64_t kTrimFrom = uint64_t{8} << 20;
 
+class VersionProperties : public PropertySource {
+ public:
+  explicit VersionProperties(const EdgeVersions* edges) : edges_(edges) {}
+  const Properties* Find(const Record& record) override {
+    bool any = false;
+    edges_->Read(record.edge, SequenceOf(record.stamp), [&](std::string_view bytes) {
+      any = !bytes.empty() && DecodeProperties(bytes, &properties_);
+    });
+    return any ? &properties_ : nullptr;
+  }
+  void Prefetch(std::span<const Record> records) override {
+    for (const Record& record : records) edges_->PrefetchEntry(record.edge);
+    for (const Record& record : records) edges_->PrefetchVersion(record.edge);
+  }
+
+ private:
+  const EdgeVersions* const edges_;
+  Properties properties_;
+};
+
 }  // namespace
 
 void StoreImpl::InstallLayers(std::shared_ptr<const Layers> layers) {
@@ -158,16 +178,9 @@ absl::StatusOr<std::optional<Run>> StoreImpl::WriteRun(
     options.side = side;
     options.horizon = oldest_.load(std::memory_order_acquire);
     PULSE_ASSIGN_OR_RETURN(const auto builder, RunBuilder::Create(options, &sink));
-    Properties properties;
-    const PropertyLookup lookup = [&](const Record& record) -> const Properties* {
-      bool any = false;
-      tables_.edges.Read(record.edge, SequenceOf(record.stamp), [&](std::string_view bytes) {
-        any = !bytes.empty() && DecodeProperties(bytes, &properties);
-      });
-      return any ? &properties : nullptr;
-    };
-    PULSE_RETURN_IF_ERROR(AddSorted(plan, sorted.data(),
-                                    side == Side::kOut ? lookup : PropertyLookup(), builder.get()));
+    VersionProperties properties(&tables_.edges);
+    PULSE_RETURN_IF_ERROR(
+        AddSorted(plan, sorted.data(), side == Side::kOut ? &properties : nullptr, builder.get()));
     PULSE_RETURN_IF_ERROR(builder->Finish().status());
     PULSE_RETURN_IF_ERROR(file->Sync());
   }

@@ -89,7 +89,9 @@ class StoreImpl : public TransactionHost {
   struct Pending {
     WalEntry entry;
     std::string payload;
-    std::vector<NodeId> endpoints;  // of relationships that it creates; sorted
+    const WriteSet* writes = nullptr;  // null: a change of the schema
+    // Of relationships that it creates; sorted. Found when a deletion first asks.
+    std::optional<std::vector<NodeId>> endpoints;
     bool done = false;
     bool leads = false;            // writes what is queued, itself among it
     std::condition_variable turn;  // of either
@@ -105,8 +107,9 @@ class StoreImpl : public TransactionHost {
   std::string PathOf(const std::string& file) const { return path_ + "/" + file; }
 
   // --- Commits ---
-  absl::Status Validate(const View& base, const WriteSet& writes,
-                        std::vector<NodeId> endpoints) const;
+  absl::Status Validate(const View& base, const WriteSet& writes) const;
+  // That no node was deleted of those that its relationships begin and end at.
+  absl::Status ValidateEndpoints(uint64_t since, const WriteSet& writes) const;
   absl::Status ValidateNodes(uint64_t since, const WriteSet& writes) const;
   absl::Status ValidateDeletion(const View& base, NodeId node) const;
   // Of a node as a transaction with this snapshot sees it.
@@ -126,7 +129,8 @@ class StoreImpl : public TransactionHost {
   void EndSerializable(uint64_t since);
   void Claim(const WriteSet& writes, const std::vector<uint64_t>& more, uint64_t sequence);
   void ForgetClaims();
-  void Prepare(const WriteSet& writes, Pending* pending) const;
+  // Whether a commit creates a relationship of the node.
+  static bool Joins(Pending* pending, NodeId node);
   // Writes what is queued, applies it, and makes it visible.
   void Lead(std::unique_lock<std::mutex>* lock);
   // Waits until nothing is queued or written, so that the log and the tables are the caller's. New
@@ -230,6 +234,7 @@ class StoreImpl : public TransactionHost {
   // What recent commits changed, by hash: the sequence of the newest one.
   absl::flat_hash_map<uint64_t, uint64_t> claims_;
   size_t forget_claims_at_ = 4096;
+  uint64_t last_deletion_ = 0;  // of a node: the newest commit that was claimed with one
   // Snapshots of the serializable transactions that live, and what was committed since the oldest.
   std::multiset<uint64_t> serializable_;
   std::deque<Footprint> footprints_;

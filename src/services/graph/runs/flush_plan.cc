@@ -65,35 +65,52 @@ class RowCollector {
   size_t bytes_ = 0;  // since all were handed on
 };
 
+// A chunk's nodes in order with their newest records, and how far a walk over them has come.
+struct Walk {
+  explicit Walk(const Chunk& from) : chunk(from) {
+    chunk.Nodes(&nodes);
+    heads.reserve(nodes.size());
+    for (const NodeId node : nodes) heads.push_back(chunk.Head(node));
+  }
+  // ~0: at the end.
+  NodeId node() const { return next < nodes.size() ? nodes[next] : ~NodeId{0}; }
+  // The newest record of node(), behind which the walk goes on.
+  uint32_t Next() {
+    // They lie anywhere in the chunk.
+    if (next + kAhead < nodes.size()) __builtin_prefetch(&chunk.record(heads[next + kAhead]));
+    return heads[next++];
+  }
+
+  static constexpr size_t kAhead = 8;
+  const Chunk& chunk;
+  std::vector<NodeId> nodes;
+  std::vector<uint32_t> heads;
+  size_t next = 0;
+};
+
 }  // namespace
 
 FlushPlan PlanFlush(std::span<const Chunk> chunks, Record* destination) {
   FlushPlan plan;
-  // Each chunk's nodes, and how far the walk has come: a chunk is asked for the nodes that it has.
-  std::vector<std::vector<NodeId>> nodes(chunks.size());
-  std::vector<size_t> next(chunks.size());
-  for (size_t i = 0; i < chunks.size(); ++i) chunks[i].Nodes(&nodes[i]);
+  std::vector<Walk> walks;
+  for (const Chunk& chunk : chunks) walks.emplace_back(chunk);
   std::vector<uint32_t> chain;
   while (true) {
     NodeId node = ~NodeId{0};
-    for (size_t i = 0; i < chunks.size(); ++i) {
-      if (next[i] < nodes[i].size()) node = std::min(node, nodes[i][next[i]]);
-    }
+    for (const Walk& walk : walks) node = std::min(node, walk.node());
     if (node == ~NodeId{0}) break;
     SortedNode sorted{node, plan.records, 0};
-    for (size_t i = 0; i < chunks.size(); ++i) {
-      if (next[i] == nodes[i].size() || nodes[i][next[i]] != node) continue;
-      ++next[i];
-      const Chunk& chunk = chunks[i];
+    for (Walk& walk : walks) {
+      if (walk.node() != node) continue;
       chain.clear();
       // Numbers descend along a chain: one that does not is broken, and walked no further.
-      uint32_t before = chunk.size();
-      for (uint32_t at = chunk.Head(node); at < before; at = chunk.record(at).previous) {
+      uint32_t before = walk.chunk.size();
+      for (uint32_t at = walk.Next(); at < before; at = walk.chunk.record(at).previous) {
         chain.push_back(at);
         before = at;
       }
       for (auto it = chain.rbegin(); it != chain.rend(); ++it) {
-        plan.copies.Add(&chunk.record(*it), destination + plan.records, sizeof(Record));
+        plan.copies.Add(&walk.chunk.record(*it), destination + plan.records, sizeof(Record));
         ++plan.records;
       }
     }
@@ -103,8 +120,10 @@ FlushPlan PlanFlush(std::span<const Chunk> chunks, Record* destination) {
   return plan;
 }
 
-absl::Status AddSorted(const FlushPlan& plan, const Record* sorted,
-                       const PropertyLookup& properties, RunBuilder* builder) {
+absl::Status AddSorted(const FlushPlan& plan, const Record* sorted, PropertySource* properties,
+                       RunBuilder* builder) {
+  constexpr uint64_t kPrefetch = 32;
+  uint64_t prefetched = 0;
   RowCollector rows(builder);
   std::vector<Record> records;
   std::vector<NodeId> others;
@@ -138,8 +157,13 @@ absl::Status AddSorted(const FlushPlan& plan, const Record* sorted,
     const uint64_t row = builder->records();
     PULSE_RETURN_IF_ERROR(builder->Add(node.node, lists));
     if (properties == nullptr) continue;
+    while (prefetched < std::min(plan.records, node.first + n + kPrefetch)) {
+      const uint64_t count = std::min(kPrefetch, plan.records - prefetched);
+      properties->Prefetch({sorted + prefetched, count});
+      prefetched += count;
+    }
     for (size_t i = 0; i < n; ++i) {
-      const cypher::Properties* of = properties(records[i]);
+      const cypher::Properties* of = properties->Find(records[i]);
       if (of != nullptr) PULSE_RETURN_IF_ERROR(rows.Add(*of, row + i));
     }
   }

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <vector>
 
@@ -35,13 +34,20 @@ struct FlushPlan {
 // order in which they were appended. Takes time by the records.
 FlushPlan PlanFlush(std::span<const Chunk> chunks, Record* destination);
 
-// The properties that a version has, all of them; null for none. For runs of side kOut.
-using PropertyLookup = std::function<const cypher::Properties*(const Record&)>;
+// The properties of versions, for runs of side kOut.
+class PropertySource {
+ public:
+  virtual ~PropertySource() = default;
+  // All that a version has; null for none. They live until the next call.
+  virtual const cypher::Properties* Find(const Record& record) = 0;
+  // Find() will soon be asked for these: brings what it reads into the cache.
+  virtual void Prefetch(std::span<const Record> /*records*/) {}
+};
 
 // Encodes a sorted list, whose copies are done, into a builder: each node's own records are put
-// into the order of a run (type, other end, identifier, newest first). The caller finishes the
-// builder.
-absl::Status AddSorted(const FlushPlan& plan, const Record* sorted,
-                       const PropertyLookup& properties, RunBuilder* builder);
+// into the order of a run (type, other end, identifier, newest first). `properties` null: there are
+// none. The caller finishes the builder.
+absl::Status AddSorted(const FlushPlan& plan, const Record* sorted, PropertySource* properties,
+                       RunBuilder* builder);
 
 }  // namespace pulse::graph

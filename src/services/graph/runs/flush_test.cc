@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <map>
+#include <set>
 #include <thread>
 
 #include "base/private_memory.h"
@@ -210,6 +212,26 @@ TEST_F(PlanTest, ExecutorThatGoesEarly_WaitsForTheEngine) {
   EXPECT_EQ(engine->in_flight(), 0u);
 }
 
+using PropertiesOfStamps = std::map<uint64_t, cypher::Properties>;
+
+// Each record has a stamp of its own.
+class PropertiesByStamp : public PropertySource {
+ public:
+  explicit PropertiesByStamp(const PropertiesOfStamps* properties) : properties_(properties) {}
+  const cypher::Properties* Find(const Record& record) override {
+    EXPECT_TRUE(announced_.contains(record.stamp));
+    const auto it = properties_->find(record.stamp);
+    return it == properties_->end() ? nullptr : &it->second;
+  }
+  void Prefetch(std::span<const Record> records) override {
+    for (const Record& record : records) EXPECT_TRUE(announced_.insert(record.stamp).second);
+  }
+
+ private:
+  const PropertiesOfStamps* const properties_;
+  std::set<uint64_t> announced_;
+};
+
 // What one flush makes, from chunks to a run, by each engine.
 TEST(Flush, ChunksOfRandomRecords_BecomeTheirSortedRun) {
   std::mt19937_64 random(TestSeed());
@@ -218,7 +240,7 @@ TEST(Flush, ChunksOfRandomRecords_BecomeTheirSortedRun) {
       std::vector<std::unique_ptr<ChunkMemory>> memory;
       std::vector<Chunk> chunks;
       std::vector<Item> items;
-      std::map<uint64_t, cypher::Properties> properties;  // by stamp, which is each record's own
+      PropertiesOfStamps properties;
       uint64_t sequence = 0;
       for (int c = 0; c < 3; ++c) {
         memory.push_back(std::make_unique<ChunkMemory>(side, 4096));
@@ -259,11 +281,8 @@ TEST(Flush, ChunksOfRandomRecords_BecomeTheirSortedRun) {
         ASSERT_EQ(std::memcmp(first.data(), sorted.data(), sorted.size() * sizeof(Record)), 0) << e;
         StringSink sink;
         auto builder = RunBuilder::Create({.side = side}, &sink).value();
-        const auto lookup = [&](const Record& record) -> const cypher::Properties* {
-          const auto it = properties.find(record.stamp);
-          return it == properties.end() ? nullptr : &it->second;
-        };
-        const absl::Status added = AddSorted(plan, sorted.data(), lookup, builder.get());
+        PropertiesByStamp source(&properties);
+        const absl::Status added = AddSorted(plan, sorted.data(), &source, builder.get());
         ASSERT_TRUE(added.ok()) << added;
         ASSERT_TRUE(builder->Finish().ok());
         const auto run = RunReader::Open(OwnRun(sink.bytes(), "flushed"));
