@@ -79,7 +79,7 @@ void EdgeVersions::Add(EdgeId edge, uint64_t begin, bool deleted, std::string_vi
     while (version != nullptr && version->begin > oldest) version = version->previous;
     if (version != nullptr) freed = Free(&part, std::exchange(version->previous, nullptr));
   }
-  memory_.fetch_add(taken - freed, std::memory_order_relaxed);
+  added_.store(added_.load(std::memory_order_relaxed) + taken - freed, std::memory_order_relaxed);
 }
 
 void EdgeVersions::Cut(uint64_t sequence) {
@@ -111,7 +111,7 @@ void EdgeVersions::Cut(uint64_t sequence) {
     // A table that was large once is not walked for ever.
     if (part.versions.empty()) absl::flat_hash_map<uint64_t, Slots>().swap(part.versions);
   }
-  memory_.fetch_sub(freed, std::memory_order_relaxed);
+  removed_.fetch_add(freed, std::memory_order_release);
 }
 
 }  // namespace pulse::graph

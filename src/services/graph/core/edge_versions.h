@@ -2,8 +2,9 @@
 // no run has yet, once by the relationship's identifier, and deletions. A version is complete: who
 // finds one that its snapshot sees needs no older one.
 //
-// Any thread: one lock for each of 64 parts of the table, held while one relationship is read or
-// written. Section III-A of the DSA paper ("dirty versions").
+// Threads: any number read, one at a time adds, one at a time cuts: one lock for each of 64 parts
+// of the table, held while one relationship is read or written. Section III-A of the DSA paper
+// ("dirty versions").
 #pragma once
 
 #include <atomic>
@@ -60,7 +61,11 @@ class EdgeVersions {
   void Cut(uint64_t sequence);
 
   bool empty() const { return memory() == 0; }
-  uint64_t memory() const { return memory_.load(std::memory_order_relaxed); }
+  uint64_t memory() const {
+    // In this order: what was removed was added before.
+    const uint64_t removed = removed_.load(std::memory_order_acquire);
+    return added_.load(std::memory_order_relaxed) - removed;
+  }
 
  private:
   struct Version {
@@ -107,7 +112,8 @@ class EdgeVersions {
   static uint64_t Free(Part* part, Version* version);
 
   Part parts_[kParts];
-  std::atomic<uint64_t> memory_{0};
+  std::atomic<uint64_t> added_{0};    // by Add(), less what it freed
+  std::atomic<uint64_t> removed_{0};  // by Cut()
 };
 
 }  // namespace pulse::graph

@@ -1,12 +1,14 @@
-// Versions of relationships that no run has: against a map of all of them.
+// Versions of relationships that no run has, against a map of all of them; the table of nodes.
 #include "services/graph/core/edge_versions.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <random>
 #include <string>
+#include <thread>
 
 #include "base/testing.h"
 #include "services/graph/core/node_table.h"
@@ -85,6 +87,50 @@ TEST(NodeTableTest, EveryVersionHas_AsLabelsComeAndGo_CountsKeptVersions) {
   // A deletion has no labels, and is no node.
   nodes.Install(1, NodeVersion::Make(4, {}, "", true));
   EXPECT_TRUE(nodes.EveryVersionHas(3));
+}
+
+// Nodes come, change and go, in several groups of them; any snapshot sees them as its versions say.
+TEST(NodeTableTest, Exists_AtAnySnapshot_IsWhatFindFinds) {
+  std::mt19937_64 random(testing_util::TestSeed());
+  NodeTable nodes;
+  constexpr NodeId kNodes = 10'000;
+  uint64_t sequence = 0;
+  for (int round = 0; round < 50; ++round) {
+    // Most rounds touch one group only, and snapshots of before still read the others by their
+    // bits.
+    const NodeId base = random() % kNodes, spread = 1 + random() % 2000;
+    for (int i = 0; i < 100; ++i) {
+      const NodeId node = (base + random() % spread) % kNodes;
+      const bool gone = random() % 3 == 0;
+      nodes.Install(node, NodeVersion::Make(++sequence, {}, "", gone));
+      if (random() % 4 == 0) nodes.Prune(node, sequence, nullptr);
+    }
+    for (int i = 0; i < 5000; ++i) {
+      const NodeId node = random() % (kNodes + 5000);
+      const uint64_t at = sequence - std::min(sequence, random() % 300);
+      ASSERT_EQ(nodes.Exists(node, at), nodes.Find(node, at) != nullptr) << node << " at " << at;
+    }
+  }
+}
+
+// What a snapshot sees stays while nodes beside come and go: the bits of a group are believed only
+// where nothing of it is newer.
+TEST(NodeTableTest, Exists_WhileAnotherThreadInstalls_StaysOfItsSnapshot) {
+  NodeTable nodes;
+  for (NodeId node = 0; node < 64; node += 2) nodes.Install(node, NodeVersion::Make(1, {}, ""));
+  std::atomic<bool> end{false};
+  std::thread writer([&] {
+    for (uint64_t sequence = 2; sequence < 20'000 || !end.load(); ++sequence) {
+      nodes.Install(sequence % 64, NodeVersion::Make(sequence, {}, "", sequence / 64 % 2 == 0));
+      if (sequence > 1'000'000) break;
+    }
+  });
+  for (int i = 0; i < 100'000; ++i) {
+    const NodeId node = static_cast<NodeId>(i % 64);
+    EXPECT_EQ(nodes.Exists(node, 1), node % 2 == 0) << node;
+  }
+  end = true;
+  writer.join();
 }
 
 }  // namespace

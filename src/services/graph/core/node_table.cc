@@ -74,6 +74,16 @@ void NodeTable::Count(const NodeVersion& version, uint64_t by) {
   counting_.store(counting + 2, std::memory_order_release);
 }
 
+// `changed` first, so that who sees the new bit sees that it is new; pairs with Exists().
+void NodeTable::SetLive(NodeId node, const NodeVersion& version) {
+  const bool was = version.previous_ != nullptr && !version.previous_->deleted_;
+  if (was != version.deleted()) return;
+  Live* live = live_.Make(node / kLiveNodes);
+  live->changed.store(version.begin_, std::memory_order_relaxed);
+  live->words[node / 64 % kLiveWords].fetch_xor(uint64_t{1} << (node % 64),
+                                                std::memory_order_release);
+}
+
 void NodeTable::Install(NodeId node, NodeVersion* version) {
   for (const Token label : version->labels()) {
     Label* entry = labels_.Make(label);
@@ -91,6 +101,7 @@ void NodeTable::Install(NodeId node, NodeVersion* version) {
   version->previous_ = slot->load(std::memory_order_relaxed);
   memory_.fetch_add(version->memory(), std::memory_order_relaxed);
   slot->store(version, std::memory_order_release);
+  SetLive(node, *version);
   if (node >= end_.load(std::memory_order_relaxed)) {
     end_.store(node + 1, std::memory_order_release);
   }

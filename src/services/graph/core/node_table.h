@@ -2,6 +2,8 @@
 // set of nodes that have it in some version. The "nodes table" of section III-A of the DSA paper;
 // chain heads are in the chunks of layer 0 (runs/chunk.h).
 //
+// Whether a node is there at all is told by a bitmap besides: new relationships ask for both ends.
+//
 // Threads: any number read, without a lock; one at a time installs and prunes. A reader whose
 // snapshot is `sequence` never looks behind the newest version that is not newer than it, so that
 // what is behind the newest version of the oldest snapshot can be freed at once.
@@ -68,6 +70,17 @@ class NodeTable {
     while (version != nullptr && version->begin_ > sequence) version = version->previous_;
     return version == nullptr || version->deleted_ ? nullptr : version;
   }
+  // Whether Find() finds it; where no node near it came or went after the snapshot, which is the
+  // rule, a bit tells.
+  bool Exists(NodeId node, uint64_t sequence) const {
+    const Live* live = live_.Get(node / kLiveNodes);
+    if (live == nullptr) return false;
+    const uint64_t word = live->words[node / 64 % kLiveWords].load(std::memory_order_acquire);
+    if (live->changed.load(std::memory_order_relaxed) > sequence) {
+      return Find(node, sequence) != nullptr;
+    }
+    return (word >> (node % 64) & 1) != 0;
+  }
   // Brings what Find() reads first into the cache; the node's slot, then its newest version.
   void PrefetchSlot(NodeId node) const { __builtin_prefetch(nodes_.Get(node)); }
   void PrefetchVersion(NodeId node) const {
@@ -106,9 +119,19 @@ class NodeTable {
     std::atomic<uint64_t> versions;  // that have it
   };
 
+  // Which nodes there are in the newest state, 4096 together, and the last commit with which one of
+  // them came or went.
+  static constexpr uint64_t kLiveWords = 64, kLiveNodes = 64 * kLiveWords;
+  struct Live {
+    std::atomic<uint64_t> changed;
+    std::atomic<uint64_t> words[kLiveWords];
+  };
+
   void Count(const NodeVersion& version, uint64_t by);
+  void SetLive(NodeId node, const NodeVersion& version);
 
   RadixTable<Slot, 20, 12> nodes_;
+  RadixTable<Live, 14, 6> live_;
   RadixTable<Label, 12, 10> labels_;
   // Deletions aside. It and those of labels change between two increments of counting_, so that a
   // reader knows whether it saw all of them at one moment.

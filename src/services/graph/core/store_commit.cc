@@ -273,41 +273,60 @@ void StoreImpl::WriteCommitted(uint64_t sequence) {
 
 absl::Status StoreImpl::Apply(uint64_t sequence, std::string_view payload) {
   OperationReader reader(payload);
-  Operation op;
   while (true) {
-    PULSE_ASSIGN_OR_RETURN(const bool more, reader.Next(&op));
-    if (!more) return absl::OkStatus();
-    using Kind = Operation::Kind;
-    switch (op.kind) {
-      case Kind::kName:
-        if (op.token >= Tables::kMaxTokens ||
-            !tables_.names.SetDurable(op.name_kind, op.token, op.text)) {
-          return absl::DataLossError(Concat("commit ", sequence, " gives a name twice"));
-        }
-        break;
-      case Kind::kCreateNode:
-      case Kind::kSetNode:
-      case Kind::kAddLabel:
-      case Kind::kRemoveLabel:
-      case Kind::kDeleteNode:
-        PULSE_RETURN_IF_ERROR(ApplyNode(sequence, op));
-        break;
-      case Kind::kCreateEdge:
-      case Kind::kSetEdge:
-      case Kind::kDeleteEdge:
-        // Only when the log is read: these are in runs.
-        if (sequence > layers_->flushed) PULSE_RETURN_IF_ERROR(ApplyEdge(sequence, op));
-        break;
-      case Kind::kCreateIndex:
-      case Kind::kDropIndex:
-        PULSE_RETURN_IF_ERROR(ApplyIndex(op));
-        break;
-      case Kind::kCounters:
-        next_node_ = std::max<NodeId>(next_node_, op.node);
-        next_edge_ = std::max<EdgeId>(next_edge_, op.edge.id);
-        break;
+    // Some at a time, so that what they find in the chunks is fetched together.
+    size_t count = 0;
+    bool more = true;
+    for (; count < operations_.size(); ++count) {
+      Operation& op = operations_[count];
+      PULSE_ASSIGN_OR_RETURN(more, reader.Next(&op));
+      if (!more) break;
+      if (op.kind == Operation::Kind::kCreateEdge) PrefetchEnds(op.edge);
     }
+    for (const Operation& op : std::span(operations_).first(count)) {
+      PULSE_RETURN_IF_ERROR(ApplyOperation(sequence, op));
+    }
+    if (!more) return absl::OkStatus();
   }
+}
+
+void StoreImpl::PrefetchEnds(const EdgeRef& edge) const {
+  const auto& out = layers_->out.chunks;
+  const auto& in = layers_->in.chunks;
+  if (!out.empty()) out.front()->chunk().Prefetch(edge.source);
+  if (!in.empty()) in.front()->chunk().Prefetch(edge.target);
+}
+
+absl::Status StoreImpl::ApplyOperation(uint64_t sequence, const Operation& op) {
+  using Kind = Operation::Kind;
+  switch (op.kind) {
+    case Kind::kName:
+      if (op.token >= Tables::kMaxTokens ||
+          !tables_.names.SetDurable(op.name_kind, op.token, op.text)) {
+        return absl::DataLossError(Concat("commit ", sequence, " gives a name twice"));
+      }
+      break;
+    case Kind::kCreateNode:
+    case Kind::kSetNode:
+    case Kind::kAddLabel:
+    case Kind::kRemoveLabel:
+    case Kind::kDeleteNode:
+      return ApplyNode(sequence, op);
+    case Kind::kCreateEdge:
+    case Kind::kSetEdge:
+    case Kind::kDeleteEdge:
+      // Only when the log is read: these are in runs.
+      if (sequence > layers_->flushed) return ApplyEdge(sequence, op);
+      break;
+    case Kind::kCreateIndex:
+    case Kind::kDropIndex:
+      return ApplyIndex(op);
+    case Kind::kCounters:
+      next_node_ = std::max<NodeId>(next_node_, op.node);
+      next_edge_ = std::max<EdgeId>(next_edge_, op.edge.id);
+      break;
+  }
+  return absl::OkStatus();
 }
 
 void StoreImpl::CountLabels(std::span<const Token> labels, int64_t by) {
@@ -401,9 +420,6 @@ absl::Status StoreImpl::ApplyEdge(uint64_t sequence, const Operation& op) {
       edge.target >= NodeTable::kCapacity) {
     return absl::DataLossError(Concat("commit ", sequence, " has a damaged relationship"));
   }
-  // Both are wanted soon.
-  if (!layers_->out.chunks.empty()) layers_->out.chunks.front()->chunk().Prefetch(edge.source);
-  if (!layers_->in.chunks.empty()) layers_->in.chunks.front()->chunk().Prefetch(edge.target);
   const uint64_t oldest = oldest_.load(std::memory_order_relaxed);
   const uint64_t flags = op.kind == Kind::kCreateEdge ? 0
                          : op.kind == Kind::kSetEdge  ? kUpdate

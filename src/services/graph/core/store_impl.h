@@ -14,6 +14,7 @@
 //   * No snapshot below oldest_ exists or will.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <deque>
@@ -140,6 +141,9 @@ class StoreImpl : public TransactionHost {
 
   // --- Applying; commit_mu_ is held, or nobody else is there yet ---
   absl::Status Apply(uint64_t sequence, std::string_view payload);
+  // Brings what Append() reads of both ends into the cache.
+  void PrefetchEnds(const EdgeRef& edge) const;
+  absl::Status ApplyOperation(uint64_t sequence, const Operation& operation);
   absl::Status ApplyNode(uint64_t sequence, const Operation& operation);
   absl::Status ApplyEdge(uint64_t sequence, const Operation& operation);
   absl::Status ApplyIndex(const Operation& operation);
@@ -241,6 +245,7 @@ class StoreImpl : public TransactionHost {
   size_t footprint_bytes_ = 0;
   uint64_t footprints_from_ = 0;  // those of later commits are there
   absl::Status apply_failure_;
+  std::array<Operation, 16> operations_;  // of Apply()
 
   mutable std::mutex view_mu_;
   std::condition_variable memory_cv_;

@@ -155,12 +155,11 @@ absl::StatusOr<NodeId> Transaction::CreateNode(std::span<const Token> labels,
 
 absl::StatusOr<EdgeRef> Transaction::CreateEdge(NodeId source, NodeId target, Token type,
                                                 const Properties& properties) {
-  base_->PrefetchNodes(source, target);
   PULSE_RETURN_IF_ERROR(CheckStorable(properties));
-  std::span<const Token> labels;
-  std::string_view bytes;
-  if (!Look(source, &labels, &bytes)) return NoSuch("node", source);
-  if (!Look(target, &labels, &bytes)) return NoSuch("node", target);
+  for (const NodeId node : {source, target}) {
+    PULSE_ASSIGN_OR_RETURN(const bool exists, Transaction::NodeExists(node));
+    if (!exists) return NoSuch("node", node);
+  }
   EdgeDraft draft;
   draft.properties = EncodeProperties(properties);
   PULSE_RETURN_IF_ERROR(CheckSize(draft.properties));

@@ -118,7 +118,10 @@ class Transaction : public cypher::DatabaseTransaction {
   bool EveryNodeHas(Token label) const override {
     return touched_.empty() && writes_.nodes.empty() && base_->EveryNodeHas(label);
   }
-  absl::StatusOr<bool> NodeExists(NodeId node) const override;
+  absl::StatusOr<bool> NodeExists(NodeId node) const override {
+    const NodeDraft* draft = writes_.FindNode(node);
+    return draft != nullptr ? !draft->deleted : base_->HasNode(node);
+  }
   absl::StatusOr<bool> EdgeExists(const EdgeRef& edge) const override;
   bool HasIndex(Token label, std::span<const Token> keys) const override {
     return base_->HasIndex(label, keys);

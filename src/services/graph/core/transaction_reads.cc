@@ -295,12 +295,6 @@ absl::Status Transaction::HasLabel(Token label, std::span<const NodeId> nodes,
   return absl::OkStatus();
 }
 
-absl::StatusOr<bool> Transaction::NodeExists(NodeId node) const {
-  std::span<const Token> labels;
-  std::string_view properties;
-  return Look(node, &labels, &properties);
-}
-
 absl::StatusOr<bool> Transaction::EdgeExists(const EdgeRef& edge) const {
   const EdgeDraft* draft = writes_.FindEdge(edge.id);
   if (draft == nullptr) return base_->EdgeExists(edge);

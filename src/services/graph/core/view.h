@@ -57,14 +57,7 @@ class View : public cypher::GraphView {
   uint64_t sequence() const { return sequence_; }
   const Layers& layers() const { return *layers_; }
   const NodeVersion* FindNode(NodeId node) const { return tables_->nodes.Find(node, sequence_); }
-  // Brings what FindNode() reads of two nodes into the cache, both at the same time.
-  void PrefetchNodes(NodeId a, NodeId b) const {
-    const NodeTable& nodes = tables_->nodes;
-    nodes.PrefetchSlot(a);
-    nodes.PrefetchSlot(b);
-    nodes.PrefetchVersion(a);
-    nodes.PrefetchVersion(b);
-  }
+  bool HasNode(NodeId node) const { return tables_->nodes.Exists(node, sequence_); }
   // The properties as bytes; false where there is no such relationship.
   absl::StatusOr<bool> EdgeBytes(const EdgeRef& edge, std::string* bytes) const;
 
@@ -108,7 +101,7 @@ class View : public cypher::GraphView {
   absl::Status HasLabel(Token label, std::span<const NodeId> nodes,
                         std::span<uint8_t> out) const override;
   bool EveryNodeHas(Token label) const override { return tables_->nodes.EveryVersionHas(label); }
-  absl::StatusOr<bool> NodeExists(NodeId node) const override { return FindNode(node) != nullptr; }
+  absl::StatusOr<bool> NodeExists(NodeId node) const override { return HasNode(node); }
   absl::StatusOr<bool> EdgeExists(const EdgeRef& edge) const override;
   bool HasIndex(Token label, std::span<const Token> keys) const override {
     return tables_->indexes.FindFor(label, keys) != nullptr;
