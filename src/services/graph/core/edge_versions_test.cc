@@ -108,7 +108,10 @@ TEST(NodeTableTest, Exists_AtAnySnapshot_IsWhatFindFinds) {
     for (int i = 0; i < 5000; ++i) {
       const NodeId node = random() % (kNodes + 5000);
       const uint64_t at = sequence - std::min(sequence, random() % 300);
-      ASSERT_EQ(nodes.Exists(node, at), nodes.Find(node, at) != nullptr) << node << " at " << at;
+      const bool found = nodes.Find(node, at) != nullptr;
+      ASSERT_EQ(nodes.Exists(node, at), found) << node << " at " << at;
+      const uint64_t word = nodes.ExistingWord(node / 64 * 64, at);
+      ASSERT_EQ(word >> (node % 64) & 1, found ? 1 : 0) << node << " at " << at;
     }
   }
 }

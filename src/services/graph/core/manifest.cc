@@ -1,5 +1,6 @@
 #include "services/graph/core/manifest.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/crc32c.h"
@@ -29,7 +30,9 @@ bool ReadBody(std::string_view in, Manifest* m) {
   if (!ReadText(&in, &m->checkpoint) || !ReadVarint(&in, &m->checkpoint_sequence) ||
       !ReadVarint(&in, &m->flushed) || !ReadVarint(&in, &m->first_segment) ||
       !ReadVarint(&in, &m->next_file) || !ReadVarint(&in, &m->next_edge) ||
-      !ReadVarint(&in, &count) || count > in.size()) {
+      !ReadVarint(&in, &count) || count > in.size() ||
+      std::max(m->checkpoint_sequence, m->flushed) > kMaxStoredSequence ||
+      m->next_edge > kLocalEdgeIds) {
     return false;
   }
   m->runs.resize(count);

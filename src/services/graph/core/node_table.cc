@@ -26,10 +26,13 @@ NodeVersion* NodeVersion::Make(uint64_t begin, std::span<const Token> labels,
 }
 
 NodeTable::~NodeTable() {
-  for (NodeId node = 0; node < end_; ++node) {
-    const Slot* slot = nodes_.Get(node);
-    NodeVersion* version = slot == nullptr ? nullptr : slot->load(std::memory_order_relaxed);
-    while (version != nullptr) NodeVersion::Free(std::exchange(version, version->previous_));
+  for (NodeId page = 0; page < end_; page += nodes_.kPage) {
+    const Slot* slots = nodes_.Get(page);
+    if (slots == nullptr) continue;
+    for (uint64_t i = 0; i < nodes_.kPage; ++i) {
+      NodeVersion* version = slots[i].load(std::memory_order_relaxed);
+      while (version != nullptr) NodeVersion::Free(std::exchange(version, version->previous_));
+    }
   }
   for (Token label = 0; label < label_end_; ++label) {
     const Label* entry = labels_.Get(label);
@@ -43,6 +46,17 @@ uint64_t NodeTable::LabelWord(Token label, NodeId first) const {
   if (bitmap == nullptr) return 0;
   const auto* word = bitmap->Get(first / 64);
   return word == nullptr ? 0 : word->load(std::memory_order_acquire);
+}
+
+uint64_t NodeTable::ExistingWord(NodeId first, uint64_t sequence) const {
+  const Live* live = live_.Get(first / kLiveNodes);
+  uint64_t word = 0;
+  if (live == nullptr || live->Read(first, sequence, &word)) return word;
+  word = 0;
+  for (NodeId node = 0; node < 64; ++node) {
+    word |= uint64_t{Find(first + node, sequence) != nullptr} << node;
+  }
+  return word;
 }
 
 bool NodeTable::EveryVersionHas(Token label) const {
@@ -74,7 +88,7 @@ void NodeTable::Count(const NodeVersion& version, uint64_t by) {
   counting_.store(counting + 2, std::memory_order_release);
 }
 
-// `changed` first, so that who sees the new bit sees that it is new; pairs with Exists().
+// `changed` first, so that who sees the new bit sees that it is new; pairs with Live::Read().
 void NodeTable::SetLive(NodeId node, const NodeVersion& version) {
   const bool was = version.previous_ != nullptr && !version.previous_->deleted_;
   if (was != version.deleted()) return;

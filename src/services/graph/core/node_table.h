@@ -75,10 +75,8 @@ class NodeTable {
   bool Exists(NodeId node, uint64_t sequence) const {
     const Live* live = live_.Get(node / kLiveNodes);
     if (live == nullptr) return false;
-    const uint64_t word = live->words[node / 64 % kLiveWords].load(std::memory_order_acquire);
-    if (live->changed.load(std::memory_order_relaxed) > sequence) {
-      return Find(node, sequence) != nullptr;
-    }
+    uint64_t word;
+    if (!live->Read(node, sequence, &word)) return Find(node, sequence) != nullptr;
     return (word >> (node % 64) & 1) != 0;
   }
   // Brings what Find() reads first into the cache; the node's slot, then its newest version.
@@ -101,6 +99,8 @@ class NodeTable {
   // Whether all versions that are kept, deletions aside, have the label; then every node of any
   // snapshot has. False also while others install and prune all the time.
   bool EveryVersionHas(Token label) const;
+  // Which of 64 nodes from `first` on, a multiple of 64, Exists() says are there.
+  uint64_t ExistingWord(NodeId first, uint64_t sequence) const;
   // 64 nodes from `first` on, a multiple of 64, that have the label in some version.
   uint64_t LabelWord(Token label, NodeId first) const;
 
@@ -125,6 +125,12 @@ class NodeTable {
   struct Live {
     std::atomic<uint64_t> changed;
     std::atomic<uint64_t> words[kLiveWords];
+
+    // The word of a node; false: a snapshot may see others.
+    bool Read(NodeId node, uint64_t sequence, uint64_t* word) const {
+      *word = words[node / 64 % kLiveWords].load(std::memory_order_acquire);
+      return changed.load(std::memory_order_relaxed) <= sequence;
+    }
   };
 
   void Count(const NodeVersion& version, uint64_t by);

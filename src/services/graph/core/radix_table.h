@@ -18,6 +18,7 @@ template <typename T, int RootBits, int PageBits>
 class RadixTable {
  public:
   static constexpr uint64_t kCapacity = uint64_t{1} << (RootBits + PageBits);
+  static constexpr uint64_t kPage = uint64_t{1} << PageBits;
 
   RadixTable() : root_(static_cast<std::atomic<T*>*>(calloc(kRoot, sizeof(std::atomic<T*>)))) {
     PULSE_CHECK(root_ != nullptr);
@@ -40,7 +41,7 @@ class RadixTable {
     std::atomic<T*>& slot = root_[i >> PageBits];
     T* page = slot.load(std::memory_order_relaxed);
     if (page == nullptr) {
-      page = static_cast<T*>(calloc(kMask + 1, sizeof(T)));
+      page = static_cast<T*>(calloc(kPage, sizeof(T)));
       PULSE_CHECK(page != nullptr);
       slot.store(page, std::memory_order_release);
       if ((i >> PageBits) >= pages_) pages_ = (i >> PageBits) + 1;
@@ -50,7 +51,7 @@ class RadixTable {
 
  private:
   static constexpr uint64_t kRoot = uint64_t{1} << RootBits;
-  static constexpr uint64_t kMask = (uint64_t{1} << PageBits) - 1;
+  static constexpr uint64_t kMask = kPage - 1;
 
   std::atomic<T*>* const root_;
   uint64_t pages_ = 0;  // none is behind

@@ -322,6 +322,9 @@ absl::Status StoreImpl::ApplyOperation(uint64_t sequence, const Operation& op) {
     case Kind::kDropIndex:
       return ApplyIndex(op);
     case Kind::kCounters:
+      if (op.node > NodeTable::kCapacity || op.edge.id > kLocalEdgeIds) {
+        return absl::DataLossError(Concat("commit ", sequence, " has damaged counters"));
+      }
       next_node_ = std::max<NodeId>(next_node_, op.node);
       next_edge_ = std::max<EdgeId>(next_edge_, op.edge.id);
       break;
@@ -416,8 +419,8 @@ void StoreImpl::AppendRecord(Side side, NodeId node, const Record& record) {
 absl::Status StoreImpl::ApplyEdge(uint64_t sequence, const Operation& op) {
   using Kind = Operation::Kind;
   const EdgeRef& edge = op.edge;
-  if (edge.type >= Tables::kMaxTokens || edge.source >= NodeTable::kCapacity ||
-      edge.target >= NodeTable::kCapacity) {
+  if (!IsEdgeId(edge.id) || edge.type >= Tables::kMaxTokens ||
+      edge.source >= NodeTable::kCapacity || edge.target >= NodeTable::kCapacity) {
     return absl::DataLossError(Concat("commit ", sequence, " has a damaged relationship"));
   }
   const uint64_t oldest = oldest_.load(std::memory_order_relaxed);

@@ -51,17 +51,11 @@ absl::StatusOr<size_t> View::ScanNodes(Token label, uint64_t* position,
   const NodeId end = nodes.end();
   size_t count = 0;
   NodeId node = *position;
-  if (label == kNoToken) {
-    for (; node < end && count < out.size(); ++node) {
-      if (nodes.Find(node, sequence_) != nullptr) out[count++] = node;
-    }
-    CountNodes(node - *position);
-    *position = node;
-    return count;
-  }
   while (node < end && count < out.size()) {
-    uint64_t word = nodes.LabelWord(label, node & ~uint64_t{63}) >> (node % 64) << (node % 64);
     const NodeId first = node & ~uint64_t{63};
+    uint64_t word =
+        label == kNoToken ? nodes.ExistingWord(first, sequence_) : nodes.LabelWord(label, first);
+    word = word >> (node % 64) << (node % 64);
     node = first + 64;
     for (; word != 0; word &= word - 1) {
       const NodeId candidate = first + static_cast<NodeId>(std::countr_zero(word));
@@ -72,6 +66,10 @@ absl::StatusOr<size_t> View::ScanNodes(Token label, uint64_t* position,
       out[count++] = candidate;
     }
     if (count < out.size() && node < end) continue;
+    if (label == kNoToken) {
+      CountNodes(std::min(node, end) - *position);
+      break;
+    }
     // Those that some version gave the label: does the one that the snapshot has?
     CountNodes(count);
     size_t kept = 0;

@@ -101,6 +101,7 @@ absl::Status Wal::ReadSegment(uint64_t number, bool last, const Replay& replay) 
     }
     return damaged(0);
   }
+  last_sequence_ = head.after;  // also where the segment has no entry yet
   uint64_t at = kWalSegmentHeader;
   uint64_t end = at;  // of the last whole entry
   std::string parts;
@@ -109,15 +110,15 @@ absl::Status Wal::ReadSegment(uint64_t number, bool last, const Replay& replay) 
     bool at_end;
     PULSE_ASSIGN_OR_RETURN(const bool whole, segment.ReadAt(at, &record, &at_end));
     if (at_end) break;
-    const uint64_t after = std::max(last_sequence_, head.after);
-    if (!whole || record.sequence <= after) {
+    if (!whole || record.sequence <= last_sequence_) {
       if (!last) return damaged(at);
-      PULSE_ASSIGN_OR_RETURN(const bool was_durable, segment.Find(at + 1, after, true, &record));
+      PULSE_ASSIGN_OR_RETURN(const bool was_durable,
+                             segment.Find(at + 1, last_sequence_, true, &record));
       if (!was_durable) break;
       // A writer may have written here after this place was read, and before those behind it.
       segment.Refresh();
       PULSE_ASSIGN_OR_RETURN(const bool now, segment.ReadAt(at, &record));
-      if (!now || record.sequence <= after) return damaged(at);
+      if (!now || record.sequence <= last_sequence_) return damaged(at);
     }
     parts += record.payload;
     if (record.continues) continue;

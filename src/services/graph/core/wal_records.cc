@@ -8,6 +8,7 @@
 #include "base/crc32c.h"
 #include "base/errors.h"
 #include "services/graph/model/text.h"
+#include "services/graph/runs/record.h"
 
 namespace pulse::graph {
 namespace {
@@ -153,7 +154,7 @@ absl::StatusOr<WalSegmentReader::Head> WalSegmentReader::ReadHead() {
   std::memcpy(&header, begin.data(), std::min(begin.size(), sizeof(header)));
   if (begin.size() < sizeof(header) ||
       std::memcmp(header.magic, kWalMagic, sizeof(kWalMagic)) != 0 || header.crc != CrcOf(header) ||
-      header.number != number_) {
+      header.number != number_ || header.after > kMaxStoredSequence) {
     return head;
   }
   if (header.version != kWalVersion) {
@@ -172,7 +173,7 @@ absl::StatusOr<bool> WalSegmentReader::ReadAt(uint64_t at, WalRecord* out, bool*
   RecordHeader header;
   std::memcpy(&header, bytes.data(), sizeof(RecordHeader));
   const size_t length = header.length & ~kContinues;
-  if (length == 0 || length > kMaxWalRecord) return false;
+  if (length == 0 || length > kMaxWalRecord || header.sequence > kMaxStoredSequence) return false;
   PULSE_ASSIGN_OR_RETURN(bytes, View(at, sizeof(RecordHeader) + length));
   if (bytes.size() < sizeof(RecordHeader) + length) return false;
   out->payload = bytes.substr(sizeof(RecordHeader), length);

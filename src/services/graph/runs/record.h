@@ -27,6 +27,8 @@ enum class Side : uint8_t { kOut = 0, kIn = 1 };
 inline constexpr uint64_t kTombstone = 1;  // it was deleted
 inline constexpr uint64_t kUpdate = 2;     // it had a version before: properties changed
 inline constexpr uint64_t kMaxSequence = (uint64_t{1} << 62) - 1;
+// A file that says a greater one is damaged: no database comes so far, and each goes on from it.
+inline constexpr uint64_t kMaxStoredSequence = kMaxSequence / 2;
 constexpr uint64_t MakeStamp(uint64_t sequence, uint64_t flags = 0) {
   return sequence << 2 | flags;
 }
@@ -57,6 +59,7 @@ inline constexpr int kOrdinalBits = 20;
 inline constexpr NodeId kMaxLocalSource = (NodeId{1} << (52 - kOrdinalBits)) - 1;
 inline constexpr uint64_t kMaxOrdinal = (uint64_t{1} << kOrdinalBits) - 1;
 constexpr bool IsLocalEdgeId(EdgeId id) { return (id >> 52) == 1; }
+constexpr bool IsEdgeId(EdgeId id) { return (id >> 53) == 0; }  // of either kind
 // source <= kMaxLocalSource, ordinal <= kMaxOrdinal.
 constexpr EdgeId LocalEdgeId(NodeId source, uint64_t ordinal) {
   return kLocalEdgeIds | source << kOrdinalBits | ordinal;
