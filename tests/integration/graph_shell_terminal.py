@@ -8,6 +8,7 @@ import os
 import pty
 import select
 import sys
+import termios
 import time
 
 PULSE, DB = sys.argv[1], sys.argv[2]
@@ -45,14 +46,19 @@ class Shell:
         before, _, self.out = self.out.partition(text)
         return before
 
+    # At a prompt. Between that and the first key, libedit has not taken the terminal over yet: the kernel
+    # would echo the text, and Control-C and Control-Z would throw it away.
     def type(self, text):
+        end = time.monotonic() + 60
+        while termios.tcgetattr(self.master)[3] & termios.ICANON:
+            if time.monotonic() > end:
+                sys.exit(f"the shell does not take over the terminal: {self.out!r}")
+            self.read(0.01)
         os.write(self.master, text)
 
-    # Typed again while nothing happens: between the prompt and the first key, libedit has not taken the
-    # terminal over yet, and Control-C is a signal to a shell that runs nothing.
     def give_up(self):
         self.type(b"\x03")
-        self.until(FIRST, every=b"\x03")
+        self.until(FIRST)
 
     def ask(self, text, answer):
         self.type(text + b"\n")

@@ -85,16 +85,21 @@ TEST_F(ServiceTest, Explain_Query_RunsNothing) {
   EXPECT_EQ(outcome_.plan_tree.Find("children")->as_list().size(), 1u);
 }
 
+// Whatever is said of it besides: its code may have to be read from the disk.
+bool HasStep(const std::string& plan, const std::string& step) {
+  return plan.find(step + "\n") != std::string::npos || plan.find(step + " ") != std::string::npos;
+}
+
 TEST_F(ServiceTest, Profile_Query_CountsTheRowsOfEachStep) {
   ASSERT_TRUE(Run("UNWIND range(1, 10) AS x CREATE (:A {x: x})").ok());
   EXPECT_EQ(Rows("PROFILE MATCH (a:A) WHERE a.x + 1 > 8 RETURN a.x").size(), 3u);
-  EXPECT_NE(outcome_.plan.find("Scan :A rows=10\n"), std::string::npos) << outcome_.plan;
+  EXPECT_TRUE(HasStep(outcome_.plan, "Scan :A rows=10")) << outcome_.plan;
   EXPECT_EQ(outcome_.plan_tree.Find("rows")->as_int(), 3);
   EXPECT_EQ(
       Rows("PROFILE UNWIND [1, 2] AS x CALL { WITH x UNWIND range(1, x) AS y RETURN y } RETURN y")
           .size(),
       3u);
-  EXPECT_NE(outcome_.plan.find("Unwind rows=3\n"), std::string::npos) << outcome_.plan;
+  EXPECT_TRUE(HasStep(outcome_.plan, "Unwind rows=3")) << outcome_.plan;
 }
 
 TEST_F(ServiceTest, Profile_NamesThatLookLikeCounts_AreNames) {
