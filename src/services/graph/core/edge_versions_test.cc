@@ -1,17 +1,14 @@
-// Versions of relationships that no run has, against a map of all of them; the table of nodes.
+// Versions of relationships that no run has: against a map of all of them.
 #include "services/graph/core/edge_versions.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <atomic>
 #include <map>
 #include <random>
 #include <string>
-#include <thread>
 
 #include "base/testing.h"
-#include "services/graph/core/node_table.h"
 
 namespace pulse::graph {
 namespace {
@@ -65,75 +62,6 @@ TEST(EdgeVersionsTest, RandomVersionsAndCuts_AreReadAsAMapHasThem) {
   versions.Cut(sequence);
   EXPECT_TRUE(versions.empty());
   EXPECT_EQ(versions.memory(), 0u);
-}
-
-TEST(NodeTableTest, EveryVersionHas_AsLabelsComeAndGo_CountsKeptVersions) {
-  NodeTable nodes;
-  const Token p[] = {3}, both[] = {3, 4};
-  EXPECT_FALSE(nodes.EveryVersionHas(3));
-  nodes.Install(0, NodeVersion::Make(1, p, ""));
-  nodes.Install(1, NodeVersion::Make(1, both, ""));
-  EXPECT_TRUE(nodes.EveryVersionHas(3));
-  EXPECT_FALSE(nodes.EveryVersionHas(4));
-  EXPECT_FALSE(nodes.EveryVersionHas(5));
-  // A node loses the label; older snapshots still see it with it.
-  nodes.Install(0, NodeVersion::Make(2, {}, ""));
-  EXPECT_FALSE(nodes.EveryVersionHas(3));
-  nodes.Install(0, NodeVersion::Make(3, both, ""));
-  EXPECT_FALSE(nodes.EveryVersionHas(3));
-  nodes.Prune(0, 3, nullptr);
-  EXPECT_TRUE(nodes.EveryVersionHas(3));
-  EXPECT_TRUE(nodes.EveryVersionHas(4));
-  // A deletion has no labels, and is no node.
-  nodes.Install(1, NodeVersion::Make(4, {}, "", true));
-  EXPECT_TRUE(nodes.EveryVersionHas(3));
-}
-
-// Nodes come, change and go, in several groups of them; any snapshot sees them as its versions say.
-TEST(NodeTableTest, Exists_AtAnySnapshot_IsWhatFindFinds) {
-  std::mt19937_64 random(testing_util::TestSeed());
-  NodeTable nodes;
-  constexpr NodeId kNodes = 10'000;
-  uint64_t sequence = 0;
-  for (int round = 0; round < 50; ++round) {
-    // Most rounds touch one group only, and snapshots of before still read the others by their
-    // bits.
-    const NodeId base = random() % kNodes, spread = 1 + random() % 2000;
-    for (int i = 0; i < 100; ++i) {
-      const NodeId node = (base + random() % spread) % kNodes;
-      const bool gone = random() % 3 == 0;
-      nodes.Install(node, NodeVersion::Make(++sequence, {}, "", gone));
-      if (random() % 4 == 0) nodes.Prune(node, sequence, nullptr);
-    }
-    for (int i = 0; i < 5000; ++i) {
-      const NodeId node = random() % (kNodes + 5000);
-      const uint64_t at = sequence - std::min(sequence, random() % 300);
-      const bool found = nodes.Find(node, at) != nullptr;
-      ASSERT_EQ(nodes.Exists(node, at), found) << node << " at " << at;
-      const uint64_t word = nodes.ExistingWord(node / 64 * 64, at);
-      ASSERT_EQ(word >> (node % 64) & 1, found ? 1 : 0) << node << " at " << at;
-    }
-  }
-}
-
-// What a snapshot sees stays while nodes beside come and go: the bits of a group are believed only
-// where nothing of it is newer.
-TEST(NodeTableTest, Exists_WhileAnotherThreadInstalls_StaysOfItsSnapshot) {
-  NodeTable nodes;
-  for (NodeId node = 0; node < 64; node += 2) nodes.Install(node, NodeVersion::Make(1, {}, ""));
-  std::atomic<bool> end{false};
-  std::thread writer([&] {
-    for (uint64_t sequence = 2; sequence < 20'000 || !end.load(); ++sequence) {
-      nodes.Install(sequence % 64, NodeVersion::Make(sequence, {}, "", sequence / 64 % 2 == 0));
-      if (sequence > 1'000'000) break;
-    }
-  });
-  for (int i = 0; i < 100'000; ++i) {
-    const NodeId node = static_cast<NodeId>(i % 64);
-    EXPECT_EQ(nodes.Exists(node, 1), node % 2 == 0) << node;
-  }
-  end = true;
-  writer.join();
 }
 
 }  // namespace

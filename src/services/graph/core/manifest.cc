@@ -31,10 +31,11 @@ bool ReadBody(std::string_view in, Manifest* m) {
       !ReadVarint(&in, &m->flushed) || !ReadVarint(&in, &m->first_segment) ||
       !ReadVarint(&in, &m->next_file) || !ReadVarint(&in, &m->next_edge) ||
       !ReadVarint(&in, &count) || count > in.size() ||
-      std::max(m->checkpoint_sequence, m->flushed) > kMaxStoredSequence ||
-      m->next_edge > kLocalEdgeIds) {
+      std::max({m->checkpoint_sequence, m->flushed, m->first_segment, m->next_file}) >
+          kMaxStoredSequence) {
     return false;
   }
+  m->next_edge = std::min(m->next_edge, kLocalEdgeIds);
   m->runs.resize(count);
   for (ManifestRun& run : m->runs) {
     uint64_t side, level;

@@ -70,8 +70,8 @@ class NodeTable {
     while (version != nullptr && version->begin_ > sequence) version = version->previous_;
     return version == nullptr || version->deleted_ ? nullptr : version;
   }
-  // Whether Find() finds it; where no node near it came or went after the snapshot, which is the
-  // rule, a bit tells.
+  // Whether Find() finds it, for snapshots from the oldest one on; where no node near it came or
+  // went after the snapshot, which is the rule, a bit tells.
   bool Exists(NodeId node, uint64_t sequence) const {
     const Live* live = live_.Get(node / kLiveNodes);
     if (live == nullptr) return false;

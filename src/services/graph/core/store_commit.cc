@@ -39,6 +39,11 @@ absl::StatusOr<bool> HasNewer(const RunReader& run, NodeId node, uint64_t since)
 
 }  // namespace
 
+absl::StatusOr<uint64_t> StoreImpl::NextSequence() {
+  if (last_sequence_ < kMaxStoredSequence) return ++last_sequence_;
+  return absl::ResourceExhaustedError("a database has at most 2^61 commits");
+}
+
 absl::StatusOr<NodeId> StoreImpl::NewNodeId() {
   const NodeId id = next_node_.fetch_add(1, std::memory_order_relaxed);
   if (id < NodeTable::kCapacity) return id;
@@ -106,10 +111,12 @@ absl::Status StoreImpl::ValidateNodes(uint64_t since, const WriteSet& writes) co
 absl::Status StoreImpl::ValidateEndpoints(uint64_t since, const WriteSet& writes) const {
   // The snapshot had all of them, so that only what was deleted after it is missing.
   if (last_deletion_ <= since) return absl::OkStatus();
+  NodeId last = ~NodeId{0};
   for (const EdgeDraft& edge : writes.created_edges) {
     if (edge.deleted) continue;
     for (const NodeId node : {edge.ref.source, edge.ref.target}) {
-      if (writes.FindCreated(node) != nullptr) continue;
+      // In a row, most of a loading transaction's are the same.
+      if (std::exchange(last, node) == node || writes.FindCreated(node) != nullptr) continue;
       const NodeVersion* latest = tables_.nodes.Latest(node);
       if (latest == nullptr || latest->deleted() || Claimed(DeletionClaim(node), since)) {
         return Conflict("node", node);
@@ -166,7 +173,6 @@ bool StoreImpl::Joins(Pending* pending, NodeId node) {
     for (const EdgeDraft& edge : pending->writes->created_edges) {
       if (edge.deleted) continue;
       for (const NodeId end : {edge.ref.source, edge.ref.target}) {
-        // In a row, most of a loading transaction's are the same.
         if (nodes.empty() || nodes.back() != end) nodes.push_back(end);
       }
     }
@@ -192,11 +198,11 @@ absl::Status StoreImpl::CommitWrites(const View& base, const WriteSet& writes,
   } while (!may_commit());  // a change may have begun while it waited for memory
   if (closed_) return absl::FailedPreconditionError("the database is closed");
   PULSE_RETURN_IF_ERROR(apply_failure_);
-  PULSE_RETURN_IF_ERROR(Validate(base, writes));
+  PULSE_RETURN_IF_ERROR(CatchNoMemory([&] { return Validate(base, writes); }));
   if (reads != nullptr) PULSE_RETURN_IF_ERROR(ValidateReads(base.sequence(), *reads));
   std::vector<uint64_t> more;
   PULSE_RETURN_IF_ERROR(ValidateConstraints(base.sequence(), writes, &more));
-  pending.entry.sequence = ++last_sequence_;
+  PULSE_ASSIGN_OR_RETURN(pending.entry.sequence, NextSequence());
   pending.entry.payload = pending.payload;
   pending.writes = &writes;
   Claim(writes, more, pending.entry.sequence);
@@ -281,7 +287,8 @@ absl::Status StoreImpl::Apply(uint64_t sequence, std::string_view payload) {
       Operation& op = operations_[count];
       PULSE_ASSIGN_OR_RETURN(more, reader.Next(&op));
       if (!more) break;
-      if (op.kind == Operation::Kind::kCreateEdge) PrefetchEnds(op.edge);
+      using Kind = Operation::Kind;
+      if (op.kind == Kind::kCreateEdge || op.kind == Kind::kDeleteEdge) PrefetchEnds(op.edge);
     }
     for (const Operation& op : std::span(operations_).first(count)) {
       PULSE_RETURN_IF_ERROR(ApplyOperation(sequence, op));
@@ -322,11 +329,9 @@ absl::Status StoreImpl::ApplyOperation(uint64_t sequence, const Operation& op) {
     case Kind::kDropIndex:
       return ApplyIndex(op);
     case Kind::kCounters:
-      if (op.node > NodeTable::kCapacity || op.edge.id > kLocalEdgeIds) {
-        return absl::DataLossError(Concat("commit ", sequence, " has damaged counters"));
-      }
-      next_node_ = std::max<NodeId>(next_node_, op.node);
-      next_edge_ = std::max<EdgeId>(next_edge_, op.edge.id);
+      // Each one that found none left has counted on.
+      next_node_ = std::max<NodeId>(next_node_, std::min(op.node, NodeTable::kCapacity));
+      next_edge_ = std::max<EdgeId>(next_edge_, std::min(op.edge.id, kLocalEdgeIds));
       break;
   }
   return absl::OkStatus();

@@ -204,12 +204,16 @@ absl::Status StoreImpl::WriteCheckpoint(const View& view,
   // Before the nodes, which fill them.
   for (const IndexDefinition& index : indexes) writer.operations().CreateIndex(index);
   writer.operations().Counters(next_node_, next_edge_);
-  const NodeId end = tables_.nodes.end();
-  for (NodeId node = 0; node < end; ++node) {
-    const NodeVersion* version = view.FindNode(node);
-    if (version == nullptr) continue;
-    writer.operations().CreateNode(node, version->labels(), version->properties());
-    PULSE_RETURN_IF_ERROR(writer.FlushIfFull());
+  std::vector<NodeId> nodes(64);
+  uint64_t position = 0;
+  while (true) {
+    PULSE_ASSIGN_OR_RETURN(const size_t count, view.ScanNodes(kNoToken, &position, nodes));
+    if (count == 0) break;
+    for (const NodeId node : std::span(nodes).first(count)) {
+      const NodeVersion* version = view.FindNode(node);
+      writer.operations().CreateNode(node, version->labels(), version->properties());
+      PULSE_RETURN_IF_ERROR(writer.FlushIfFull());
+    }
   }
   if (load != nullptr) {
     for (const std::string& frame : load->frames) {

@@ -134,6 +134,7 @@ class StoreImpl : public TransactionHost {
   static bool Joins(Pending* pending, NodeId node);
   // Writes what is queued, applies it, and makes it visible.
   void Lead(std::unique_lock<std::mutex>* lock);
+  absl::StatusOr<uint64_t> NextSequence();
   // Waits until nothing is queued or written, so that the log and the tables are the caller's. New
   // commits wait meanwhile: several writers always have some queued.
   void WaitForQuiet(std::unique_lock<std::mutex>* lock);

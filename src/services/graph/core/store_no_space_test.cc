@@ -5,8 +5,10 @@
 #include <string>
 
 #include "base/testing.h"
+#include "services/graph/core/node_table.h"
 #include "services/graph/core/store.h"
 #include "services/graph/core/test_sim_files.h"
+#include "services/graph/core/wal_records.h"
 
 namespace pulse::graph {
 namespace {
@@ -91,6 +93,32 @@ TEST_F(NoSpaceTest, Close_WithoutACheckpoint_LosesNoCommit) {
   files_.SetCapacity(uint64_t{1} << 40);
   OpenAgain();
   EXPECT_EQ(store_->stats().relationships, before);
+}
+
+// Whoever asks for one when there is none left counts on; what is written of that opens again.
+TEST_F(NoSpaceTest, NoNumbersLeft_ForNodesOrRelationships_GoesOnWithoutNewOnes) {
+  Link(2);
+  ASSERT_TRUE(store_->Close().ok());
+  OperationWriter counters;
+  counters.Counters(NodeTable::kCapacity + 5, kLocalEdgeIds + 5);
+  const uint64_t sequence = store_->stats().sequence + 1;
+  store_.reset();
+  std::string* log = nullptr;  // the last segment
+  for (auto& [name, node] : files_.names()) {
+    if (name.ends_with(".wal")) log = &node->written;
+  }
+  AppendWalRecords(sequence, sequence - 1, counters.bytes(), log);
+  for (int round = 0; round < 3; ++round) {
+    OpenAgain();
+    EXPECT_EQ(store_->stats().relationships, 2u);
+    auto tx = *store_->Begin();
+    EXPECT_TRUE(absl::IsResourceExhausted(tx->CreateNode({}, {}).status()));
+    const Token type = *tx->AddTypeName("T");
+    EXPECT_TRUE(absl::IsResourceExhausted(tx->CreateEdge(0, 0, type, {}).status()));
+    EXPECT_TRUE(tx->SetNodeProperty(0, *tx->AddKeyName("round"), Value::Int(round)).ok());
+    EXPECT_TRUE(tx->Commit().ok());
+    EXPECT_TRUE(store_->Close().ok());
+  }
 }
 
 }  // namespace

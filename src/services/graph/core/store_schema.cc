@@ -284,7 +284,7 @@ absl::Status StoreImpl::CommitSchema(std::unique_lock<std::mutex>* lock,
                                      const std::string& payload) {
   Pending pending;
   pending.payload = payload;
-  pending.entry.sequence = ++last_sequence_;
+  PULSE_ASSIGN_OR_RETURN(pending.entry.sequence, NextSequence());
   pending.entry.payload = pending.payload;
   queue_.push_back(&pending);
   // A commit that was validated without it must not come behind it.

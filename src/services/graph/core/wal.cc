@@ -101,6 +101,8 @@ absl::Status Wal::ReadSegment(uint64_t number, bool last, const Replay& replay) 
     }
     return damaged(0);
   }
+  // What a writer had written before it made a segment is in the ones before.
+  if (head.after > last_sequence_ && !segments_.empty()) return damaged(0);
   last_sequence_ = head.after;  // also where the segment has no entry yet
   uint64_t at = kWalSegmentHeader;
   uint64_t end = at;  // of the last whole entry

@@ -318,6 +318,36 @@ TEST(Wal, MissingSegment_IsReported) {
   EXPECT_NE(Text(wal.status()).find("00000002"), std::string::npos);
 }
 
+// No record is damaged: an older copy of a segment, say, before a newer one of the next.
+TEST(Wal, SegmentThatLacksItsLastEntries_IsReported) {
+  SimFiles files;
+  Records none, read;
+  size_t cut = 0;
+  {
+    const auto wal = OpenOk(&files, &none);
+    ASSERT_TRUE(WriteOne(wal.get(), 1, "one").ok());
+    cut = files.Content(kFirst).size();
+    ASSERT_TRUE(WriteOne(wal.get(), 2, "two").ok());
+    ASSERT_TRUE(wal->Roll().ok());
+    ASSERT_TRUE(WriteOne(wal.get(), 3, "three").ok());
+  }
+  files.Content(kFirst).resize(cut);
+  EXPECT_TRUE(absl::IsDataLoss(Wal::Open(&files, kDir, 1, {}, Into(&none)).status()));
+  WalOptions reading;
+  reading.read_only = true;
+  reading.allow_damage = true;
+  const auto wal = OpenOk(&files, &read, reading);
+  EXPECT_NE(wal->damage().find("00000002"), std::string::npos) << wal->damage();
+  EXPECT_EQ(read, (Records{{1, "one"}}));
+}
+
+TEST(Wal, FirstSegmentWithoutEntries_GoesOnAboveThoseBefore) {
+  SimFiles files;
+  Records read;
+  files.Put(kFirst, WalSegmentHead(1, 20));
+  EXPECT_EQ(OpenOk(&files, &read)->last_sequence(), 20u);
+}
+
 TEST(Wal, NoSpaceForOneOfAGroup_GivesTheErrorToItAlone) {
   SimFiles files;
   Records none;

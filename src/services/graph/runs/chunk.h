@@ -54,6 +54,9 @@ class Chunk {
   uint32_t Head(NodeId node) const;
   // Of which Head() or `previous` told.
   const Record& record(uint32_t at) const { return records_[at]; }
+  void PrefetchRecord(uint32_t at) const {
+    if (at <= mask_) __builtin_prefetch(&records_[at]);
+  }
   // How many records a node has.
   uint32_t Count(NodeId node) const;
 

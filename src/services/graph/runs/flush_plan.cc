@@ -77,7 +77,7 @@ struct Walk {
   // The newest record of node(), behind which the walk goes on.
   uint32_t Next() {
     // They lie anywhere in the chunk.
-    if (next + kAhead < nodes.size()) __builtin_prefetch(&chunk.record(heads[next + kAhead]));
+    if (next + kAhead < nodes.size()) chunk.PrefetchRecord(heads[next + kAhead]);
     return heads[next++];
   }
 
@@ -157,12 +157,17 @@ absl::Status AddSorted(const FlushPlan& plan, const Record* sorted, PropertySour
     const uint64_t row = builder->records();
     PULSE_RETURN_IF_ERROR(builder->Add(node.node, lists));
     if (properties == nullptr) continue;
-    while (prefetched < std::min(plan.records, node.first + n + kPrefetch)) {
+    // Those of the next nodes; of one with many records, as they are asked for.
+    prefetched = std::max(prefetched, node.first);
+    while (n <= kPrefetch && prefetched < std::min(plan.records, node.first + n + kPrefetch)) {
       const uint64_t count = std::min(kPrefetch, plan.records - prefetched);
       properties->Prefetch({sorted + prefetched, count});
       prefetched += count;
     }
     for (size_t i = 0; i < n; ++i) {
+      if (n > kPrefetch && i % kPrefetch == 0) {
+        properties->Prefetch(std::span(records).subspan(i, std::min(kPrefetch, n - i)));
+      }
       const cypher::Properties* of = properties->Find(records[i]);
       if (of != nullptr) PULSE_RETURN_IF_ERROR(rows.Add(*of, row + i));
     }

@@ -224,7 +224,7 @@ class PropertiesByStamp : public PropertySource {
     return it == properties_->end() ? nullptr : &it->second;
   }
   void Prefetch(std::span<const Record> records) override {
-    for (const Record& record : records) EXPECT_TRUE(announced_.insert(record.stamp).second);
+    for (const Record& record : records) announced_.insert(record.stamp);
   }
 
  private:

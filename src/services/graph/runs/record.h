@@ -27,7 +27,7 @@ enum class Side : uint8_t { kOut = 0, kIn = 1 };
 inline constexpr uint64_t kTombstone = 1;  // it was deleted
 inline constexpr uint64_t kUpdate = 2;     // it had a version before: properties changed
 inline constexpr uint64_t kMaxSequence = (uint64_t{1} << 62) - 1;
-// A file that says a greater one is damaged: no database comes so far, and each goes on from it.
+// No commit gets a greater one, and a file that says one is damaged.
 inline constexpr uint64_t kMaxStoredSequence = kMaxSequence / 2;
 constexpr uint64_t MakeStamp(uint64_t sequence, uint64_t flags = 0) {
   return sequence << 2 | flags;

@@ -14,6 +14,7 @@
 #include "base/testing.h"
 #include "services/graph/core/store.h"
 #include "services/graph/core/test_sim_files.h"
+#include "services/graph/core/wal_records.h"
 #include "services/graph/model/text.h"
 
 namespace pulse::graph {
@@ -353,6 +354,28 @@ TEST(SalvageTest, ByteOfTheLog_LosesOneCommit) {
       }
     }
   }
+}
+
+// No record is damaged; the next segment says up to where the one before had come.
+TEST(SalvageTest, SegmentThatLacksItsLastCommit_IsNamedAndCounted) {
+  History history(TestSeed());
+  for (int i = 0; i < 100; ++i) {
+    const auto tx = *history.store()->Begin();
+    ASSERT_TRUE(tx->CreateNode({}, {{*tx->AddKeyName("w"), Value::Int(i)}}).ok());
+    ASSERT_TRUE(tx->Commit().ok());
+  }
+  const auto files = history.files().AfterKill();
+  const std::string segment = FilesOf(*files, ".wal").front();
+  WalSegmentReader reader(files.get(), "db", 1);
+  WalRecord record;
+  uint64_t last = 0;
+  for (uint64_t at = kWalSegmentHeader; *reader.ReadAt(at, &record); at = record.end) last = at;
+  files->Content(segment).resize(last);
+  const Result result = SalvageOf(files.get());
+  EXPECT_EQ(result.report.commits_lost, 1u) << Named(result.report);
+  EXPECT_NE(Named(result.report).find("lacks what was written before"), std::string::npos)
+      << Named(result.report);
+  EXPECT_EQ(result.shown.nodes.size(), 99u);
 }
 
 TEST(SalvageTest, AnythingDamaged_IsASoundSubset) {

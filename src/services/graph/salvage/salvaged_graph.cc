@@ -90,11 +90,8 @@ absl::Status SalvagedGraph::Apply(uint64_t sequence, std::string_view payload) {
         if (const auto it = indexes_.find(op.text); it != indexes_.end()) indexes_.erase(it);
         break;
       case Kind::kCounters:
-        if (op.node > NodeTable::kCapacity || op.edge.id > kLocalEdgeIds) {
-          return absl::DataLossError("the counters");
-        }
-        next_node_ = std::max<NodeId>(next_node_, op.node);
-        next_edge_ = std::max<EdgeId>(next_edge_, op.edge.id);
+        next_node_ = std::max<NodeId>(next_node_, std::min(op.node, NodeTable::kCapacity));
+        next_edge_ = std::max<EdgeId>(next_edge_, std::min(op.edge.id, kLocalEdgeIds));
         break;
     }
   }

@@ -56,6 +56,7 @@ class LogReading {
   uint64_t parts_of_ = 0;  // the commit
   uint64_t skip_ = 0;      // the commit whose records are left out
   bool broken_ = false;    // what comes next may not follow what was last
+  bool any_segment_ = false;
 };
 
 void LogReading::Take(const WalRecord& record) {
@@ -105,7 +106,12 @@ absl::Status LogReading::ReadSegment(uint64_t number, bool last_one) {
                        " bytes"));
   } else if (head.after < log_.last_sequence && !head.has_more) {
     return absl::OkStatus();  // its making failed
+  } else if (head.after > log_.last_sequence && std::exchange(any_segment_, true)) {
+    log_.whole = false;
+    broken_ = true;
+    notes_.Name(Concat("the log lacks what was written before ", segment.path()));
   }
+  any_segment_ = true;
   WalRecord record;
   for (uint64_t at = kWalSegmentHeader;;) {
     bool at_end;
