@@ -1,10 +1,20 @@
 #include "services/graph/core/node_table.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/check.h"
 
 namespace pulse::graph {
+
+namespace {
+
+bool HasAll(const NodeVersion& version, std::span<const Token> labels) {
+  return std::all_of(labels.begin(), labels.end(),
+                     [&](Token label) { return version.HasLabel(label); });
+}
+
+}  // namespace
 
 NodeVersion* NodeVersion::Make(uint64_t begin, std::span<const Token> labels,
                                std::string_view properties, bool deleted) {
@@ -48,15 +58,33 @@ uint64_t NodeTable::LabelWord(Token label, NodeId first) const {
   return word == nullptr ? 0 : word->load(std::memory_order_acquire);
 }
 
-uint64_t NodeTable::ExistingWord(NodeId first, uint64_t sequence) const {
+uint64_t NodeTable::Word(Token label, NodeId first, uint64_t sequence) const {
   const Live* live = live_.Get(first / kLiveNodes);
-  uint64_t word = 0;
-  if (live == nullptr || live->Read(first, sequence, &word)) return word;
-  word = 0;
-  for (NodeId node = 0; node < 64; ++node) {
-    word |= uint64_t{Find(first + node, sequence) != nullptr} << node;
+  if (live == nullptr) return 0;
+  const bool any = label == cypher::kNoToken;
+  uint64_t word = any ? live->words[first / 64 % kLiveWords].load(std::memory_order_acquire)
+                      : LabelWord(label, first);
+  if (live->IsAsOf(sequence) && (any || !live->label_lost.load(std::memory_order_relaxed))) {
+    return word;
+  }
+  if (any) word = ~uint64_t{0};
+  for (uint64_t left = word; left != 0; left &= left - 1) {
+    PrefetchVersion(first + static_cast<NodeId>(std::countr_zero(left)));
+  }
+  for (uint64_t left = word; left != 0; left &= left - 1) {
+    const NodeVersion* version =
+        Find(first + static_cast<NodeId>(std::countr_zero(left)), sequence);
+    if (version == nullptr || !(any || version->HasLabel(label))) word ^= left & -left;
   }
   return word;
+}
+
+NodeTable::Known NodeTable::HasLabel(Token label, NodeId node, uint64_t sequence) const {
+  if ((LabelWord(label, node / 64 * 64) >> (node % 64) & 1) == 0) return Known::kNo;
+  const Live* live = live_.Get(node / kLiveNodes);
+  const bool known = live != nullptr && live->IsAsOf(sequence) &&
+                     !live->label_lost.load(std::memory_order_relaxed);
+  return known ? Known::kYes : Known::kAskItsVersion;
 }
 
 bool NodeTable::EveryVersionHas(Token label) const {
@@ -88,17 +116,19 @@ void NodeTable::Count(const NodeVersion& version, uint64_t by) {
   counting_.store(counting + 2, std::memory_order_release);
 }
 
-// `changed` first, so that who sees the new bit sees that it is new; pairs with Live::Read().
-void NodeTable::SetLive(NodeId node, const NodeVersion& version) {
-  const bool was = version.previous_ != nullptr && !version.previous_->deleted_;
-  if (was != version.deleted()) return;
-  Live* live = live_.Make(node / kLiveNodes);
-  live->changed.store(version.begin_, std::memory_order_relaxed);
-  live->words[node / 64 % kLiveWords].fetch_xor(uint64_t{1} << (node % 64),
-                                                std::memory_order_release);
-}
-
 void NodeTable::Install(NodeId node, NodeVersion* version) {
+  Slot* slot = nodes_.Make(node);
+  version->previous_ = slot->load(std::memory_order_relaxed);
+  const NodeVersion* before = version->previous_;
+  if (before != nullptr && before->deleted_) before = nullptr;
+  const bool comes_or_goes = (before == nullptr) != version->deleted();
+  const bool loses_label = before != nullptr && !HasAll(*version, before->labels());
+  // This first, so that who sees a new bit sees that it is new; pairs with Live::IsAsOf().
+  Live* live = live_.Make(node / kLiveNodes);
+  if (loses_label) live->label_lost.store(true, std::memory_order_relaxed);
+  if (comes_or_goes || loses_label || !HasAll(*before, version->labels())) {
+    live->changed.store(version->begin_, std::memory_order_relaxed);
+  }
   for (const Token label : version->labels()) {
     Label* entry = labels_.Make(label);
     Bitmap* bitmap = entry->nodes.load(std::memory_order_relaxed);
@@ -111,11 +141,12 @@ void NodeTable::Install(NodeId node, NodeVersion* version) {
   }
   // Before a snapshot can see it.
   Count(*version, 1);
-  Slot* slot = nodes_.Make(node);
-  version->previous_ = slot->load(std::memory_order_relaxed);
   memory_.fetch_add(version->memory(), std::memory_order_relaxed);
   slot->store(version, std::memory_order_release);
-  SetLive(node, *version);
+  if (comes_or_goes) {
+    live->words[node / 64 % kLiveWords].fetch_xor(uint64_t{1} << (node % 64),
+                                                  std::memory_order_release);
+  }
   if (node >= end_.load(std::memory_order_relaxed)) {
     end_.store(node + 1, std::memory_order_release);
   }

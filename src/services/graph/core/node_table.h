@@ -75,8 +75,8 @@ class NodeTable {
   bool Exists(NodeId node, uint64_t sequence) const {
     const Live* live = live_.Get(node / kLiveNodes);
     if (live == nullptr) return false;
-    uint64_t word;
-    if (!live->Read(node, sequence, &word)) return Find(node, sequence) != nullptr;
+    const uint64_t word = live->words[node / 64 % kLiveWords].load(std::memory_order_acquire);
+    if (!live->IsAsOf(sequence)) return Find(node, sequence) != nullptr;
     return (word >> (node % 64) & 1) != 0;
   }
   // Brings what Find() reads first into the cache; the node's slot, then its newest version.
@@ -99,9 +99,13 @@ class NodeTable {
   // Whether all versions that are kept, deletions aside, have the label; then every node of any
   // snapshot has. False also while others install and prune all the time.
   bool EveryVersionHas(Token label) const;
-  // Which of 64 nodes from `first` on, a multiple of 64, Exists() says are there.
-  uint64_t ExistingWord(NodeId first, uint64_t sequence) const;
-  // 64 nodes from `first` on, a multiple of 64, that have the label in some version.
+  // 64 nodes from `first` on, a multiple of 64: which of them a snapshot, from the oldest one on,
+  // sees with the label (kNoToken: at all).
+  uint64_t Word(Token label, NodeId first, uint64_t sequence) const;
+  // Whether a snapshot sees the node with the label, as far as bits tell.
+  enum class Known : uint8_t { kNo, kYes, kAskItsVersion };
+  Known HasLabel(Token label, NodeId node, uint64_t sequence) const;
+  // Which of the 64 have the label in some version.
   uint64_t LabelWord(Token label, NodeId first) const;
 
   // The table owns the version.
@@ -115,26 +119,25 @@ class NodeTable {
   using Bitmap = RadixTable<std::atomic<uint64_t>, 14, 12>;
 
   struct Label {
-    std::atomic<Bitmap*> nodes;
+    std::atomic<Bitmap*> nodes;      // that have it in some version
     std::atomic<uint64_t> versions;  // that have it
   };
 
   // Which nodes there are in the newest state, 4096 together, and the last commit with which one of
-  // them came or went.
+  // them came, went, or changed its labels.
   static constexpr uint64_t kLiveWords = 64, kLiveNodes = 64 * kLiveWords;
   struct Live {
     std::atomic<uint64_t> changed;
+    std::atomic<bool> label_lost;  // by one of them, at any time: the bit in Label::nodes stays
     std::atomic<uint64_t> words[kLiveWords];
 
-    // The word of a node; false: a snapshot may see others.
-    bool Read(NodeId node, uint64_t sequence, uint64_t* word) const {
-      *word = words[node / 64 % kLiveWords].load(std::memory_order_acquire);
+    // Whether the bits of these nodes that were read before, acquiring, are what a snapshot sees.
+    bool IsAsOf(uint64_t sequence) const {
       return changed.load(std::memory_order_relaxed) <= sequence;
     }
   };
 
   void Count(const NodeVersion& version, uint64_t by);
-  void SetLive(NodeId node, const NodeVersion& version);
 
   RadixTable<Slot, 20, 12> nodes_;
   RadixTable<Live, 14, 6> live_;

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <random>
 #include <thread>
+#include <vector>
 
 #include "base/testing.h"
 
@@ -35,32 +36,67 @@ TEST(NodeTableTest, EveryVersionHas_AsLabelsComeAndGo_CountsKeptVersions) {
   EXPECT_TRUE(nodes.EveryVersionHas(3));
 }
 
-// Nodes come, change and go, in several groups of them; any snapshot from the oldest one on sees
-// them as their versions say.
-TEST(NodeTableTest, Exists_AtAnySnapshot_IsWhatFindFinds) {
+// What bits tell of a node is what its versions say.
+void CheckBits(const NodeTable& nodes, NodeId node, uint64_t at) {
+  const NodeVersion* version = nodes.Find(node, at);
+  const NodeId first = node / 64 * 64, bit = node % 64;
+  ASSERT_EQ(nodes.Exists(node, at), version != nullptr) << node << " at " << at;
+  ASSERT_EQ(nodes.Word(kNoToken, first, at) >> bit & 1, version != nullptr ? 1 : 0)
+      << node << " at " << at;
+  for (const Token label : {Token{3}, Token{4}, Token{5}}) {
+    const bool has = version != nullptr && version->HasLabel(label);
+    ASSERT_EQ(nodes.Word(label, first, at) >> bit & 1, has ? 1 : 0) << node << " at " << at;
+    const NodeTable::Known known = nodes.HasLabel(label, node, at);
+    ASSERT_NE(known, has ? NodeTable::Known::kNo : NodeTable::Known::kYes) << node << " at " << at;
+  }
+}
+
+// Nodes come, change and go, in several groups of them, of which some lose labels; any snapshot
+// from the oldest one on sees them as their versions say.
+TEST(NodeTableTest, Bits_AtAnySnapshot_TellWhatVersionsSay) {
   std::mt19937_64 random(testing_util::TestSeed());
   NodeTable nodes;
-  constexpr NodeId kNodes = 10'000;
+  constexpr NodeId kNodes = 20'000;
+  const std::vector<Token> labels[] = {{}, {3}, {4}, {3, 4}};
   uint64_t sequence = 0, oldest = 0;
   for (int round = 0; round < 50; ++round) {
     // Most rounds touch one group only, and older snapshots still read the others by their bits.
     const NodeId base = random() % kNodes, spread = 1 + random() % 2000;
     for (int i = 0; i < 100; ++i) {
       const NodeId node = (base + random() % spread) % kNodes;
-      const bool gone = random() % 3 == 0;
-      nodes.Install(node, NodeVersion::Make(++sequence, {}, "", gone));
+      // In some groups they only come, and get labels.
+      const bool grows = node / 4096 % 2 == 0;
+      const bool gone = !grows && random() % 3 == 0;
+      nodes.Install(node, NodeVersion::Make(++sequence,
+                                            labels[gone    ? 0
+                                                   : grows ? 3
+                                                           : random() % 4],
+                                            "", gone));
       if (random() % 4 == 0) nodes.Prune(node, oldest, nullptr);
     }
     for (int i = 0; i < 5000; ++i) {
       const NodeId node = random() % (kNodes + 5000);
       const uint64_t at = oldest + random() % (sequence - oldest + 1);
-      const bool found = nodes.Find(node, at) != nullptr;
-      ASSERT_EQ(nodes.Exists(node, at), found) << node << " at " << at;
-      const uint64_t word = nodes.ExistingWord(node / 64 * 64, at);
-      ASSERT_EQ(word >> (node % 64) & 1, found ? 1 : 0) << node << " at " << at;
+      CheckBits(nodes, node, at);
+      if (testing::Test::HasFatalFailure()) return;
     }
     oldest = std::max(oldest, sequence - std::min<uint64_t>(sequence, random() % 400));
   }
+}
+
+TEST(NodeTableTest, HasLabel_WhereNoneWasLost_IsKnown) {
+  NodeTable nodes;
+  const Token label[] = {3};
+  nodes.Install(1, NodeVersion::Make(1, label, ""));
+  EXPECT_EQ(nodes.HasLabel(3, 1, 1), NodeTable::Known::kYes);
+  EXPECT_EQ(nodes.HasLabel(3, 2, 1), NodeTable::Known::kNo);
+  nodes.Install(1, NodeVersion::Make(2, label, "properties"));
+  EXPECT_EQ(nodes.HasLabel(3, 1, 1), NodeTable::Known::kYes);
+  nodes.Install(2, NodeVersion::Make(3, label, ""));
+  EXPECT_EQ(nodes.HasLabel(3, 1, 2), NodeTable::Known::kAskItsVersion);
+  EXPECT_EQ(nodes.HasLabel(3, 1, 3), NodeTable::Known::kYes);
+  nodes.Install(2, NodeVersion::Make(4, {}, ""));
+  EXPECT_EQ(nodes.HasLabel(3, 1, 4), NodeTable::Known::kAskItsVersion);
 }
 
 // A writer adds a node to each group, one commit after the other, and says so; who reads with what

@@ -53,35 +53,18 @@ absl::StatusOr<size_t> View::ScanNodes(Token label, uint64_t* position,
   NodeId node = *position;
   while (node < end && count < out.size()) {
     const NodeId first = node & ~uint64_t{63};
-    uint64_t word =
-        label == kNoToken ? nodes.ExistingWord(first, sequence_) : nodes.LabelWord(label, first);
-    word = word >> (node % 64) << (node % 64);
+    uint64_t word = nodes.Word(label, first, sequence_) >> (node % 64) << (node % 64);
     node = first + 64;
     for (; word != 0; word &= word - 1) {
-      const NodeId candidate = first + static_cast<NodeId>(std::countr_zero(word));
+      const NodeId found = first + static_cast<NodeId>(std::countr_zero(word));
       if (count == out.size()) {
-        node = candidate;
+        node = found;
         break;
       }
-      out[count++] = candidate;
+      out[count++] = found;
     }
-    if (count < out.size() && node < end) continue;
-    if (label == kNoToken) {
-      CountNodes(std::min(node, end) - *position);
-      break;
-    }
-    // Those that some version gave the label: does the one that the snapshot has?
-    CountNodes(count);
-    size_t kept = 0;
-    PrefetchedTogether(nodes, out.first(count), [&](size_t from, size_t to) {
-      for (size_t i = from; i < to; ++i) {
-        const NodeVersion* version = nodes.Find(out[i], sequence_);
-        if (version != nullptr && version->HasLabel(label)) out[kept++] = out[i];
-      }
-    });
-    count = kept;
-    if (count > 0) break;
   }
+  CountNodes(count);
   *position = node;
   return count;
 }
@@ -167,22 +150,13 @@ absl::Status View::ReadLabels(NodeId node, std::vector<Token>* out) const {
 absl::Status View::HasLabel(Token label, std::span<const NodeId> nodes,
                             std::span<uint8_t> out) const {
   CountNodes(nodes.size());
-  if (nodes.size() == 1) {
-    const NodeVersion* version = FindNode(nodes[0]);
-    out[0] = version != nullptr && version->HasLabel(label) ? 1 : 0;
-    return absl::OkStatus();
-  }
-  // Most that do not have it are told by the label's set of nodes, which caches hold; those that
-  // are in it come from memory together.
+  // Most are told by bits, which caches hold; the others' versions come from memory together.
   std::vector<uint32_t> candidates;
-  candidates.reserve(nodes.size());
   std::vector<NodeId> ids;
-  ids.reserve(nodes.size());
   for (size_t i = 0; i < nodes.size(); ++i) {
-    out[i] = 0;
-    if ((tables_->nodes.LabelWord(label, nodes[i] & ~NodeId{63}) >> (nodes[i] % 64) & 1) == 0) {
-      continue;
-    }
+    const NodeTable::Known known = tables_->nodes.HasLabel(label, nodes[i], sequence_);
+    out[i] = known == NodeTable::Known::kYes ? 1 : 0;
+    if (known != NodeTable::Known::kAskItsVersion) continue;
     candidates.push_back(static_cast<uint32_t>(i));
     ids.push_back(nodes[i]);
   }
@@ -229,16 +203,12 @@ absl::StatusOr<size_t> View::SampleNodes(Token label, std::span<NodeId> out) con
       if (count > 0 && place <= out[count - 1]) continue;
       const NodeId end = std::min(high, place + kLook);
       for (NodeId node = place; node < end; ++node) {
-        const uint64_t word =
-            label == kNoToken ? ~uint64_t{0} : tables_->nodes.LabelWord(label, node & ~NodeId{63});
+        const uint64_t word = tables_->nodes.Word(label, node & ~NodeId{63}, sequence_);
         if (word >> (node % 64) == 0) {
           node |= 63;
           continue;
         }
-        node += static_cast<NodeId>(std::countr_zero(word >> (node % 64)));
-        const NodeVersion* version = FindNode(node);
-        if (version == nullptr || (label != kNoToken && !version->HasLabel(label))) continue;
-        out[count++] = node;
+        out[count++] = node + static_cast<NodeId>(std::countr_zero(word >> (node % 64)));
         break;
       }
     }
