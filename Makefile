@@ -21,6 +21,14 @@ LONG_TESTS := ^(powercut_test|convert_cut_test|fault_test.*|store_test.*|preload
 ONE_THREAD := UdpBatchTest.*:UdpCodecTest.*:CorruptionTest.*:KillTest.*:*PartitionModelTest.*:PartitionTest.*:*EvictionTest.*:BatchTest.*:CheckTest.Repair_AnyDamage*:SegmentMapTest.*:StoreModelTest.EveryCut*:StoreScaleTest.*:OutQueueTest.*:Parser.*:Temporal.*:MergeRuns.*:RunDamage.*:Run.Random*:StoreModel.Fault*:StoreModel.LogCut*:Wal.*:LoadCsv.MoreRelationships*:LoadCsv.TypeThatShowsLate*:SpillQueries.Order*:SpillQueries.Distinct*:SpillQueries.Group*:SpillQueries.Faults*:SpillQueries.Rows*:SpillQueries.List*:SpillQueries.LargeRows*
 # Programs of one thread, or whose queries have the threads of cypher_parallel_test.
 NO_THREADS := ^(cypher_test|cypher_shortcuts_test|cypher_features|graph_model_test)$$
+# PART=1: asan and tsan build and run the tests of graph, kv and redis; PART=2: all others. About as much each.
+PART ?=
+PART_1 := src/services/graph src/services/kv src/services/redis tests/cypher tests/linear
+PART_2 = $(filter-out $(PART_1) src/services tests/fuzz,$(patsubst %/CMakeLists.txt,%,$(wildcard src/*/CMakeLists.txt \
+  src/services/*/CMakeLists.txt tests/*/CMakeLists.txt examples/CMakeLists.txt bench/rivals/CMakeLists.txt)))
+PART_1_TESTS := ^(graph|cypher|kv|redis|server|checker)_
+part_targets = $(if $(PART),--target $(addsuffix /all,$(PART_$(PART))))
+part_tests = $(if $(filter 1,$(PART)),-R '$(PART_1_TESTS)') -E '$(if $(filter 2,$(PART)),$(PART_1_TESTS),$(or $(1),^$$))'
 # Configurations in which the same threads meet in the same way as in others.
 SAME_THREADS := *EveryConfigTest.*/one_stream:*EveryConfigTest.*/odd_queue:*EveryConfigTest.*/no_fetch:*EveryConfigTest.*/strict:*EveryConfigTest.*/small_threshold:*FetchTest.*/odd_chunks:*FetchTest.*/four_chunks:*FetchTest.*/buffered:NamesTest.*:*EveryCodec.EveryLevel*:*EveryCodec.AnyDamagedByte*:*EveryCodec.Truncated*:IndexTest.Passes_OfEveryLibrary*:IndexTest.Index_Forged*:IndexTest.Index_WithAnyByte*:ForgedIndexTest.*:Decompress.Foreign*:Decompress.Limit*
 
@@ -52,13 +60,14 @@ integration: build ## only the tests that run RocksDB's own programs on the plug
 
 asan: setup ## unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@$(call configure,asan)
-	@cmake --build --preset asan -j $(JOBS)
-	$(ASAN_ENV) $(NO_MODELS) ctest --preset asan
+	@cmake --build --preset asan -j $(JOBS) $(part_targets)
+	$(ASAN_ENV) $(NO_MODELS) ctest --preset asan $(call part_tests)
 
 tsan: setup ## unit tests under ThreadSanitizer
 	@$(call configure,tsan)
-	@cmake --build --preset tsan -j $(JOBS)
-	$(TSAN_ENV) $(NO_MODELS):$(ONE_THREAD):$(SAME_THREADS):FilesCut.* $(NO_RANDOM) ctest --preset tsan -E '$(NO_THREADS)'
+	@cmake --build --preset tsan -j $(JOBS) $(part_targets)
+	$(TSAN_ENV) $(NO_MODELS):$(ONE_THREAD):$(SAME_THREADS):FilesCut.* $(NO_RANDOM) \
+	  ctest --preset tsan $(call part_tests,$(NO_THREADS))
 
 fuzz: ## libFuzzer targets, FUZZ_SECONDS (20) each
 	@scripts/fuzz.sh $(FUZZ_SECONDS)
