@@ -134,8 +134,10 @@ absl::Status Loop::Admit() {
   if (shared_->connections.fetch_add(1, std::memory_order_relaxed) < limits().connections) {
     return absl::OkStatus();
   }
-  return absl::ResourceExhaustedError(
-      absl::StrCat("too many connections: the limit is ", limits().connections));
+  const std::string full =
+      absl::StrCat("too many connections: the limit is ", limits().connections);
+  LogOnce("too many connections", full);
+  return absl::ResourceExhaustedError(full);
 }
 
 void Loop::WelcomeLocal(LocalOffer* offer) {

@@ -26,6 +26,8 @@
 #include "base/log.h"
 #include "base/stop_signal.h"
 #include "services/graph/bolt/server.h"
+#include "services/graph/core/files.h"
+#include "services/graph/core/manifest.h"
 #include "services/graph/core/store.h"
 #include "services/graph/model/text.h"
 
@@ -69,6 +71,11 @@ struct OpenedGraph {
   graph::GraphStore* operator->() const { return store.get(); }
 };
 
+bool HasManifest(const std::string& db) {
+  return !absl::IsNotFound(
+      graph::SystemFiles()->Read(Concat(db, "/", graph::kManifestFile)).status());
+}
+
 // `follow`: reading only, each statement sees what another process has committed until then.
 absl::StatusOr<OpenedGraph> OpenStore(const GraphArgs& args, bool read_only, bool follow = false) {
   OpenedGraph opened;
@@ -95,8 +102,13 @@ absl::StatusOr<OpenedGraph> OpenStore(const GraphArgs& args, bool read_only, boo
     std::fprintf(stderr, "pulse graph: %s; what comes before is shown\n",
                  (*store)->stats().damage.c_str());
   }
-  if (read_only && absl::IsNotFound(store.status())) {
+  if (read_only && absl::IsNotFound(store.status()) && !HasManifest(args.db)) {
     return absl::NotFoundError(Concat(args.db, ": there is no graph database"));
+  }
+  if (absl::IsNotFound(store.status()) || absl::IsDataLoss(store.status())) {
+    return absl::DataLossError(Concat(std::string(store.status().message()),
+                                      "; `pulse graph check ", args.db,
+                                      "` names all that is damaged, and the remedy"));
   }
   if (!store.ok()) return store.status();
   opened.store = *std::move(store);

@@ -14,6 +14,7 @@
 
 #include "base/errors.h"
 #include "base/file_calls.h"
+#include "services/graph/core/committed.h"
 #include "services/graph/core/files.h"
 #include "services/graph/core/manifest.h"
 #include "services/graph/core/wal_records.h"
@@ -40,8 +41,9 @@ struct SourceFile {
 
 // Where the last whole record of a segment of the log ends, up to `size`: behind it are zeros,
 // which a writer may fill while they are copied. `size`, where there is something else.
+// `newest` becomes its sequence.
 absl::StatusOr<uint64_t> EndOfLog(const std::string& directory, uint64_t number, int fd,
-                                  uint64_t size) {
+                                  uint64_t size, uint64_t* newest) {
   WalSegmentReader reader(SystemFiles(), directory, number);
   WalRecord record;
   uint64_t at = kWalSegmentHeader;
@@ -51,6 +53,7 @@ absl::StatusOr<uint64_t> EndOfLog(const std::string& directory, uint64_t number,
       PULSE_ASSIGN_OR_RETURN(const bool whole, reader.ReadAt(at, &record));
       if (!whole || record.end > size) break;
       at = record.end;
+      *newest = std::max(*newest, record.sequence);
     }
     bool zeros = true;
     std::string bytes;
@@ -71,6 +74,7 @@ absl::StatusOr<uint64_t> EndOfLog(const std::string& directory, uint64_t number,
 struct Source {
   std::string manifest;  // its bytes
   std::vector<SourceFile> files;
+  uint64_t newest = 0;  // commit
 };
 
 absl::Status Open(const std::string& directory, const std::string& name, bool constant,
@@ -95,6 +99,7 @@ absl::Status OpenAll(const std::string& from, Source* source) {
   const std::string path = Concat(from, "/", kManifestFile);
   PULSE_ASSIGN_OR_RETURN(source->manifest, SystemFiles()->Read(path));
   PULSE_ASSIGN_OR_RETURN(const Manifest manifest, Manifest::Decode(source->manifest, path));
+  source->newest = std::max(manifest.checkpoint_sequence, manifest.flushed);
   if (!manifest.checkpoint.empty()) {
     PULSE_RETURN_IF_ERROR(Open(from, manifest.checkpoint, true, source));
   }
@@ -112,7 +117,8 @@ absl::Status OpenAll(const std::string& from, Source* source) {
     }
     PULSE_RETURN_IF_ERROR(Open(from, name, false, source));
     SourceFile& log = source->files.back();
-    PULSE_ASSIGN_OR_RETURN(log.size, EndOfLog(from, number, log.fd.get(), log.size));
+    PULSE_ASSIGN_OR_RETURN(log.size,
+                           EndOfLog(from, number, log.fd.get(), log.size, &source->newest));
   }
   return absl::OkStatus();
 }
@@ -167,7 +173,12 @@ class Backup {
       }
       PULSE_ASSIGN_OR_RETURN(in_place, CheckEarlier());
     }
+    // Before the log is read, which a writer makes longer meanwhile.
+    PULSE_ASSIGN_OR_RETURN(const auto committed, ReadCommitted(SystemFiles(), from_));
     PULSE_ASSIGN_OR_RETURN(const Source opened, OpenSource(from_));
+    if (committed.has_value()) {
+      PULSE_RETURN_IF_ERROR(CheckSyncedIsThere(*committed, opened.newest, from_));
+    }
     PULSE_ASSIGN_OR_RETURN(
         made_, NewDirectory::Create({.path = {}, .everywhere = true}, to_, "", in_place));
     for (const SourceFile& file : opened.files) report_.bytes += file.size;

@@ -259,6 +259,27 @@ TEST_F(BackupTest, CheckThatFails_LeavesNone) {
   EXPECT_FALSE(fs::exists(Path(".copy.partial")));
 }
 
+// An earlier backup that has what was lost since stays.
+TEST_F(BackupTest, LogThatLostItsEnd_IsRefusedAndTheEarlierBackupKept) {
+  Open(false);
+  Grow(10);
+  store_.reset();
+  Open(false);  // what was read is on the device then
+  ASSERT_TRUE(BackUp().ok());
+  store_.reset();
+  uintmax_t cut = 0;
+  for (const auto& entry : fs::directory_iterator(Path("db"))) {
+    if (entry.path().extension() != ".wal") continue;
+    cut = fs::file_size(entry.path()) / 2;
+    fs::resize_file(entry.path(), cut);
+  }
+  ASSERT_GT(cut, 100u);
+  const absl::Status refused = BackUp().status();
+  EXPECT_TRUE(absl::IsDataLoss(refused)) << refused;
+  EXPECT_NE(std::string(refused.message()).find("the log has lost its end"), std::string::npos);
+  EXPECT_EQ(ChainIn(Path("copy")), 10u);
+}
+
 TEST_F(BackupTest, WhatMayNotBeReplaced_IsRefusedAndKept) {
   Open(false);
   Grow(10);

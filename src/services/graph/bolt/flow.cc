@@ -75,7 +75,7 @@ class BoltFlow : public net::Flow {
   // Before the handshake a browser may be told, and afterwards who has logged on.
   std::string ErrorReply(const absl::Status& error) override {
     if (phase_ == Phase::kMessages && absl::IsResourceExhausted(error)) return TooLong(error);
-    if (phase_ != Phase::kHandshake) return {};
+    if (phase_ != Phase::kHandshake || absl::IsResourceExhausted(error)) return {};
     return "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: text/plain\r\n\r\n"
            "This port speaks Bolt, for Neo4j's drivers.\n";
   }

@@ -23,6 +23,9 @@ namespace {
 
 using cypher::Absl;
 
+// A pipe in the place of a file must not wait for somebody to write to it.
+constexpr int kReading = O_RDONLY | O_NONBLOCK;
+
 // The files that are mapped. Pages that were read count as the process's memory for as long as the
 // kernel has room, although they are the cache's: compactions would show as all that they read.
 class Mappings {
@@ -99,7 +102,7 @@ class OperatingSystem : public Files {
     return Open(path, O_RDWR, "opening");
   }
   absl::StatusOr<std::string> Read(const std::string& path) override {
-    const UniqueFd fd = OpenFile(path, O_RDONLY);
+    const UniqueFd fd = OpenFile(path, kReading);
     struct stat st;
     if (!fd.valid() || fstat(fd.get(), &st) != 0) return ErrnoError(errno, "reading", path);
     std::string bytes(static_cast<size_t>(st.st_size), '\0');
@@ -110,7 +113,7 @@ class OperatingSystem : public Files {
   }
   absl::StatusOr<std::string> ReadPart(const std::string& path, uint64_t offset,
                                        size_t size) override {
-    const UniqueFd fd = OpenFile(path, O_RDONLY);
+    const UniqueFd fd = OpenFile(path, kReading);
     if (!fd.valid()) return ErrnoError(errno, "reading", path);
     std::string bytes(size, '\0');
     PULSE_ASSIGN_OR_RETURN(const size_t n,
@@ -129,7 +132,7 @@ class OperatingSystem : public Files {
   }
   bool HasDescriptors() const override { return true; }
   absl::StatusOr<UniqueFd> Descriptor(const std::string& path) override {
-    UniqueFd fd = OpenFile(path, O_RDONLY);
+    UniqueFd fd = OpenFile(path, kReading);
     if (!fd.valid()) return ErrnoError(errno, "opening", path);
     return fd;
   }

@@ -35,6 +35,23 @@ NodeVersion* NodeVersion::Make(uint64_t begin, std::span<const Token> labels,
   return version;
 }
 
+NodeTable::Bitmap::~Bitmap() {
+  for (uint64_t i = 0; i < end_; ++i) {
+    if (const auto* part = parts_.Get(i)) delete part->load(std::memory_order_relaxed);
+  }
+}
+
+std::atomic<uint64_t>* NodeTable::Bitmap::Make(uint64_t word) {
+  std::atomic<Part*>* part = parts_.Make(word >> 16);
+  Part* words = part->load(std::memory_order_relaxed);
+  if (words == nullptr) {
+    words = new Part;
+    part->store(words, std::memory_order_release);
+    end_ = std::max(end_, (word >> 16) + 1);
+  }
+  return words->Make(word & 0xFFFF);
+}
+
 NodeTable::~NodeTable() {
   for (NodeId page = 0; page < end_; page += nodes_.kPage) {
     const Slot* slots = nodes_.Get(page);

@@ -116,7 +116,23 @@ class NodeTable {
 
  private:
   using Slot = std::atomic<NodeVersion*>;
-  using Bitmap = RadixTable<std::atomic<uint64_t>, 14, 12>;
+  // Of few nodes it takes 5 KB: a label may be on one alone.
+  class Bitmap {
+   public:
+    ~Bitmap();
+    // The word of 64 nodes; null where it was not made.
+    const std::atomic<uint64_t>* Get(uint64_t word) const {
+      const auto* part = parts_.Get(word >> 16);
+      const Part* words = part == nullptr ? nullptr : part->load(std::memory_order_acquire);
+      return words == nullptr ? nullptr : words->Get(word & 0xFFFF);
+    }
+    std::atomic<uint64_t>* Make(uint64_t word);
+
+   private:
+    using Part = RadixTable<std::atomic<uint64_t>, 8, 8>;
+    RadixTable<std::atomic<Part*>, 6, 4> parts_;
+    uint64_t end_ = 0;  // no part is at or behind it
+  };
 
   struct Label {
     std::atomic<Bitmap*> nodes;      // that have it in some version

@@ -62,8 +62,10 @@ absl::Status StoreImpl::LoadManifest() {
   PULSE_ASSIGN_OR_RETURN(const auto names, files_->List(path_));
   for (const std::string& name : names) {
     if (name == kLockFile || name == Concat(kManifestFile, ".new")) continue;
-    return absl::FailedPreconditionError(
-        Concat(path_, " is not empty and holds no graph database (", name, ")"));
+    const bool ours = name.ends_with(".wal") || name.ends_with(".run") || name.ends_with(".ckpt");
+    return absl::FailedPreconditionError(Concat(
+        path_, " is not empty and holds no graph database (", name, ")",
+        ours ? "; if it lost its MANIFEST, `pulse graph salvage` makes a new database of it" : ""));
   }
   NewFiles none(this);
   return WriteManifest(Manifest(), &none);
@@ -172,19 +174,23 @@ absl::Status StoreImpl::Open() {
     if (options_.create) PULSE_RETURN_IF_ERROR(files_->MakeDirectory(path_));
     PULSE_ASSIGN_OR_RETURN(lock_, files_->Lock(PathOf(kLockFile)));
   }
+  // Before the log is read, which a process that writes makes longer meanwhile.
+  const auto before = ReadCommitted(files_, path_);
   PULSE_RETURN_IF_ERROR(LoadManifest());
   if (!options_.read_only) PULSE_RETURN_IF_ERROR(RemoveStrays());
   PULSE_RETURN_IF_ERROR(OpenRuns());
   PULSE_RETURN_IF_ERROR(LoadCheckpoint());
   PULSE_RETURN_IF_ERROR(ReadLog());
-  if (!options_.read_only) {
-    // Before it is written again.
-    const auto before = ReadCommitted(files_, path_);
-    if (before.ok() && before->has_value()) {
-      // What is lost is lost: new commits take the place of those.
-      const absl::Status there = CheckSyncedIsThere(**before, applied_, path_);
-      if (!there.ok()) Log(LogLevel::kWarn, Concat("graph: ", std::string(there.message())));
+  if (before.ok() && before->has_value() && stats_.damage.empty()) {
+    // What is lost is lost: new commits take the place of those.
+    const std::string lost(CheckSyncedIsThere(**before, applied_, path_).message());
+    if (options_.read_only) {
+      stats_.damage = lost;
+    } else if (!lost.empty()) {
+      Log(LogLevel::kWarn, Concat("graph: ", lost));
     }
+  }
+  if (!options_.read_only) {
     // What was read is durable now: opening the log synced it.
     synced_ = applied_;
     PULSE_ASSIGN_OR_RETURN(committed_, CommittedWriter::Open(files_, path_));

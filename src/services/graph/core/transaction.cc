@@ -73,6 +73,9 @@ absl::Status Transaction::Commit() {
 }
 
 absl::StatusOr<Token> Transaction::AddName(NameKind kind, std::string_view name) {
+  if (name.empty()) {
+    return absl::InvalidArgumentError("a label, type or property has no name");
+  }
   bool durable;
   const Token token = host_->AddName(kind, name, &durable);
   if (token >= Tables::kMaxTokens) {

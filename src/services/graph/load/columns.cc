@@ -20,6 +20,8 @@ struct TypeName {
   absl::string_view name;
   FieldType type;
 };
+constexpr size_t kMostColumns = 10'000;
+
 constexpr TypeName kTypes[] = {
     {"int", FieldType::kInt},
     {"long", FieldType::kInt},
@@ -221,6 +223,10 @@ absl::StatusOr<FileHeader> ReadHeader(absl::string_view file, bool of_nodes,
   }
   if (std::string why = NotUtf8(reader.text(), fields, {}); !why.empty()) {
     return absl::InvalidArgumentError(Concat("the header: ", why));
+  }
+  if (fields.size() > kMostColumns) {
+    return absl::InvalidArgumentError(
+        Concat("the header has ", fields.size(), " columns, at most ", kMostColumns, " are read"));
   }
   FileHeader header;
   header.end = reader.end_offset();

@@ -1,6 +1,8 @@
 #include "services/graph/load/load.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -99,9 +101,27 @@ class Loader {
       }
     }
     PULSE_RETURN_IF_ERROR(CheckTypes());
-    if (!options_.reject_path.empty()) {
-      rejects_ = OpenFile(options_.reject_path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
-      if (!rejects_.valid()) return ErrnoError(errno, "creating", options_.reject_path);
+    return options_.reject_path.empty() ? absl::OkStatus() : OpenRejects();
+  }
+
+  // What it had goes, unless it is one of the files that are read.
+  absl::Status OpenRejects() {
+    const std::string& path = options_.reject_path;
+    rejects_ = OpenFile(path, O_WRONLY | O_CREAT, 0644);
+    struct stat rejects;
+    if (!rejects_.valid() || fstat(rejects_.get(), &rejects) != 0) {
+      return ErrnoError(errno, "creating", path);
+    }
+    for (const auto* files : {&nodes_, &edges_}) {
+      for (const auto& file : *files) {
+        if (file->IsFile(rejects)) {
+          return absl::InvalidArgumentError(
+              Concat(path, " is one of the files to load, and cannot be the reject file"));
+        }
+      }
+    }
+    if (S_ISREG(rejects.st_mode) && ftruncate(rejects_.get(), 0) != 0) {
+      return ErrnoError(errno, "emptying", path);
     }
     return absl::OkStatus();
   }

@@ -3,6 +3,7 @@
 #include "services/graph/load/load.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <mutex>
@@ -264,6 +265,33 @@ TEST(LoadCsv, RejectFile_TakesTheLinesAndTheRestIsLoaded) {
                 ":6: the line has 1 fields, the header has 2: 4\n" + edges.path() +
                 ":3: there is no node with the key 2, the target: 1,2\n" + edges.path() +
                 ":5: the line has 1 fields, the header has 2: 1\n");
+}
+
+// By any name.
+TEST(LoadCsv, RejectFileThatIsAnInput_IsRefusedAndKept) {
+  const File nodes("id\n1\n2\nx,y\n"), edges("a,b\n1,2\n");
+  const std::string link = nodes.path() + ".link";
+  ASSERT_EQ(symlink(nodes.path().c_str(), link.c_str()), 0);
+  for (const std::string& rejects : {nodes.path(), edges.path(), link}) {
+    MemoryGraph graph;
+    const auto report = LoadInto({.nodes = {{"N", nodes.path()}},
+                                  .edges = {{"E", edges.path(), "", ""}},
+                                  .reject_path = rejects},
+                                 &graph);
+    EXPECT_TRUE(absl::IsInvalidArgument(report.status())) << report.status();
+    EXPECT_EQ(Read(nodes.path()), "id\n1\n2\nx,y\n");
+    EXPECT_EQ(Read(edges.path()), "a,b\n1,2\n");
+  }
+  unlink(link.c_str());
+}
+
+TEST(LoadCsv, HeaderOfTooManyColumns_IsRefused) {
+  std::string header = "id";
+  for (int i = 0; i < 10'000; ++i) header += ",c" + std::to_string(i);
+  const File nodes(header + "\n");
+  MemoryGraph graph;
+  const auto report = LoadInto({.nodes = {{"N", nodes.path()}}}, &graph);
+  EXPECT_TRUE(absl::IsInvalidArgument(report.status())) << report.status();
 }
 
 TEST(LoadCsv, TextsThatAreNotUtf8_AreRefusedWithLineAndColumn) {

@@ -1,7 +1,5 @@
 #include "services/graph/load/parsed_file.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -18,6 +16,8 @@ using cypher::Concat;
 constexpr uint64_t kPartBytes = uint64_t{4} << 20;
 constexpr uint64_t kSampleBytes = uint64_t{1} << 20;
 constexpr size_t kNone = ~size_t{0};
+// Of bad lines, after which they are charged.
+constexpr uint64_t kBadBytes = uint64_t{256} << 10;
 // From which on a text stays in the file.
 constexpr size_t kLongText = 4096;
 // What is kept of one: its offset, above as many bits of its length.
@@ -60,6 +60,12 @@ absl::Status ParsedFile::CheckUnchanged() const {
   if (!left_.load(std::memory_order_relaxed)) return absl::OkStatus();
   PULSE_ASSIGN_OR_RETURN(const FileState now, State());
   return now == opened_ ? absl::OkStatus() : Changed();
+}
+
+bool ParsedFile::IsFile(const struct stat& other) const {
+  struct stat info;
+  const int looked = descriptor_ < 0 ? stat(path_.c_str(), &info) : fstat(descriptor_, &info);
+  return looked == 0 && IsSameFile(info, other);
 }
 
 absl::Status ParsedFile::Open() {
@@ -299,6 +305,7 @@ absl::Status ParsedFile::ParsePart(const Spaces& spaces, FilePart* part) const {
   CsvReader reader(text(), part->begin, part->end, options_.dialect);
   std::vector<CsvField> fields;
   StartPart(part);
+  uint64_t bad_bytes = 0;  // not taken yet
   while (!part->too_narrow && reader.Next(&fields)) {
     BadLine bad;
     bad.offset = reader.offset();
@@ -312,17 +319,22 @@ absl::Status ParsedFile::ParsePart(const Spaces& spaces, FilePart* part) const {
       continue;
     }
     CutPart(part);
+    bad_bytes += 2 * sizeof(bad) + bad.reason.size();  // a vector that grows has half of its room
     part->bad.push_back(std::move(bad));
+    if (bad_bytes > kBadBytes) {
+      part->memory += bad_bytes;
+      PULSE_RETURN_IF_ERROR(memory_.Take(std::exchange(bad_bytes, 0)));
+    }
     // Without a place for them the first one ends the load.
     if (options_.reject_path.empty()) break;
   }
   done_.fetch_add(part->end - part->begin, std::memory_order_relaxed);
-  part->memory = MemoryOf(part->keys) + part->offsets.capacity() * sizeof(uint64_t) +
-                 (part->sources.capacity() + part->targets.capacity() + part->texts.capacity()) *
-                     sizeof(uint32_t);
+  const uint64_t taken = part->memory;
+  part->memory += bad_bytes + MemoryOf(part->keys) + part->offsets.capacity() * sizeof(uint64_t) +
+                  (part->sources.capacity() + part->targets.capacity() + part->texts.capacity()) *
+                      sizeof(uint32_t);
   for (const cypher::Column& column : part->columns) part->memory += MemoryOf(column);
-  for (const BadLine& bad : part->bad) part->memory += sizeof(bad) + bad.reason.size();
-  return memory_.Take(part->memory);
+  return memory_.Take(part->memory - taken);
 }
 
 absl::Status ParsedFile::Parse(const std::vector<const KeySpace*>& sources,

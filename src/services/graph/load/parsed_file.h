@@ -1,6 +1,8 @@
 // One file of nodes or relationships, read wholly and in parallel. Internal to LoadCsv.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -94,6 +96,7 @@ class ParsedFile {
                      const std::vector<const KeySpace*>& targets, const Parallel& parallel);
 
   const std::string& path() const { return path_; }
+  bool IsFile(const struct stat& other) const;
   const FileHeader& header() const { return header_; }
   absl::string_view text() const { return {bytes_.data, bytes_.size}; }
   std::vector<FilePart>& parts() { return parts_; }

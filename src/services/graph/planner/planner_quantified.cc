@@ -11,10 +11,6 @@ namespace pulse::cypher {
 // The lists; what relationships may be of, by which others differ from them.
 void Planner::DeclareQuantified(EdgePattern* edge, MatchState* state) {
   PatternPart& path = *edge->path;
-  if (path.edges.size() > kMaxSteps) {
-    return Fail("UnexpectedSyntax", edge->pos,
-                Concat("a quantified path has at most ", kMaxSteps, " relationships"));
-  }
   std::map<std::string, Slot> nodes;
   const auto taken = [this](const std::string& name, Pos pos) {
     Fail("VariableAlreadyBound", pos,

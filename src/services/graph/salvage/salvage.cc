@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "base/errors.h"
 #include "services/graph/core/checkpoint.h"
+#include "services/graph/core/committed.h"
 #include "services/graph/core/manifest.h"
 #include "services/graph/core/mapped_runs.h"
 #include "services/graph/core/store.h"
@@ -84,6 +85,7 @@ class Salvage {
                                 Note(graph_.Apply(sequence, payload),
                                      Concat("commit ", sequence, " of the log"));
                               }));
+    PULSE_RETURN_IF_ERROR(NameLostEnd());
     nodes_whole_ = have_manifest_ && checkpoint_whole_ && log_.whole;
     PULSE_RETURN_IF_ERROR(Write());
     PULSE_RETURN_IF_ERROR(MakeStore());
@@ -93,6 +95,16 @@ class Salvage {
  private:
   void Note(const absl::Status& status, const std::string& what) {
     if (!status.ok()) notes_.Name(Concat(what, ": ", std::string(status.message())));
+  }
+
+  absl::Status NameLostEnd() {
+    PULSE_ASSIGN_OR_RETURN(const auto committed, ReadCommitted(files_, from_));
+    const uint64_t newest =
+        std::max({log_.last_sequence, manifest_.checkpoint_sequence, manifest_.flushed});
+    if (!committed.has_value() || committed->synced <= newest) return absl::OkStatus();
+    notes_.Name(std::string(CheckSyncedIsThere(*committed, newest, from_).message()));
+    report_.commits_lost += committed->synced - newest;
+    return absl::OkStatus();
   }
 
   absl::StatusOr<std::shared_ptr<void>> LockSource() {

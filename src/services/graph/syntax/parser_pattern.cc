@@ -1,9 +1,16 @@
 // Patterns of nodes and relationships.
 #include <algorithm>
 
+#include "services/graph/model/text.h"
 #include "services/graph/syntax/parser_impl.h"
 
 namespace pulse::cypher {
+namespace {
+
+// Of relationships in one path: planning one takes time by their square.
+constexpr size_t kMostLinks = 4000;
+
+}  // namespace
 
 Pattern Parser::ParsePattern() {
   Pattern pattern;
@@ -81,6 +88,11 @@ void Parser::ParseChain(PatternPart* part) {
   if (at_bracket()) return;
   part->nodes.push_back(written ? ParseNode() : unwritten());
   while (!failed()) {
+    if (part->edges.size() == kMostLinks &&
+        (AtQuantifiedPath() || IsSymbol("-") || IsSymbol("<"))) {
+      return Fail("UnexpectedSyntax", Here(),
+                  Concat("a path has at most ", kMostLinks, " relationships"));
+    }
     if (AtQuantifiedPath()) {
       part->edges.push_back(ParseQuantifiedPath());
       if (at_bracket()) return;
