@@ -38,6 +38,9 @@ absl::Status RunExport(const ExchangeArgs& args) {
     return absl::NotFoundError(absl::StrCat(args.db, ": there is no graph database"));
   }
   PULSE_RETURN_IF_ERROR(store.status());
+  if (const std::string damage = (*store)->stats().damage; !damage.empty()) {
+    std::fprintf(stderr, "pulse graph: %s; what comes before is exported\n", damage.c_str());
+  }
   PULSE_ASSIGN_OR_RETURN(const auto to,
                          graph::NewDirectory::Create(Anywhere(), args.directory, ""));
   Progress progress(0);

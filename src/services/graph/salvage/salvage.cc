@@ -76,6 +76,18 @@ class Salvage {
       return absl::FailedPreconditionError(
           Concat(to_, " is not empty: salvage makes a new database"));
     }
+    absl::Status made = Make();
+    if (made.ok()) return std::move(report_);
+    // What there is of it would stand in the way of another try.
+    writer_.reset();
+    if (const auto files = files_->List(to_); files.ok()) {
+      for (const std::string& name : *files) files_->Remove(Concat(to_, "/", name)).IgnoreError();
+    }
+    return made;
+  }
+
+ private:
+  absl::Status Make() {
     PULSE_RETURN_IF_ERROR(OpenRuns());
     PULSE_RETURN_IF_ERROR(ReadCheckpoint());
     graph_.SetFlushed(manifest_.flushed);
@@ -88,11 +100,9 @@ class Salvage {
     PULSE_RETURN_IF_ERROR(NameLostEnd());
     nodes_whole_ = have_manifest_ && checkpoint_whole_ && log_.whole;
     PULSE_RETURN_IF_ERROR(Write());
-    PULSE_RETURN_IF_ERROR(MakeStore());
-    return std::move(report_);
+    return MakeStore();
   }
 
- private:
   void Note(const absl::Status& status, const std::string& what) {
     if (!status.ok()) notes_.Name(Concat(what, ": ", std::string(status.message())));
   }
