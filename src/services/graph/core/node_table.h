@@ -15,8 +15,8 @@
 #include <span>
 #include <string_view>
 
+#include "base/radix_table.h"
 #include "services/graph/core/operations.h"
-#include "services/graph/core/radix_table.h"
 
 namespace pulse::graph {
 

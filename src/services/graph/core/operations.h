@@ -13,8 +13,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "services/graph/core/properties.h"
 #include "services/graph/model/database.h"
+#include "services/graph/model/properties.h"
 
 namespace pulse::graph {
 

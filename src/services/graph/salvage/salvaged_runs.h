@@ -16,7 +16,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "services/graph/core/files.h"
-#include "services/graph/core/properties.h"
+#include "services/graph/model/properties.h"
 #include "services/graph/runs/run_reader.h"
 #include "services/graph/salvage/notes.h"
 

@@ -1,4 +1,4 @@
-#include "services/graph/core/properties.h"
+#include "services/graph/model/properties.h"
 
 #include <algorithm>
 

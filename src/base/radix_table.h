@@ -12,7 +12,7 @@
 
 #include "base/check.h"
 
-namespace pulse::graph {
+namespace pulse {
 
 template <typename T, int RootBits, int PageBits>
 class RadixTable {
@@ -57,4 +57,4 @@ class RadixTable {
   uint64_t pages_ = 0;  // none is behind
 };
 
-}  // namespace pulse::graph
+}  // namespace pulse
