@@ -25,7 +25,8 @@ NO_THREADS := ^(cypher_test|cypher_shortcuts_test|cypher_features|graph_model_te
 PART ?=
 PART_1 := src/services/graph src/services/kv src/services/redis tests/cypher tests/linear
 PART_2 = $(filter-out $(PART_1) src/services tests/fuzz,$(patsubst %/CMakeLists.txt,%,$(wildcard src/*/CMakeLists.txt \
-  src/services/*/CMakeLists.txt tests/*/CMakeLists.txt examples/CMakeLists.txt bench/rivals/CMakeLists.txt)))
+  src/services/*/CMakeLists.txt tests/*/CMakeLists.txt apps/nbd/CMakeLists.txt examples/CMakeLists.txt \
+  bench/rivals/CMakeLists.txt)))
 PART_1_TESTS := ^(graph|cypher|kv|redis|server|checker)_
 part_targets = $(if $(PART),--target $(addsuffix /all,$(PART_$(PART))))
 part_tests = $(if $(filter 1,$(PART)),-R '$(PART_1_TESTS)') -E '$(if $(filter 2,$(PART)),$(PART_1_TESTS),$(or $(1),^$$))'

@@ -144,7 +144,7 @@ class Graph(_native.Graph):
                   kernel reads around them. For relationships that memory cannot hold; without need
                   it makes the first minutes slower
     damaged       True, with read_only: a log that is damaged is read as far as the damage, and
-                  `damage` says what it is
+                  `damage` says what it is; read-only it tells of a log that lost its end always
 
     LockedError where another process, or another Graph of this one, has it open for writing.
 

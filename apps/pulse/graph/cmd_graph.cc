@@ -105,7 +105,8 @@ absl::StatusOr<OpenedGraph> OpenStore(const GraphArgs& args, bool read_only, boo
   if (read_only && absl::IsNotFound(store.status()) && !HasManifest(args.db)) {
     return absl::NotFoundError(Concat(args.db, ": there is no graph database"));
   }
-  if (absl::IsNotFound(store.status()) || absl::IsDataLoss(store.status())) {
+  if (absl::IsDataLoss(store.status()) ||
+      (absl::IsNotFound(store.status()) && HasManifest(args.db))) {
     return absl::DataLossError(Concat(std::string(store.status().message()),
                                       "; `pulse graph check ", args.db,
                                       "` names all that is damaged, and the remedy"));

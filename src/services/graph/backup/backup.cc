@@ -53,7 +53,7 @@ absl::StatusOr<uint64_t> EndOfLog(const std::string& directory, uint64_t number,
       PULSE_ASSIGN_OR_RETURN(const bool whole, reader.ReadAt(at, &record));
       if (!whole || record.end > size) break;
       at = record.end;
-      *newest = std::max(*newest, record.sequence);
+      if (!record.continues) *newest = std::max(*newest, record.sequence);
     }
     bool zeros = true;
     std::string bytes;
@@ -83,7 +83,7 @@ absl::Status Open(const std::string& directory, const std::string& name, bool co
   file.name = name;
   file.constant = constant;
   const std::string path = Concat(directory, "/", name);
-  file.fd = OpenFile(path, O_RDONLY | O_NOFOLLOW);
+  file.fd = OpenFile(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   struct stat info;
   if (!file.fd.valid() || fstat(file.fd.get(), &info) != 0) {
     return ErrnoError(errno, "opening", path);
@@ -99,7 +99,7 @@ absl::Status OpenAll(const std::string& from, Source* source) {
   const std::string path = Concat(from, "/", kManifestFile);
   PULSE_ASSIGN_OR_RETURN(source->manifest, SystemFiles()->Read(path));
   PULSE_ASSIGN_OR_RETURN(const Manifest manifest, Manifest::Decode(source->manifest, path));
-  source->newest = std::max(manifest.checkpoint_sequence, manifest.flushed);
+  source->newest = manifest.checkpoint_sequence;
   if (!manifest.checkpoint.empty()) {
     PULSE_RETURN_IF_ERROR(Open(from, manifest.checkpoint, true, source));
   }
@@ -177,7 +177,11 @@ class Backup {
     PULSE_ASSIGN_OR_RETURN(const auto committed, ReadCommitted(SystemFiles(), from_));
     PULSE_ASSIGN_OR_RETURN(const Source opened, OpenSource(from_));
     if (committed.has_value()) {
-      PULSE_RETURN_IF_ERROR(CheckSyncedIsThere(*committed, opened.newest, from_));
+      const absl::Status whole = CheckSyncedIsThere(*committed, opened.newest, from_);
+      if (!whole.ok()) {
+        return absl::DataLossError(Concat(std::string(whole.message()), "; `pulse graph check ",
+                                          from_, "` names the remedy"));
+      }
     }
     PULSE_ASSIGN_OR_RETURN(
         made_, NewDirectory::Create({.path = {}, .everywhere = true}, to_, "", in_place));

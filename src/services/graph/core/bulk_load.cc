@@ -46,10 +46,7 @@ BulkLoad::~BulkLoad() {
 
 absl::StatusOr<Token> BulkLoad::Name(NameKind kind, std::string_view name) {
   bool durable;
-  const Token token = store_->AddName(kind, name, &durable);
-  if (token >= Tables::kMaxTokens) {
-    return absl::ResourceExhaustedError("there are too many names of labels, types or keys");
-  }
+  PULSE_ASSIGN_OR_RETURN(const Token token, store_->AddName(kind, name, &durable));
   const auto entry = std::make_pair(kind, token);
   if (!durable && std::find(logged_.begin(), logged_.end(), entry) == logged_.end()) {
     logged_.push_back(entry);

@@ -44,6 +44,16 @@ absl::StatusOr<uint64_t> StoreImpl::NextSequence() {
   return absl::ResourceExhaustedError("a database has at most 2^61 commits");
 }
 
+absl::StatusOr<Token> StoreImpl::AddName(NameKind kind, std::string_view name, bool* durable) {
+  // Older versions took them; such a property can be removed.
+  if (name.empty() && !tables_.names.Find(kind, name).has_value()) {
+    return absl::InvalidArgumentError("a label, type or property has no name");
+  }
+  const Token token = tables_.names.Add(kind, name, durable);
+  if (token < Tables::kMaxTokens) return token;
+  return absl::ResourceExhaustedError("there are too many names of labels, types or keys");
+}
+
 absl::StatusOr<NodeId> StoreImpl::NewNodeId() {
   const NodeId id = next_node_.fetch_add(1, std::memory_order_relaxed);
   if (id < NodeTable::kCapacity) return id;

@@ -79,9 +79,7 @@ class StoreImpl : public TransactionHost {
                             const ReadSet* reads) override;
   absl::StatusOr<NodeId> NewNodeId() override;
   absl::StatusOr<EdgeId> NewEdgeId() override;
-  Token AddName(NameKind kind, std::string_view name, bool* durable) override {
-    return tables_.names.Add(kind, name, durable);
-  }
+  absl::StatusOr<Token> AddName(NameKind kind, std::string_view name, bool* durable) override;
   const Tables& tables() const override { return tables_; }
   uint64_t ChangeLimit() const override { return options_.transaction_memory; }
 

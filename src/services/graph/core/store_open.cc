@@ -183,7 +183,9 @@ absl::Status StoreImpl::Open() {
   PULSE_RETURN_IF_ERROR(ReadLog());
   if (before.ok() && before->has_value() && stats_.damage.empty()) {
     // What is lost is lost: new commits take the place of those.
-    const std::string lost(CheckSyncedIsThere(**before, applied_, path_).message());
+    // A flush has relationships alone: nodes and names of its commits are in the log.
+    const uint64_t newest = std::max(manifest_.checkpoint_sequence, wal_->last_sequence());
+    const std::string lost(CheckSyncedIsThere(**before, newest, path_).message());
     if (options_.read_only) {
       stats_.damage = lost;
     } else if (!lost.empty()) {

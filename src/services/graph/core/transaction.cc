@@ -73,14 +73,8 @@ absl::Status Transaction::Commit() {
 }
 
 absl::StatusOr<Token> Transaction::AddName(NameKind kind, std::string_view name) {
-  if (name.empty()) {
-    return absl::InvalidArgumentError("a label, type or property has no name");
-  }
   bool durable;
-  const Token token = host_->AddName(kind, name, &durable);
-  if (token >= Tables::kMaxTokens) {
-    return absl::ResourceExhaustedError("there are too many names of labels, types or keys");
-  }
+  PULSE_ASSIGN_OR_RETURN(const Token token, host_->AddName(kind, name, &durable));
   if (!durable && std::find(writes_.names.begin(), writes_.names.end(),
                             std::make_pair(kind, token)) == writes_.names.end()) {
     writes_.names.emplace_back(kind, token);

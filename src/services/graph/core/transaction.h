@@ -66,7 +66,8 @@ class TransactionHost {
                                     const ReadSet* reads) = 0;
   virtual absl::StatusOr<NodeId> NewNodeId() = 0;
   virtual absl::StatusOr<EdgeId> NewEdgeId() = 0;
-  virtual Token AddName(NameKind kind, std::string_view name, bool* durable) = 0;
+  // InvalidArgument: a new one that is empty. ResourceExhausted: there are too many.
+  virtual absl::StatusOr<Token> AddName(NameKind kind, std::string_view name, bool* durable) = 0;
   virtual const Tables& tables() const = 0;
   virtual uint64_t ChangeLimit() const = 0;  // of one transaction; 0: none
 };

@@ -319,7 +319,7 @@ absl::Status ParsedFile::ParsePart(const Spaces& spaces, FilePart* part) const {
       continue;
     }
     CutPart(part);
-    bad_bytes += 2 * sizeof(bad) + bad.reason.size();  // a vector that grows has half of its room
+    bad_bytes += sizeof(bad) + bad.reason.size();
     part->bad.push_back(std::move(bad));
     if (bad_bytes > kBadBytes) {
       part->memory += bad_bytes;

@@ -97,7 +97,8 @@ class Mapping {
 }  // namespace
 
 absl::StatusOr<RunBytes> MapRun(const std::string& path, uint64_t offset, uint64_t size) {
-  const UniqueFd fd = OpenFile(path, O_RDONLY);
+  // A pipe in its place must not wait for somebody to write to it.
+  const UniqueFd fd = OpenFile(path, O_RDONLY | O_NONBLOCK);
   if (!fd.valid()) return ErrnoError(errno, "opening", path);
   struct stat info;
   if (fstat(fd.get(), &info) != 0) return ErrnoError(errno, "looking at", path);

@@ -78,8 +78,10 @@ class Salvage {
     }
     absl::Status made = Make();
     if (made.ok()) return std::move(report_);
-    // What there is of it would stand in the way of another try.
+    // What there is of it would stand in the way of another try; or it is somebody else's, who has
+    // the lock.
     writer_.reset();
+    if (absl::IsFailedPrecondition(made)) return made;
     if (const auto files = files_->List(to_); files.ok()) {
       for (const std::string& name : *files) files_->Remove(Concat(to_, "/", name)).IgnoreError();
     }
@@ -97,7 +99,7 @@ class Salvage {
                                 Note(graph_.Apply(sequence, payload),
                                      Concat("commit ", sequence, " of the log"));
                               }));
-    PULSE_RETURN_IF_ERROR(NameLostEnd());
+    NameLostEnd();
     nodes_whole_ = have_manifest_ && checkpoint_whole_ && log_.whole;
     PULSE_RETURN_IF_ERROR(Write());
     return MakeStore();
@@ -107,14 +109,15 @@ class Salvage {
     if (!status.ok()) notes_.Name(Concat(what, ": ", std::string(status.message())));
   }
 
-  absl::Status NameLostEnd() {
-    PULSE_ASSIGN_OR_RETURN(const auto committed, ReadCommitted(files_, from_));
-    const uint64_t newest =
-        std::max({log_.last_sequence, manifest_.checkpoint_sequence, manifest_.flushed});
-    if (!committed.has_value() || committed->synced <= newest) return absl::OkStatus();
-    notes_.Name(std::string(CheckSyncedIsThere(*committed, newest, from_).message()));
-    report_.commits_lost += committed->synced - newest;
-    return absl::OkStatus();
+  void NameLostEnd() {
+    const auto committed = ReadCommitted(files_, from_);
+    Note(committed.status(), "reading what was committed");
+    if (!committed.ok() || !committed->has_value()) return;
+    const uint64_t newest = std::max(log_.last_sequence, manifest_.checkpoint_sequence);
+    const absl::Status there = CheckSyncedIsThere(**committed, newest, from_);
+    if (there.ok()) return;
+    notes_.Name(std::string(there.message()));
+    report_.commits_lost += (*committed)->synced - newest;
   }
 
   absl::StatusOr<std::shared_ptr<void>> LockSource() {

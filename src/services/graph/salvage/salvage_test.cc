@@ -356,6 +356,57 @@ TEST(SalvageTest, ByteOfTheLog_LosesOneCommit) {
   }
 }
 
+// The log that a close leaves has no record.
+TEST(SalvageTest, ClosedDatabaseWithoutManifest_HasLostNoCommit) {
+  SimFiles writing;
+  {
+    StoreOptions options;
+    options.files = &writing;
+    options.background = false;
+    const auto store = *GraphStore::Open("db", options);
+    const auto tx = *store->Begin();
+    ASSERT_TRUE(tx->CreateNode({}, {}).ok());
+    ASSERT_TRUE(tx->Commit().ok());
+    ASSERT_TRUE(store->Close().ok());
+  }
+  const auto files = writing.AfterKill();
+  files->names().erase("db/MANIFEST");
+  const Result result = SalvageOf(files.get());
+  EXPECT_EQ(result.report.commits_lost, 0u) << Named(result.report);
+  EXPECT_EQ(result.shown.nodes.size(), 1u);
+}
+
+// The runs have the relationships of all commits, which does not make up for the log.
+TEST(SalvageTest, LogThatLostItsEndBehindAFlush_IsNamed) {
+  SimFiles writing;
+  StoreOptions options;
+  options.files = &writing;
+  options.background = false;
+  auto store = *GraphStore::Open("db", options);
+  std::string* log = nullptr;
+  for (auto& [name, node] : writing.names()) {
+    if (name.ends_with(".wal")) log = &node->written;
+  }
+  ASSERT_NE(log, nullptr);
+  size_t cut = 0;
+  for (int i = 0; i < 3; ++i) {
+    const auto tx = *store->Begin();
+    const NodeId node = *tx->CreateNode({}, {});
+    ASSERT_TRUE(tx->CreateEdge(node, node, *tx->AddTypeName("T"), {}).ok());
+    cut = log->size();
+    ASSERT_TRUE(tx->Commit().ok());
+  }
+  ASSERT_TRUE(store->Flush().ok());
+  log->resize(cut);
+  const auto files = writing.AfterKill();
+  options.files = files.get();
+  options.read_only = true;
+  const auto reading = GraphStore::Open("db", options);
+  ASSERT_TRUE(reading.ok()) << reading.status();
+  EXPECT_NE((*reading)->stats().damage.find("the log has lost its end"), std::string::npos);
+  EXPECT_EQ(SalvageOf(files.get()).report.commits_lost, 1u);
+}
+
 // No record is damaged; the next segment says up to where the one before had come.
 TEST(SalvageTest, SegmentThatLacksItsLastCommit_IsNamedAndCounted) {
   History history(TestSeed());

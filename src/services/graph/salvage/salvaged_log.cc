@@ -106,12 +106,15 @@ absl::Status LogReading::ReadSegment(uint64_t number, bool last_one) {
                        " bytes"));
   } else if (head.after < log_.last_sequence && !head.has_more) {
     return absl::OkStatus();  // its making failed
-  } else if (head.after > log_.last_sequence && std::exchange(any_segment_, true)) {
+  } else if (head.after > log_.last_sequence && any_segment_) {
     log_.whole = false;
     broken_ = true;
     notes_.Name(Concat("the log lacks what was written before ", segment.path()));
   }
-  any_segment_ = true;
+  // What was before the first one is in the checkpoint.
+  if (!std::exchange(any_segment_, true) && head.valid && !broken_) {
+    log_.last_sequence = std::max(log_.last_sequence, head.after);
+  }
   WalRecord record;
   for (uint64_t at = kWalSegmentHeader;;) {
     bool at_end;
