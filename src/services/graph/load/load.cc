@@ -28,6 +28,7 @@ namespace {
 using cypher::Concat;
 
 constexpr size_t kExamples = 10;
+constexpr size_t kRejectBytes = size_t{1} << 20;  // written at once
 constexpr uint64_t kBatchRows = 65536;
 
 cypher::Column Slice(const cypher::Column& from, size_t first, size_t n) {
@@ -165,7 +166,12 @@ class Loader {
     std::sort(bad->begin(), bad->end(),
               [](const BadLine& a, const BadLine& b) { return a.offset < b.offset; });
     std::string text;
-    uint64_t line = 1, at = 0;
+    uint64_t line = 1, at = 0, memory = 0;
+    const auto write = [&] {
+      const absl::Status written = WriteAll(rejects_.get(), text, "writing", options_.reject_path);
+      text.clear();
+      return written;
+    };
     for (const BadLine& one : *bad) {
       if (!rejects_.valid()) {
         return absl::InvalidArgumentError(
@@ -176,14 +182,16 @@ class Loader {
       const std::string what = Concat(file.path(), ":", line, ": ", one.reason);
       if (report_.examples.size() < kExamples) report_.examples.push_back(what);
       text += Concat(what, ": ", StdView(file.LineAt(one.offset)), "\n");
+      if (text.size() > kRejectBytes) PULSE_RETURN_IF_ERROR(write());
+      memory += MemoryOf(one);
       ++report_.rejected;
       report_.dangling += one.kind == BadLine::Kind::kDangling ? 1 : 0;
       report_.duplicates += one.kind == BadLine::Kind::kDuplicate ? 1 : 0;
       report_.violations += one.kind == BadLine::Kind::kConstraint ? 1 : 0;
     }
     bad->clear();
-    return text.empty() ? absl::OkStatus()
-                        : WriteAll(rejects_.get(), text, "writing", options_.reject_path);
+    memory_.Give(memory);
+    return text.empty() ? absl::OkStatus() : write();
   }
 
   absl::Status CloseRejects() {
@@ -238,6 +246,7 @@ class Loader {
         if (!why.empty()) {
           keep[i] = 0;
           bad->push_back({part->offsets[i], BadLine::Kind::kConstraint, std::move(why)});
+          PULSE_RETURN_IF_ERROR(memory_.Take(MemoryOf(bad->back())));
           continue;
         }
         PULSE_RETURN_IF_ERROR(constraints_.Keep());
@@ -253,6 +262,7 @@ class Loader {
                       Concat("a node of ", space->name(), " with the key ",
                              file.ints_as_keys() ? std::to_string(number) : std::string(text),
                              " is there already")});
+      PULSE_RETURN_IF_ERROR(memory_.Take(MemoryOf(bad->back())));
     }
     KeepPart(keep, part);
     return absl::OkStatus();

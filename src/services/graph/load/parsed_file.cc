@@ -319,7 +319,7 @@ absl::Status ParsedFile::ParsePart(const Spaces& spaces, FilePart* part) const {
       continue;
     }
     CutPart(part);
-    bad_bytes += sizeof(bad) + bad.reason.size();
+    bad_bytes += MemoryOf(bad);
     part->bad.push_back(std::move(bad));
     if (bad_bytes > kBadBytes) {
       part->memory += bad_bytes;

@@ -30,6 +30,8 @@ struct BadLine {
   std::string reason;
 };
 
+inline uint64_t MemoryOf(const BadLine& bad) { return sizeof(bad) + bad.reason.size(); }
+
 // Texts that many rows share, and their numbers.
 class Dictionary {
  public:
