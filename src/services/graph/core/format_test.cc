@@ -49,6 +49,8 @@ TEST(Operations, Written_ComeBackInOrder) {
   EXPECT_EQ(all[2].edge.target, 99u);
   EXPECT_EQ(all[3].node, 99u);
   EXPECT_EQ(all[7].edge.type, 7u);
+  // Nothing stays of what was read into it before: that may be gone.
+  EXPECT_TRUE(all[7].properties.empty() && all[7].text.empty() && all[7].labels.empty());
   EXPECT_EQ(all[9].index.keys, (std::vector<std::string>{"a", "b"}));
   EXPECT_TRUE(all[9].index.unique && all[9].index.constraint && !all[9].index.required);
   EXPECT_EQ(all[11].edge.id, 2000u);

@@ -143,7 +143,7 @@ void NodeTable::Install(NodeId node, NodeVersion* version) {
   // This first, so that who sees a new bit sees that it is new; pairs with Live::IsAsOf().
   Live* live = live_.Make(node / kLiveNodes);
   if (loses_label) live->label_lost.store(true, std::memory_order_relaxed);
-  if (comes_or_goes || loses_label || !HasAll(*before, version->labels())) {
+  if (comes_or_goes || loses_label || (before != nullptr && !HasAll(*before, version->labels()))) {
     live->changed.store(version->begin_, std::memory_order_relaxed);
   }
   for (const Token label : version->labels()) {

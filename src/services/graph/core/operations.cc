@@ -161,6 +161,10 @@ bool OperationReader::Read(Operation* op) {
   const auto kind = static_cast<uint8_t>(left_.front());
   left_.remove_prefix(1);
   op->kind = static_cast<Operation::Kind>(kind);
+  // Of what was read into it before.
+  op->labels.clear();
+  op->properties = {};
+  op->text = {};
   switch (op->kind) {
     case Operation::Kind::kName: {
       if (left_.empty() || static_cast<uint8_t>(left_.front()) > 2) return false;
