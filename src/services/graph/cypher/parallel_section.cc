@@ -49,8 +49,16 @@ class SectionOperator : public Operator {
       caller_->Build();
     }
     if (!section_.scans) return PushRows(in);
-    for (size_t i = 0; i < in.size(); ++i) {
-      if (!Scan(in.Row(i))) return false;
+    // Threads read the row, which may go with the frame that has it.
+    try {
+      for (size_t i = 0; i < in.size(); ++i) {
+        if (Scan(in.Row(i))) continue;
+        StopThreads();
+        return false;
+      }
+    } catch (...) {
+      StopThreads();
+      throw;
     }
     return !ctx_.failed();
   }
