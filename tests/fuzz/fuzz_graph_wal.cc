@@ -129,9 +129,8 @@ void CheckLog(Log log, uint64_t first) {
   FUZZ_CHECK(read == shown);
   const std::string payload = "more";
   WalEntry entry{(*opened)->last_sequence() + 1, payload, {}};
-  WalEntry* const entries[] = {&entry};
-  std::vector<WalEntry*> list(std::begin(entries), std::end(entries));
-  (*opened)->Write(list);
+  WalEntry* entries[] = {&entry};
+  (*opened)->Write(entries);
   FUZZ_CHECK(entry.result.ok());
   opened->reset();
   FUZZ_CHECK(Read(log, first, {}, &again).ok());

@@ -102,11 +102,11 @@ absl::StatusOr<OpenedGraph> OpenStore(const GraphArgs& args, bool read_only, boo
     std::fprintf(stderr, "pulse graph: %s; what comes before is shown\n",
                  (*store)->stats().damage.c_str());
   }
-  if (read_only && absl::IsNotFound(store.status()) && !HasManifest(args.db)) {
+  const bool lacks_file = absl::IsNotFound(store.status()) && HasManifest(args.db);
+  if (read_only && absl::IsNotFound(store.status()) && !lacks_file) {
     return absl::NotFoundError(Concat(args.db, ": there is no graph database"));
   }
-  if (absl::IsDataLoss(store.status()) ||
-      (absl::IsNotFound(store.status()) && HasManifest(args.db))) {
+  if (absl::IsDataLoss(store.status()) || lacks_file) {
     return absl::DataLossError(Concat(std::string(store.status().message()),
                                       "; `pulse graph check ", args.db,
                                       "` names all that is damaged, and the remedy"));

@@ -1,6 +1,10 @@
 #include "services/graph/core/operations.h"
 
+#include <algorithm>
+
+#include "services/graph/core/node_table.h"
 #include "services/graph/model/text.h"
+#include "services/graph/runs/record.h"
 
 namespace pulse::graph {
 
@@ -135,8 +139,8 @@ bool OperationReader::Id(uint64_t* id, uint64_t* last) {
 }
 
 bool OperationReader::Edge(EdgeRef* edge) {
-  return Id(&edge->id, &last_edge_) && Id(&edge->source, &last_node_) && Number(&edge->target) &&
-         ReadToken(&edge->type);
+  return Id(&edge->id, &last_edge_) && IsEdgeId(edge->id) && Id(&edge->source, &last_node_) &&
+         Number(&edge->target) && ReadToken(&edge->type);
 }
 
 bool OperationReader::Index(IndexDefinition* index) {
@@ -198,7 +202,11 @@ bool OperationReader::Read(Operation* op) {
     case Operation::Kind::kDropIndex:
       return Text(&op->text);
     case Operation::Kind::kCounters:
-      return Number(&op->node) && Number(&op->edge.id);
+      if (!Number(&op->node) || !Number(&op->edge.id)) return false;
+      // Each one that found none left has counted on.
+      op->node = std::min(op->node, NodeTable::kCapacity);
+      op->edge.id = std::min(op->edge.id, kLocalEdgeIds);
+      return true;
   }
   return false;
 }

@@ -339,9 +339,8 @@ absl::Status StoreImpl::ApplyOperation(uint64_t sequence, const Operation& op) {
     case Kind::kDropIndex:
       return ApplyIndex(op);
     case Kind::kCounters:
-      // Each one that found none left has counted on.
-      next_node_ = std::max<NodeId>(next_node_, std::min(op.node, NodeTable::kCapacity));
-      next_edge_ = std::max<EdgeId>(next_edge_, std::min(op.edge.id, kLocalEdgeIds));
+      next_node_ = std::max<NodeId>(next_node_, op.node);
+      next_edge_ = std::max<EdgeId>(next_edge_, op.edge.id);
       break;
   }
   return absl::OkStatus();
@@ -434,8 +433,8 @@ void StoreImpl::AppendRecord(Side side, NodeId node, const Record& record) {
 absl::Status StoreImpl::ApplyEdge(uint64_t sequence, const Operation& op) {
   using Kind = Operation::Kind;
   const EdgeRef& edge = op.edge;
-  if (!IsEdgeId(edge.id) || edge.type >= Tables::kMaxTokens ||
-      edge.source >= NodeTable::kCapacity || edge.target >= NodeTable::kCapacity) {
+  if (edge.type >= Tables::kMaxTokens || edge.source >= NodeTable::kCapacity ||
+      edge.target >= NodeTable::kCapacity) {
     return absl::DataLossError(Concat("commit ", sequence, " has a damaged relationship"));
   }
   const uint64_t oldest = oldest_.load(std::memory_order_relaxed);

@@ -77,9 +77,8 @@ absl::Status SalvagedGraph::Apply(uint64_t sequence, std::string_view payload) {
       case Kind::kCreateEdge:
       case Kind::kSetEdge:
       case Kind::kDeleteEdge:
-        if (!IsEdgeId(op.edge.id) || op.edge.source >= NodeTable::kCapacity ||
-            op.edge.target >= NodeTable::kCapacity) {
-          return absl::DataLossError("the numbers of a relationship or of its nodes");
+        if (op.edge.source >= NodeTable::kCapacity || op.edge.target >= NodeTable::kCapacity) {
+          return absl::DataLossError("a relationship's nodes");
         }
         ApplyEdge(sequence, op);
         break;
@@ -90,8 +89,8 @@ absl::Status SalvagedGraph::Apply(uint64_t sequence, std::string_view payload) {
         if (const auto it = indexes_.find(op.text); it != indexes_.end()) indexes_.erase(it);
         break;
       case Kind::kCounters:
-        next_node_ = std::max<NodeId>(next_node_, std::min(op.node, NodeTable::kCapacity));
-        next_edge_ = std::max<EdgeId>(next_edge_, std::min(op.edge.id, kLocalEdgeIds));
+        next_node_ = std::max<NodeId>(next_node_, op.node);
+        next_edge_ = std::max<EdgeId>(next_edge_, op.edge.id);
         break;
     }
   }
