@@ -129,7 +129,7 @@ absl::Status StoreImpl::BeginLoad() {
   }
   std::unique_lock lock(commit_mu_);
   WaitForQuiet(&lock);
-  for (const auto& index : *tables_.indexes.list()) {
+  for (const auto& index : tables_.indexes.list()) {
     if (!index->definition().unique && !index->definition().required) continue;
     return absl::FailedPreconditionError(
         cypher::Concat("constraint ", index->definition().name,

@@ -117,7 +117,7 @@ void Index::FindBy(std::span<const Value> values, std::vector<NodeId>* out) cons
 }
 
 std::shared_ptr<Index> IndexSet::FindByName(const std::string& name) const {
-  for (const auto& index : *list()) {
+  for (const auto& index : list()) {
     if (index->definition().name == name) return index;
   }
   return nullptr;
@@ -125,7 +125,7 @@ std::shared_ptr<Index> IndexSet::FindByName(const std::string& name) const {
 
 std::shared_ptr<const Index> IndexSet::FindFor(Token label, std::span<const Token> keys) const {
   std::shared_ptr<const Index> found;
-  for (const auto& index : *list()) {
+  for (const auto& index : list()) {
     if (index->label() != label) continue;
     if (keys.size() > 1) {
       if (std::equal(keys.begin(), keys.end(), index->keys().begin(), index->keys().end()))
@@ -141,7 +141,7 @@ std::shared_ptr<const Index> IndexSet::FindFor(Token label, std::span<const Toke
 
 std::vector<std::vector<Token>> IndexSet::WideFor(Token label) const {
   std::vector<std::vector<Token>> found;
-  for (const auto& index : *list()) {
+  for (const auto& index : list()) {
     if (index->label() == label && index->keys().size() > 1) found.push_back(index->keys());
   }
   return found;

@@ -69,10 +69,22 @@ class Index {
 class IndexSet {
  public:
   using List = std::vector<std::shared_ptr<Index>>;
+  // The indexes that there are at one time. To be walked without a name: a loop over *list_ of a
+  // call that ends would walk what another thread may give back.
+  class Snapshot {
+   public:
+    explicit Snapshot(std::shared_ptr<const List> list) : list_(std::move(list)) {}
+    List::const_iterator begin() const { return list_->begin(); }
+    List::const_iterator end() const { return list_->end(); }
+    bool empty() const { return list_->empty(); }
 
-  std::shared_ptr<const List> list() const {
+   private:
+    std::shared_ptr<const List> list_;
+  };
+
+  Snapshot list() const {
     std::shared_lock lock(mu_);
-    return list_;
+    return Snapshot(list_);
   }
   std::shared_ptr<Index> FindByName(const std::string& name) const;
   // One whose first key it is; of several keys, one that has these alone, in this order.

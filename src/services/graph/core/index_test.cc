@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <random>
+#include <thread>
 
 #include "base/testing.h"
 #include "services/graph/core/store.h"
@@ -68,6 +70,29 @@ TEST(IndexTest, RandomChanges_EachValueFindsItsNodes) {
     ASSERT_EQ(found, expected) << "round " << round;
   }
   ASSERT_GT(nodes.size(), 15u);
+}
+
+// Who looks for an index has the list that there was then, whatever is created and dropped
+// meanwhile. The sanitizers see whether it is still there.
+TEST(IndexTest, CreatedAndDroppedMeanwhile_OthersAreFound) {
+  IndexSet set;
+  set.Add(std::make_shared<Index>(IndexDefinition{"one", "P", {"a"}}, 1, std::vector<Token>{1}));
+  std::atomic<bool> done = false;
+  std::thread changes([&] {
+    for (int i = 0; i < 2000; ++i) {
+      set.Add(std::make_shared<Index>(IndexDefinition{"two", "P", {"b", "a"}}, 1,
+                                      std::vector<Token>{2, 1}));
+      set.Remove("two");
+    }
+    done = true;
+  });
+  const Token key = 1;
+  while (!done) {
+    EXPECT_NE(set.FindFor(1, {&key, 1}), nullptr);
+    EXPECT_NE(set.FindByName("one"), nullptr);
+    EXPECT_LE(set.WideFor(1).size(), 1u);
+  }
+  changes.join();
 }
 
 }  // namespace

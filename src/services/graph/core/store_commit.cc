@@ -362,12 +362,12 @@ void StoreImpl::Install(NodeId node, NodeVersion* version) {
   }
   tables_.nodes.Install(node, version);
   const auto indexes = tables_.indexes.list();
-  for (const auto& index : *indexes) index->Add(node, *version);
+  for (const auto& index : indexes) index->Add(node, *version);
   if (before == nullptr) return;
   NodeTable::Drop drop;
-  if (!indexes->empty()) {
+  if (!indexes.empty()) {
     drop = [&](const NodeVersion& dropped, const NodeVersion* newest) {
-      for (const auto& index : *indexes) index->Drop(node, dropped, newest);
+      for (const auto& index : indexes) index->Drop(node, dropped, newest);
     };
   }
   tables_.nodes.Prune(node, oldest_.load(std::memory_order_relaxed), drop);

@@ -246,7 +246,7 @@ absl::Status StoreImpl::FlushLocked(bool checkpoint, LoadedGraph* load) {
     PULSE_ASSIGN_OR_RETURN(view, Snapshot(applied_));
     if (checkpoint) {
       PULSE_ASSIGN_OR_RETURN(manifest.first_segment, wal_->Roll());
-      for (const auto& index : *tables_.indexes.list()) indexes.push_back(index->definition());
+      for (const auto& index : tables_.indexes.list()) indexes.push_back(index->definition());
     }
     manifest.next_edge = next_edge_;
     manifest.edge_counts.clear();

@@ -307,7 +307,7 @@ absl::Status GraphStore::DropIndex(const std::string& name) { return impl()->Dro
 std::vector<cypher::IndexDefinition> GraphStore::Indexes() const {
   std::vector<cypher::IndexDefinition> out;
   const auto impl = this->impl();
-  for (const auto& index : *impl->tables().indexes.list()) out.push_back(index->definition());
+  for (const auto& index : impl->tables().indexes.list()) out.push_back(index->definition());
   return out;
 }
 cypher::DatabaseNames GraphStore::Names() const {

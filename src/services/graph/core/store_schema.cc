@@ -88,7 +88,7 @@ absl::Status StoreImpl::ValidateConstraints(uint64_t since, const WriteSet& writ
                                             std::vector<uint64_t>* claims) const {
   const auto indexes = tables_.indexes.list();
   std::vector<const Index*> constraints;
-  for (const auto& index : *indexes) {
+  for (const auto& index : indexes) {
     if (index->definition().unique || index->definition().required)
       constraints.push_back(index.get());
   }
@@ -310,7 +310,7 @@ absl::Status StoreImpl::CreateIndex(const IndexDefinition& definition) {
   std::unique_lock lock(commit_mu_);
   WaitForQuiet(&lock);
   PULSE_RETURN_IF_ERROR(CheckSchemaMayChange());
-  for (const auto& index : *tables_.indexes.list()) {
+  for (const auto& index : tables_.indexes.list()) {
     if (index->definition().name == definition.name) {
       return absl::AlreadyExistsError(Concat("there is an index named ", definition.name));
     }
