@@ -80,10 +80,14 @@ ROOMS = {
     "src/services/graph/syntax": ("base", "services/graph/model"),
     # What expressions call, and the context of an execution: limits, errors, temporary files.
     "src/services/graph/functions": ("base", "services/graph/model", "services/graph/syntax"),
+    # Rows of queries in temporary files.
+    "src/services/graph/spill": ("base", "services/graph/model", "services/graph/syntax",
+                                 "services/graph/functions"),
     "src/services/graph/cypher": ("base", "services/graph/model", "services/graph/syntax",
-                                  "services/graph/functions"),
+                                  "services/graph/functions", "services/graph/spill"),
     "src/services/graph/planner": ("base", "services/graph/model", "services/graph/syntax",
-                                   "services/graph/functions", "services/graph/cypher"),
+                                   "services/graph/functions", "services/graph/spill",
+                                   "services/graph/cypher"),
     # On snapshots; they know no store and no language.
     "src/services/graph/algorithms": ("base", "services/graph/model"),
     # Statements on a database, and the server of Neo4j's protocol above it. Neither knows the store.

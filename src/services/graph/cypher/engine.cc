@@ -255,7 +255,8 @@ absl::Status Execute(const Plan& plan, const ExecuteOptions& options, ResultSink
   }
   const std::unique_ptr<ParallelPlan> parallel = ParallelPlan::Make(plan, options.parallel, &ctx);
   const int width = plan.width + (parallel != nullptr ? parallel->extra_slots() : 0);
-  Runtime runtime{&ctx, width, options.profile};
+  JoinTables joins;
+  Runtime runtime{&ctx, width, options.profile, &joins};
   Subplans subplans(runtime);
   ctx.subplans = &subplans;
   uint64_t rows_given = 0;

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "services/graph/cypher/operators.h"
-#include "services/graph/cypher/spill_merge.h"
+#include "services/graph/spill/spill_merge.h"
 
 namespace pulse::cypher {
 

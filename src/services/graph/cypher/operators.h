@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "services/graph/cypher/eval.h"
+#include "services/graph/cypher/join_table.h"
 #include "services/graph/cypher/parallel.h"
 #include "services/graph/cypher/plan.h"
 
@@ -73,6 +74,7 @@ struct Runtime {
   EvalContext* context = nullptr;
   int width = 0;
   Profile* profile = nullptr;  // null: nothing is counted
+  JoinTables* joins = nullptr;
 };
 
 class Operator {
@@ -160,6 +162,7 @@ std::unique_ptr<Operator> MakeOperator(const Step& step, Runtime* runtime, Opera
 // By kind; nullptr where the kind is another file's.
 std::unique_ptr<Operator> MakeMatchOperator(const Step& step, Runtime* runtime, Operator* next);
 std::unique_ptr<Operator> MakeScanOperator(const Step& step, Runtime* runtime, Operator* next);
+std::unique_ptr<Operator> MakeIntoOperator(const Step& step, Runtime* runtime, Operator* next);
 std::unique_ptr<Operator> MakeQuantifiedOperator(const Step& step, Runtime* runtime,
                                                  Operator* next);
 std::unique_ptr<Operator> MakeFilterOperator(const Step& step, Runtime* runtime, Operator* next);

@@ -6,7 +6,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "services/graph/cypher/operators.h"
-#include "services/graph/cypher/spill_partitions.h"
+#include "services/graph/spill/spill_partitions.h"
 
 namespace pulse::cypher {
 namespace {

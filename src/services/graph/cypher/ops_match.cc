@@ -51,14 +51,10 @@ class ExpandOperator : public Operator {
  private:
   bool Emit(Rows& in, size_t i) {
     Value* row = in.Row(rows_[batch_.origin[i]]);
-    if (step().into) {
-      NodeId target = 0;
-      if (!NodeOf(row[step().slot], ctx_, &target) || target != batch_.node[i]) return true;
-    }
     if (!step().unique.empty() && !Differs(row, step().unique, batch_.edge[i])) return true;
     Value* out = NewRow(row);
     if (out == nullptr) return false;
-    if (!step().into) out[step().slot] = Value::Node(batch_.node[i]);
+    out[step().slot] = Value::Node(batch_.node[i]);
     if (step().edge >= 0) {
       out[step().edge] = step().edge_number
                              ? Value::Int(static_cast<int64_t>(batch_.edge[i]))
@@ -464,6 +460,7 @@ std::unique_ptr<Operator> MakeMatchOperator(const Step& step, Runtime* runtime, 
     case Step::Kind::kScan:
       return MakeScanOperator(step, runtime, next);
     case Step::Kind::kExpand:
+      if (step.into) return MakeIntoOperator(step, runtime, next);
       return std::make_unique<ExpandOperator>(&step, runtime, next);
     case Step::Kind::kExpandVar:
       return std::make_unique<ExpandVarOperator>(&step, runtime, next);

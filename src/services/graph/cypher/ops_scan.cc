@@ -1,5 +1,8 @@
-// The operator that finds nodes: by an index, by labels, or all of them.
+// The operator that finds nodes: by an index, by their numbers, by a table that it makes, by
+// labels, or all of them.
 #include <algorithm>
+#include <charconv>
+#include <memory>
 #include <utility>
 
 #include "services/graph/cypher/batch_filter.h"
@@ -8,16 +11,46 @@
 namespace pulse::cypher {
 namespace {
 
+// The node whose id() or elementId() the value may be; the predicate tells which of them it is.
+std::optional<NodeId> NodeNumber(const Value& value) {
+  if (value.is_int() && value.as_int() >= 0) return static_cast<NodeId>(value.as_int());
+  constexpr double kBeyond = 9223372036854775808.0;
+  if (value.is_float() && value.as_float() >= 0 && value.as_float() < kBeyond) {
+    return static_cast<NodeId>(value.as_float());
+  }
+  if (!value.is_string()) return std::nullopt;
+  const std::string_view text = value.as_string();
+  NodeId node = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), node);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return node;
+}
+
 class ScanOperator : public Operator {
  public:
   ScanOperator(const Step* step, Runtime* runtime, Operator* next)
-      : Operator(step, runtime, next), filter_(step->predicates) {}
+      : Operator(step, runtime, next),
+        filter_(step->predicates),
+        by_table_(step->sought_as == Step::Sought::kTable),
+        eval_(&ctx_),
+        operands_(step->sought.size()) {}
 
   bool Push(Rows& in) override {
-    for (size_t i = 0; i < in.size(); ++i) {
-      if (!(step().keys.empty() ? Scan(in.Row(i)) : Seek(in.Row(i)))) return false;
+    if (by_table_ && FindTable(in.size())) return Join(in) && Flush();
+    const bool scans = by_table_ || step().sought.empty();
+    for (size_t i = 0; i < in.size() && !ctx_.failed(); ++i) {
+      if (!(scans ? Scan(in.Row(i)) : Seek(in.Row(i)))) return false;
     }
     return Flush();
+  }
+
+  void Reset() override {
+    Operator::Reset();
+    if (!by_table_ || ctx_.transaction == nullptr) return;
+    // The graph may be another one until the next input.
+    if (std::exchange(table_, nullptr) != nullptr) runtime_->joins->Forget(&step(), ctx_);
+    rows_seen_ = 0;
+    no_table_ = false;
   }
 
  private:
@@ -27,11 +60,20 @@ class ScanOperator : public Operator {
   };
 
   bool Scan(const Value* row) {
+    return ScanAll([this, row](std::span<const NodeId> nodes) {
+      return std::all_of(nodes.begin(), nodes.end(),
+                         [this, row](NodeId node) { return Emit(row, node); });
+    });
+  }
+
+  // `give` takes the nodes, some at a time; it says whether more are wanted.
+  template <typename Give>
+  bool ScanAll(const Give& give) {
     before_.clear();
     for (const int name : step().any_of) {
       const Token label = ctx_.Label(name);
       if (label == kNoToken) continue;
-      if (!ScanLabel(label, row)) return false;
+      if (!ScanLabel(label, give)) return false;
       before_.push_back(label);
     }
     if (!step().any_of.empty()) return true;
@@ -40,7 +82,47 @@ class ScanOperator : public Operator {
       label = ctx_.Label(step().label);
       if (label == kNoToken) return true;
     }
-    return ScanLabel(label, row);
+    return ScanLabel(label, give);
+  }
+
+  // Whether the step has a table, which is made where a second row would repeat the scan.
+  bool FindTable(size_t rows) {
+    if (table_ != nullptr) return true;
+    rows_seen_ += rows;
+    if (rows_seen_ < 2 || no_table_) return false;
+    const auto fill = [this](JoinTable* table) {
+      FindKeys();
+      if (std::find(keys_.begin(), keys_.end(), kNoToken) != keys_.end()) return true;
+      return ScanAll([&](std::span<const NodeId> nodes) { return table->Add(nodes, keys_, ctx_); });
+    };
+    table_ = runtime_->joins->Get(&step(), ctx_, fill);
+    no_table_ = table_ == nullptr;
+    return !no_table_;
+  }
+
+  // The predicates behind look at what is found: the hashes of others may be the same.
+  bool Join(Rows& in) {
+    if (table_->empty()) return true;
+    const auto rows = eval_.All(in.size());
+    for (size_t k = 0; k < operands_.size(); ++k) {
+      if (!eval_.Evaluate(*step().sought[k], {.rows = &in}, rows, &operands_[k])) return false;
+    }
+    for (size_t i = 0; i < in.size(); ++i) {
+      values_.clear();
+      for (const Operand& operand : operands_) values_.push_back(operand.At(i));
+      if (std::any_of(values_.begin(), values_.end(), [](const Value& v) { return v.is_null(); }))
+        continue;
+      const Value* row = in.Row(i);
+      if (!table_->Find(JoinHash(values_), [&](NodeId node) { return Emit(row, node); })) {
+        return false;
+      }
+    }
+    return ctx_.Tick(in.size());
+  }
+
+  void FindKeys() {
+    keys_.clear();
+    for (const int name : step().keys) keys_.push_back(ctx_.Key(name));
   }
 
   // Drops the nodes that the scan of another label has given.
@@ -59,7 +141,8 @@ class ScanOperator : public Operator {
     return true;
   }
 
-  bool ScanLabel(Token label, const Value* row) {
+  template <typename Give>
+  bool ScanLabel(Token label, const Give& give) {
     uint64_t position = 0;
     while (true) {
       nodes_.resize(kGraphBatch);
@@ -70,20 +153,15 @@ class ScanOperator : public Operator {
       if (!filter_.empty()) {
         if (!filter_.Select({nodes_.data(), *count}, ctx_, &selected_) || !ctx_.Tick(*count))
           return false;
-        for (const uint32_t i : selected_) {
-          if (!Emit(row, nodes_[i])) return false;
-        }
-        continue;
+        *count = selected_.size();
+        for (size_t i = 0; i < *count; ++i) nodes_[i] = nodes_[selected_[i]];
       }
-      for (size_t i = 0; i < *count; ++i) {
-        if (!Emit(row, nodes_[i])) return false;
-      }
+      if (!give(std::span<const NodeId>(nodes_.data(), *count))) return false;
     }
   }
 
   bool Seek(Value* row) {
-    keys_.clear();
-    for (const int name : step().keys) keys_.push_back(ctx_.Key(name));
+    FindKeys();
     values_.clear();
     for (const Expr* sought : step().sought) values_.push_back(Eval(*sought, row, ctx_));
     if (ctx_.failed()) return false;
@@ -109,6 +187,16 @@ class ScanOperator : public Operator {
       case Step::Sought::kInList:
         listed = values_[0].is_null() || values_[0].is_list();
         if (values_[0].is_list() && !SeekEach(values_[0].as_list())) return false;
+        break;
+      case Step::Sought::kId:
+        if (!SeekNumbers(values_)) return false;
+        break;
+      case Step::Sought::kIdInList:
+        listed = values_[0].is_null() || values_[0].is_list();
+        if (values_[0].is_list() && !SeekNumbers(values_[0].as_list())) return false;
+        break;
+      case Step::Sought::kTable:
+        break;
     }
     // Also where the list is none: the predicate says what is wrong with it.
     if (gone_ || !listed) return ScanInstead(row);
@@ -154,6 +242,19 @@ class ScanOperator : public Operator {
     return more;
   }
 
+  // Nodes that there are of these.
+  bool SeekNumbers(std::span<const Value> values) {
+    for (const Value& value : values) {
+      const std::optional<NodeId> node = NodeNumber(value);
+      if (!node) continue;
+      const absl::StatusOr<bool> exists = ctx_.graph->NodeExists(*node);
+      if (!ctx_.Check(exists.status()) || !ctx_.Tick()) return false;
+      if (*exists) found_.push_back(*node);
+      if (!ChargeFound()) return false;
+    }
+    return true;
+  }
+
   // Nodes with all of the values, each of its key. Null is equal to nothing.
   bool SeekIn(std::span<const Value> values) {
     if (std::any_of(values.begin(), values.end(), [](const Value& v) { return v.is_null(); })) {
@@ -165,12 +266,16 @@ class ScanOperator : public Operator {
       gone_ = absl::IsFailedPrecondition(status);
       if (gone_) return true;
       if (!ctx_.Check(status) || !ctx_.Tick(found_.size() - before + 1)) return false;
-      // It keeps its memory.
-      const size_t held = found_.capacity() * sizeof(NodeId);
-      const size_t more = held - std::exchange(found_held_, held);
-      if (more > 0 && !ctx_.Charge(static_cast<int64_t>(more))) return false;
+      if (!ChargeFound()) return false;
     }
     return true;
+  }
+
+  // It keeps its memory.
+  bool ChargeFound() {
+    const size_t held = found_.capacity() * sizeof(NodeId);
+    const size_t more = held - std::exchange(found_held_, held);
+    return more == 0 || ctx_.Charge(static_cast<int64_t>(more));
   }
 
   // Whether the node is one that was sought.
@@ -189,6 +294,12 @@ class ScanOperator : public Operator {
   }
 
   BatchFilter filter_;
+  const bool by_table_;
+  BatchEval eval_;                 // of what is sought in a table
+  std::vector<Operand> operands_;  // the same
+  uint64_t rows_seen_ = 0;         // until there is a table
+  std::shared_ptr<const JoinTable> table_;
+  bool no_table_ = false;      // it would be too large
   std::vector<NodeId> nodes_;  // not on the stack, where the scans of a plan lie in each other
   std::vector<uint32_t> selected_;
   std::vector<NodeId> found_;

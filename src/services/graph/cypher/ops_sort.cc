@@ -7,8 +7,8 @@
 
 #include "services/graph/cypher/batch_eval.h"
 #include "services/graph/cypher/operators.h"
-#include "services/graph/cypher/spill_merge.h"
 #include "services/graph/model/text.h"
+#include "services/graph/spill/spill_merge.h"
 #include "services/graph/syntax/error.h"
 
 namespace pulse::cypher {

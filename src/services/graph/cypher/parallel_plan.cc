@@ -78,8 +78,8 @@ bool IsStreaming(const Step& step) {
   return HasSafeExpressions(step) && IsSafe(step.inner);
 }
 
-// Not by an index.
-bool IsScan(const Step& step) { return step.kind == Step::Kind::kScan && step.keys.empty(); }
+// Of all nodes of a label, or of the graph.
+bool IsScan(const Step& step) { return step.kind == Step::Kind::kScan && step.sought.empty(); }
 
 // Of nodes with one of several labels: it drops those that it has found by another label, and is
 // one thread's.

@@ -133,11 +133,12 @@ struct Step {
   std::vector<int> types;   // names of types
   int label = -1;           // name
   std::vector<int> any_of;  // kScan: names of labels; nodes with one of them, each node once
-  // kScan: names of the keys of an index for each label, which finds the nodes; none: a scan. Of
-  // one key, the values are alternatives, or items of a list.
+  // kScan: names of the keys of an index for each label, which finds the nodes; of one key, the
+  // values are alternatives, or items of a list. Or of a table that the execution makes of the
+  // nodes. Without keys, the values are numbers of nodes, as id() and elementId() give them.
   std::vector<int> keys;
-  std::vector<const Expr*> sought;  // values
-  enum class Sought : uint8_t { kAll, kAny, kInList };
+  std::vector<const Expr*> sought;  // values; none: a scan
+  enum class Sought : uint8_t { kAll, kAny, kInList, kTable, kId, kIdInList };
   Sought sought_as = Sought::kAll;
   // That hold for all that is sought, and for nothing else: looked at where the index is gone.
   std::vector<const Expr*> sought_by;

@@ -33,12 +33,13 @@ void Append(const Steps& steps, const Plan& names, const Profile* profile, int i
     if (step.label >= 0) text += " :" + name(step.label);
     for (size_t i = 0; i < step.any_of.size(); ++i)
       text += (i == 0 ? " :" : "|") + name(step.any_of[i]);
-    for (size_t i = 0; i < step.keys.size(); ++i)
-      text += (i == 0 ? " by index on " : ", ") + name(step.keys[i]);
+    const bool by_table = step.sought_as == Step::Sought::kTable;
     if ((step.kind == Step::Kind::kScan ||
          (step.kind == Step::Kind::kColumns && !step.all_edges)) &&
         step.label < 0 && step.any_of.empty())
-      text += " all nodes";
+      text += step.sought.empty() || by_table ? " all nodes" : " by id";
+    for (size_t i = 0; i < step.keys.size(); ++i)
+      text += (i > 0 ? ", " : by_table ? " by table of " : " by index on ") + name(step.keys[i]);
     for (size_t i = 0; i < step.types.size(); ++i)
       text += (i == 0 ? " :" : "|") + name(step.types[i]);
     if (step.direction != Direction::kBoth)

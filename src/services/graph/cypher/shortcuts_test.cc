@@ -129,7 +129,14 @@ class Queries {
   std::string Predicate() {
     const std::string n = Name("n", Roll(nodes_));
     const std::string m = Name("n", Roll(nodes_));
-    switch (Roll(14)) {
+    switch (Roll(18)) {
+      case 14:
+      case 15:
+        return Concat(n, Pick({".x", ".y"}), " = ", m, Pick({".x", ".y", ".x + 1"}));
+      case 16:
+        return Concat("id(", n, Pick({") = 3", ") IN [1, 2, 7]", ") IN [3, null]"}));
+      case 17:
+        return Concat("elementId(", n, ") = toString(", m, ".x)");
       case 0:
         return n + Pick({":P", ":Q", ":P|Q", ":!P", ":Q|Nowhere"});
       case 1:

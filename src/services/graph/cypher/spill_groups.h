@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "services/graph/cypher/eval.h"
-#include "services/graph/cypher/spill_partitions.h"
+#include "services/graph/spill/spill_partitions.h"
 
 namespace pulse::cypher {
 

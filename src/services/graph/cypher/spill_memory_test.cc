@@ -9,11 +9,11 @@
 
 #include "services/graph/cypher/engine.h"
 #include "services/graph/cypher/operators.h"
-#include "services/graph/cypher/spill_merge.h"
 #include "services/graph/cypher/test_result_texts.h"
 #include "services/graph/model/test_memory_graph.h"
 #include "services/graph/model/text.h"
 #include "services/graph/planner/make_plan.h"
+#include "services/graph/spill/spill_merge.h"
 #include "services/graph/syntax/error.h"
 
 // A sanitizer has operators of its own.

@@ -8,11 +8,11 @@
 
 #include "base/testing.h"
 #include "services/graph/cypher/engine.h"
-#include "services/graph/cypher/spill_rows.h"
 #include "services/graph/model/test_memory_graph.h"
 #include "services/graph/model/test_values.h"
 #include "services/graph/model/text.h"
 #include "services/graph/planner/make_plan.h"
+#include "services/graph/spill/spill_rows.h"
 #include "services/graph/syntax/error.h"
 
 namespace pulse::cypher {

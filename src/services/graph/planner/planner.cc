@@ -446,7 +446,7 @@ void Planner::PlanAggregation(Clause* clause, const Scope& before, Steps* steps)
 bool Planner::AggregateByColumns(const Step& aggregate, Steps* steps) {
   if (!aggregate.items.empty() || steps->empty() || steps->size() > 2) return false;
   const Step& scan = (*steps)[0];
-  if (scan.kind != Step::Kind::kScan || !scan.keys.empty()) return false;
+  if (scan.kind != Step::Kind::kScan || !scan.sought.empty()) return false;
   if (!scan.predicates.empty() || !scan.any_of.empty()) return false;
   Step columns;
   columns.kind = Step::Kind::kColumns;

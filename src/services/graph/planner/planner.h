@@ -162,11 +162,11 @@ class Planner {
     double cost = 0;
   };
   Start ChooseStart(const Pattern& pattern, const std::vector<bool>& done, const MatchState& state);
-  // By an index for each of the labels; none: no index finds the node.
+  // By an index for each of the labels, by numbers of nodes, or by a table of a scan's nodes.
   struct Seek {
     std::vector<std::string> labels;
     std::vector<int> keys;
-    std::vector<const Expr*> values;
+    std::vector<const Expr*> values;  // none: the node is not found by any of these
     Step::Sought as = Step::Sought::kAll;
     std::vector<const Expr*> predicates;  // that hold for all nodes that are found
     double cost = 0;
@@ -204,6 +204,8 @@ class Planner {
                  const MatchState& state, Seek* seek) const;
   bool FindSeek(const NodePattern& node, const std::vector<std::string>& labels,
                 const MatchState& state, double most, Seek* seek) const;
+  bool FindById(const NodePattern& node, const MatchState& state, Seek* seek) const;
+  bool FindTable(const NodePattern& node, const MatchState& state, Seek* seek) const;
   double StartCost(const PatternPart& part, size_t node, const MatchState& state, Seek* seek) const;
   void DropSought(const Seek& seek, Step* scan, MatchState* state) const;
 

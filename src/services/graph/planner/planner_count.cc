@@ -36,7 +36,8 @@ bool CountsRows(const Expr& e, const std::set<Slot>& never_null) {
 // others.
 void Planner::FilterInStep(Steps* steps, size_t at) const {
   Step& scan = (*steps)[at];
-  if (!options_.shortcuts || !scan.keys.empty() || at + 2 != steps->size()) return;
+  const bool seeks = !scan.sought.empty() && scan.sought_as != Step::Sought::kTable;
+  if (!options_.shortcuts || seeks || at + 2 != steps->size()) return;
   if (scan.kind != Step::Kind::kScan && (scan.kind != Step::Kind::kExpand || scan.into)) return;
   Step& filter = steps->back();
   if (filter.kind != Step::Kind::kFilter) return;

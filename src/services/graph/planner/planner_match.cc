@@ -302,19 +302,16 @@ void Planner::PlanStart(PatternPart* part, size_t index, MatchState* state, Step
   scan.slot = node.slot;
   Seek seek;
   StartCost(*part, index, *state, &seek);
-  if (!seek.labels.empty()) {
-    scan.keys = seek.keys;
-    scan.sought = seek.values;
-    scan.sought_as = seek.as;
-    if (seek.labels.size() == 1) {
-      scan.label = NameIndex(seek.labels[0]);
-    } else {
-      scan.any_of = NameIndexes(seek.labels);
-    }
-    DropSought(seek, &scan, state);
+  scan.keys = seek.keys;
+  scan.sought = seek.values;
+  scan.sought_as = seek.as;
+  if (seek.labels.size() == 1) {
+    scan.label = NameIndex(seek.labels[0]);
   } else {
-    PlanScan(node, &scan);
+    scan.any_of = NameIndexes(seek.labels);
   }
+  DropSought(seek, &scan, state);
+  if (seek.values.empty() || seek.as == Step::Sought::kTable) PlanScan(node, &scan);
   DropScanned(node, scan, state);
   steps->push_back(std::move(scan));
   state->bound.insert(node.slot);

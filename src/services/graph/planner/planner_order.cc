@@ -108,8 +108,11 @@ Planner::WalkOrder Planner::ChooseOrder(const Pattern& pattern, const std::vecto
   if (!options_.shortcuts || !large || !plain) return best;
   Statistics statistics(view_);
   std::map<Slot, double> shares;
-  // What is bound or found by an index begins; a scan of few nodes needs no better one.
-  if (best.cost <= static_cast<double>(options_.statistics_from)) {
+  Seek seek;
+  StartCost(part, best.start, state, &seek);
+  const bool found = !seek.values.empty();
+  // What is bound or found without a scan begins; a scan of few nodes needs no better one.
+  if (found || best.cost <= static_cast<double>(options_.statistics_from)) {
     if (best.start == 0 || best.start == part.edges.size()) return best;
     const double cost = best.cost;
     const size_t index = best.part;

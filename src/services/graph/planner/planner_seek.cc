@@ -1,5 +1,7 @@
-// Which indexes find the nodes of a pattern: by equal values of a key, or of all keys of an index,
-// by several values of a key (OR), and by the items of a list (IN).
+// What finds the nodes of a pattern. Indexes: by equal values of a key, or of all keys of an index,
+// by several values of a key (OR), and by the items of a list (IN). Their numbers: what id() and
+// elementId() are equal to. A table, where a property is equal to a value that differs from row to
+// row, and no index serves.
 #include <algorithm>
 
 #include "services/graph/planner/planner.h"
@@ -11,6 +13,8 @@ namespace {
 constexpr double kSeekCost = 2;
 // Items of a list that is not known yet.
 constexpr double kListGuess = 16;
+// Rows that share a table.
+constexpr double kRowsGuess = 16;
 
 // The key, if it is a property of the node in the slot.
 const Expr* PropertyOf(const Expr& e, Slot slot) {
@@ -43,6 +47,21 @@ bool AlternativesIn(const Expr& e, Slot slot, const Expr** property,
     values->push_back(value);
   }
   return true;
+}
+
+// id(n) or elementId(n) of the node in the slot.
+bool IsNumberOf(const Expr& e, Slot slot) {
+  return e.kind == Expr::Kind::kCall && e.function != nullptr &&
+         (e.function->name == "id" || e.function->name == "elementId") &&
+         e.kids[0]->kind == Expr::Kind::kVariable && e.kids[0]->slot == slot;
+}
+
+bool IsDeterministic(const Expr& e) {
+  if (e.kind == Expr::Kind::kCall && (e.function == nullptr || !e.function->deterministic)) {
+    return false;
+  }
+  return std::all_of(e.kids.begin(), e.kids.end(),
+                     [](const ExprPtr& kid) { return kid == nullptr || IsDeterministic(*kid); });
 }
 
 double ItemsOf(const Expr& list) {
@@ -157,12 +176,49 @@ bool Planner::FindSeek(const NodePattern& node, const std::vector<std::string>& 
   return true;
 }
 
-// What it costs to find the node first, by indexes where `seek` gets labels.
+// By its number, or one of a list of numbers.
+bool Planner::FindById(const NodePattern& node, const MatchState& state, Seek* seek) const {
+  if (!options_.shortcuts) return false;
+  for (const Predicate& p : state.predicates) {
+    const Expr& e = *p.expr;
+    if (e.kind != Expr::Kind::kBinary || (e.op != Op::kEq && e.op != Op::kIn)) continue;
+    const bool list = e.op == Op::kIn;
+    const bool left = IsNumberOf(*e.kids[0], node.slot);
+    if (!left && (list || !IsNumberOf(*e.kids[1], node.slot))) continue;
+    const Expr& value = *e.kids[left ? 1 : 0];
+    if (!IsReady(value, state)) continue;
+    seek->values = {&value};
+    seek->as = list ? Step::Sought::kIdInList : Step::Sought::kId;
+    seek->cost = list ? ItemsOf(value) : 1;
+    return true;
+  }
+  return false;
+}
+
+// By all properties that are equal to values which rows have by now.
+bool Planner::FindTable(const NodePattern& node, const MatchState& state, Seek* seek) const {
+  if (!options_.shortcuts) return false;
+  for (const Predicate& p : state.predicates) {
+    const auto [property, value] = EqualIn(*p.expr, node.slot);
+    if (property == nullptr || !IsReady(*value, state) || !IsDeterministic(*value)) continue;
+    std::set<Slot> needs;
+    bool opaque = false;
+    Slots(*value, &needs, &opaque);
+    if (needs.empty()) continue;  // it is the same for all rows
+    seek->keys.push_back(property->slot2);
+    seek->values.push_back(value);
+  }
+  seek->as = seek->values.empty() ? Step::Sought::kAll : Step::Sought::kTable;
+  return !seek->values.empty();
+}
+
+// What it costs to find the node first, and by what, if not by a scan.
 double Planner::StartCost(const PatternPart& part, size_t node, const MatchState& state,
                           Seek* seek) const {
   const NodePattern& n = part.nodes[node];
   *seek = {};
   if (IsBound(n.slot, state)) return 0;
+  if (FindById(n, state, seek)) return seek->cost;
   double cost = 4.0 * static_cast<double>(view_.NodeCount(kNoToken)) + 8;
   for (const std::string& name : n.labels) {
     const auto label = view_.FindLabel(name);
@@ -170,9 +226,11 @@ double Planner::StartCost(const PatternPart& part, size_t node, const MatchState
     cost = std::min(cost, 2.0 * static_cast<double>(view_.NodeCount(*label)) + 2);
     if (FindSeek(n, {name}, state, cost, seek)) return seek->cost;
   }
-  if (n.any_of.empty()) return cost;
-  const double scan = std::min(cost, 3.0 * CountOf(n.any_of) + 3);
-  return FindSeek(n, n.any_of, state, scan, seek) ? seek->cost : scan;
+  if (!n.any_of.empty()) {
+    cost = std::min(cost, 3.0 * CountOf(n.any_of) + 3);
+    if (FindSeek(n, n.any_of, state, cost, seek)) return seek->cost;
+  }
+  return FindTable(n, state, seek) ? 3 + cost / kRowsGuess : cost;
 }
 
 // Predicates that hold for all that the seek finds, and need no look at it.

@@ -1,4 +1,4 @@
-#include "services/graph/cypher/spill_merge.h"
+#include "services/graph/spill/spill_merge.h"
 
 #include <algorithm>
 #include <utility>

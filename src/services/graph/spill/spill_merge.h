@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "services/graph/cypher/eval.h"
-#include "services/graph/cypher/spill_rows.h"
+#include "services/graph/functions/context.h"
+#include "services/graph/spill/spill_rows.h"
 
 namespace pulse::cypher {
 

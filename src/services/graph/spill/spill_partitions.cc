@@ -1,4 +1,4 @@
-#include "services/graph/cypher/spill_partitions.h"
+#include "services/graph/spill/spill_partitions.h"
 
 #include <utility>
 

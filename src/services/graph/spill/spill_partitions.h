@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "services/graph/cypher/eval.h"
-#include "services/graph/cypher/spill_merge.h"
+#include "services/graph/functions/context.h"
+#include "services/graph/spill/spill_merge.h"
 
 namespace pulse::cypher {
 

@@ -1,4 +1,4 @@
-#include "services/graph/cypher/spill_rows.h"
+#include "services/graph/spill/spill_rows.h"
 
 #include <algorithm>
 #include <cstring>

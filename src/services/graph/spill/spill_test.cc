@@ -9,9 +9,9 @@
 #include <random>
 
 #include "base/testing.h"
-#include "services/graph/cypher/spill_rows.h"
 #include "services/graph/functions/spill_file.h"
 #include "services/graph/model/test_values.h"
+#include "services/graph/spill/spill_rows.h"
 
 namespace pulse::cypher {
 namespace {
