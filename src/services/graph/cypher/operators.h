@@ -162,6 +162,7 @@ std::unique_ptr<Operator> MakeOperator(const Step& step, Runtime* runtime, Opera
 // By kind; nullptr where the kind is another file's.
 std::unique_ptr<Operator> MakeMatchOperator(const Step& step, Runtime* runtime, Operator* next);
 std::unique_ptr<Operator> MakeScanOperator(const Step& step, Runtime* runtime, Operator* next);
+std::unique_ptr<Operator> MakeIntersectOperator(const Step& step, Runtime* runtime, Operator* next);
 std::unique_ptr<Operator> MakeIntoOperator(const Step& step, Runtime* runtime, Operator* next);
 std::unique_ptr<Operator> MakeQuantifiedOperator(const Step& step, Runtime* runtime,
                                                  Operator* next);

@@ -462,6 +462,8 @@ std::unique_ptr<Operator> MakeMatchOperator(const Step& step, Runtime* runtime, 
     case Step::Kind::kExpand:
       if (step.into) return MakeIntoOperator(step, runtime, next);
       return std::make_unique<ExpandOperator>(&step, runtime, next);
+    case Step::Kind::kIntersect:
+      return MakeIntersectOperator(step, runtime, next);
     case Step::Kind::kExpandVar:
       return std::make_unique<ExpandVarOperator>(&step, runtime, next);
     case Step::Kind::kQuantified:

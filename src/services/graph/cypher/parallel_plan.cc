@@ -60,6 +60,7 @@ bool IsStreaming(const Step& step) {
   switch (step.kind) {
     case Step::Kind::kScan:
     case Step::Kind::kExpand:
+    case Step::Kind::kIntersect:
     case Step::Kind::kExpandVar:
     case Step::Kind::kQuantified:
     case Step::Kind::kEdge:
@@ -97,8 +98,8 @@ bool IsLargeScan(const Step& step, uint64_t from, EvalContext* context) {
 
 bool IsWork(const Step& step) {
   return step.kind == Step::Kind::kScan || step.kind == Step::Kind::kExpand ||
-         step.kind == Step::Kind::kExpandVar || step.kind == Step::Kind::kQuantified ||
-         step.kind == Step::Kind::kCountPaths;
+         step.kind == Step::Kind::kIntersect || step.kind == Step::Kind::kExpandVar ||
+         step.kind == Step::Kind::kQuantified || step.kind == Step::Kind::kCountPaths;
 }
 
 // What costs nothing where it stands.

@@ -143,6 +143,9 @@ class SectionOperator : public Operator {
       case Step::Kind::kExpand:
       case Step::Kind::kExpandVar:
         return add(step.edge_number ? -1 : step.edge);
+      case Step::Kind::kIntersect:
+        for (const Step& hop : step.inner) AddOwners(hop);
+        return;
       case Step::Kind::kQuantified:
         for (const QuantifiedGroup& group : step.groups) add(group.slot);
         return;

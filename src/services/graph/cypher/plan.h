@@ -101,6 +101,7 @@ struct Step {
     kProject,     // items
     kAggregate,   // items are the keys, aggregates
     kColumns,     // aggregates over all relationships, or all nodes, by columns
+    kIntersect,   // inner, two hops from bound nodes to the same new one, `slot`
     kCountPaths,  // inner, the last one or two hops of a pattern: how many, into `slot`
     kDistinct,    // on the slots of items
     kSort,

@@ -6,14 +6,34 @@ namespace pulse::cypher {
 namespace {
 
 std::string_view KindName(Step::Kind kind) {
-  static constexpr std::string_view kNames[] = {
-      "Scan",         "Expand",           "ExpandVariable", "QuantifiedPath",
-      "ShortestPath", "FromRelationship", "Filter",         "Path",
-      "Optional",     "Project",          "Aggregate",      "AggregateColumns",
-      "CountPaths",   "Distinct",         "Sort",           "Skip",
-      "Limit",        "Unwind",           "LoadCsv",        "Procedure",
-      "Subquery",     "Create",           "Merge",          "Set",
-      "Delete",       "Foreach",          "Eager"};
+  static constexpr std::string_view kNames[] = {"Scan",
+                                                "Expand",
+                                                "ExpandVariable",
+                                                "QuantifiedPath",
+                                                "ShortestPath",
+                                                "FromRelationship",
+                                                "Filter",
+                                                "Path",
+                                                "Optional",
+                                                "Project",
+                                                "Aggregate",
+                                                "AggregateColumns",
+                                                "Intersect",
+                                                "CountPaths",
+                                                "Distinct",
+                                                "Sort",
+                                                "Skip",
+                                                "Limit",
+                                                "Unwind",
+                                                "LoadCsv",
+                                                "Procedure",
+                                                "Subquery",
+                                                "Create",
+                                                "Merge",
+                                                "Set",
+                                                "Delete",
+                                                "Foreach",
+                                                "Eager"};
   return kNames[static_cast<int>(kind)];
 }
 
@@ -70,8 +90,9 @@ void Append(const Steps& steps, const Plan& names, const Profile* profile, int i
       }
     }
     out->push_back(std::move(line));
-    // The hops of CountPaths give no rows.
-    const bool counted = step.kind != Step::Kind::kCountPaths;
+    // The hops of these give no rows.
+    const bool counted =
+        step.kind != Step::Kind::kCountPaths && step.kind != Step::Kind::kIntersect;
     Append(step.inner, names, counted ? profile : nullptr, indent + 2, out);
     if (step.subplan != nullptr) {
       for (const Plan::Branch& branch : step.subplan->branches)

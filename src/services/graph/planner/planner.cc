@@ -48,7 +48,10 @@ absl::StatusOr<std::shared_ptr<const Plan>> MakePlan(std::string_view query, con
 absl::Status Planner::Run() {
   PlanQuery(plan_->query.get(), plan_, false);
   if (options_.shortcuts && !failed()) {
-    for (Plan::Branch& branch : plan_->branches) FindLive(&branch);
+    for (Plan::Branch& branch : plan_->branches) {
+      FindLive(&branch);
+      Intersect(&branch.steps);
+    }
   }
   plan_->width = static_cast<int>(used_.size());
   plan_->parameters.assign(parameters_.begin(), parameters_.end());
@@ -114,6 +117,7 @@ void Planner::PlanQuery(Query* query, Plan* plan, bool nested) {
     plan->columns.clear();
     plan->branches.emplace_back();
     PlanClauses(&query->parts[i], plan, nested);
+    if (nested) Intersect(&plan->branches.back().steps);
     if (i > 0 && plan->columns != columns) {
       Fail("DifferentColumnsInUnion", query->pos, "the parts of UNION must have the same columns");
     }

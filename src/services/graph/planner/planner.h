@@ -100,6 +100,9 @@ class Planner {
   // planner_live.cc
   static void FindLive(Plan::Branch* branch);
 
+  // planner_intersect.cc
+  void Intersect(Steps* steps) const;
+
   // planner_expr.cc
   struct Context {
     bool aggregates = false;  // allowed here
