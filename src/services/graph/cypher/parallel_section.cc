@@ -25,7 +25,9 @@ namespace pulse::cypher {
 namespace {
 
 constexpr size_t kMostKept = size_t{1} << 20;  // bytes of a morsel's rows that wait
-constexpr size_t kFewestNodes = 128;           // of a morsel, but for tests
+constexpr size_t kFewestNodes = 128;           // that morsels grow to, but for tests
+constexpr size_t kFirstNodes = 16;             // of the first morsel
+constexpr int64_t kMorselNanos = 1'000'000;    // that a morsel is to take
 constexpr auto kLookEvery = std::chrono::milliseconds(10);
 constexpr uint64_t kLookWork = 4096;  // what makes a context look at the clock
 
@@ -205,26 +207,36 @@ class SectionOperator : public Operator {
     }
     // Enough morsels of a small scan for all.
     const uint64_t nodes = ctx_.graph->NodeCount(label_);
-    morsel_nodes_ =
+    const size_t most =
         std::clamp<size_t>(nodes / (8 * static_cast<size_t>(options_.threads)),
                            std::min(kFewestNodes, options_.morsel_nodes), options_.morsel_nodes);
-    const size_t all = nodes / morsel_nodes_;
+    morsel_nodes_ = std::min(kFirstNodes, most);
     {
       // From here on threads that an earlier scan has started read what is above.
       const std::lock_guard lock(mu_);
       ended_ = closed_ = false;
     }
     work_.notify_all();
-    size_t done = 0;
-    const int64_t began = threads_.empty() ? ctx_.monotonic_nanos() : 0;
+    uint64_t done = 0;  // nodes, by this thread, and its time for them
+    int64_t spent = 0;
     while (true) {
       if (!Deliver()) return false;
       if (Morsel* const morsel = TakeMorsel(caller_.get())) {
+        const size_t size = morsel->nodes.size();
+        const int64_t began = ctx_.monotonic_nanos();
         RunByCaller(morsel);
-        if (++done == 1 && threads_.empty()) {
-          const int64_t one = ctx_.monotonic_nanos() - began;
-          const size_t rest = std::max<size_t>(all, 1) - 1;
-          if (one * static_cast<int64_t>(rest) >= options_.from_nanos) StartThreads(rest);
+        const int64_t nanos = ctx_.monotonic_nanos() - began;
+        FitMorsels(size, nanos, most);
+        done += size;
+        spent += nanos;
+        // The first nodes tell little, unless they take long.
+        const bool tells = done >= most || spent >= options_.from_nanos / 8;
+        if (threads_.empty() && tells && done < nodes) {
+          const uint64_t rest = nodes - done;
+          const double left = static_cast<double>(spent) * static_cast<double>(rest);
+          if (left >= static_cast<double>(options_.from_nanos) * static_cast<double>(done)) {
+            StartThreads((rest + morsel_nodes_ - 1) / morsel_nodes_);
+          }
         }
         continue;
       }
@@ -233,6 +245,13 @@ class SectionOperator : public Operator {
       Await(lock);
       if (ctx_.failed()) return Stop();
     }
+  }
+
+  // Nodes with many relationships often are beside each other: few of them are as much work as many
+  // others, and a thread is not to have them all.
+  void FitMorsels(size_t nodes, int64_t nanos, size_t most) {
+    const size_t fit = static_cast<int64_t>(nodes) * kMorselNanos / std::max<int64_t>(nanos, 1);
+    morsel_nodes_ = std::clamp<size_t>(std::min(fit, 4 * nodes), 1, most);
   }
 
   // A batch of rows.
@@ -531,7 +550,7 @@ class SectionOperator : public Operator {
   const Value* base_ = nullptr;
   Token label_ = kNoToken;
   uint64_t position_ = 0;
-  size_t morsel_nodes_ = 0;
+  std::atomic<size_t> morsel_nodes_ = 0;
 
   std::mutex mu_;
   std::condition_variable work_;   // for threads: there may be a morsel to take
