@@ -25,6 +25,8 @@ from gtpc import fetch, in_turns, remove_database, run
 
 PATHS = ("MATCH (a:Person)-[:KNOWS]->(b:Person)-[:KNOWS]->(c:Person) WHERE a.id < $most "
          "RETURN count(*)")
+TRIANGLES = ("MATCH (a:Person)-[:KNOWS]->(b:Person)-[:KNOWS]->(c:Person), (a)-[:KNOWS]->(c) "
+             "RETURN count(*)")
 HOP = "MATCH (a:Person {id: $id})-[:KNOWS]->(b:Person) RETURN b.id"
 SUM = "MATCH ()-[e:KNOWS]->() RETURN sum(e.w)"
 CREATE = ("MATCH (a:Person {id: $a}), (b:Person {id: $b}) CREATE (a)-[:KNOWS {w: 1}]->(b)")
@@ -35,6 +37,7 @@ FIGURES = {
     "bytes_random": ("bytes/relationship, 64 bits", "<= 16", False),
     "sum": ("ms", ">= 2", False),
     "two_hops": ("ms", ">= 2", False),
+    "triangles": ("ms", "", False),
     "one_hop": ("requests/s", ">= 12", True),
     "durable": ("transactions/s, one writer", ">= 3, or 0.8 of bare", True),
     "durable_8": ("transactions/s, 8 writers", ">= 10 of one", True),
@@ -215,6 +218,8 @@ def child(args):
     expect("two hops", store.run(PATHS, most=expected["most"])[0][0], expected["paths"])
     found["sum"] = median_ms(args.repeats, lambda: store.run(SUM))
     found["two_hops"] = median_ms(args.repeats, lambda: store.run(PATHS, most=expected["most"]))
+    found["triangle_count"] = store.run(TRIANGLES)[0][0]
+    found["triangles"] = median_ms(3, lambda: store.run(TRIANGLES))
     found["one_hop"] = rate(args.seconds, lambda i: store.run(HOP, id=i * 7919 % args.nodes))
     found["bare"] = bare(os.path.join(args.dir, "bare"), args.seconds)
     found["durable"] = rate(args.seconds, lambda i: store.run(
@@ -274,6 +279,8 @@ def main():
         for name in ("dir", "nodes", "edges", "seconds", "repeats"):
             words += ["--" + name, str(getattr(args, name))]
         rounds[turn][program] = json.loads(run(words).splitlines()[-1])
+        expect(f"triangles of {program}", rounds[turn][program]["triangle_count"],
+               next(iter(rounds[0].values()))["triangle_count"])
     result = {"paths": expected["paths"], "rounds": rounds, "figures": {}}
     print(f"{expected['paths']:,} paths of two hops; medians (least – most), {args.rounds} rounds")
     for name, (unit, asked, more) in FIGURES.items():
