@@ -1,12 +1,12 @@
 #include "agent/limits.h"
 
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 
 #include "base/errors.h"
+#include "base/machine_memory.h"
 
 namespace pulse {
 namespace {
@@ -38,10 +38,8 @@ absl::Status ResolveLimits(AgentLimits* limits, int workers) {
         std::max(most > own ? most - own : 0, std::max(most / 4, kFewestFiles));
   }
   if (limits->max_total_bytes == 0) {
-    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    limits->max_total_bytes = pages > 0 && page > 0
-                                  ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page) / 2
-                                  : limits->max_session_bytes;
+    const uint64_t all = MachineMemory();
+    limits->max_total_bytes = all > 0 ? all / 2 : limits->max_session_bytes;
   }
   return absl::OkStatus();
 }

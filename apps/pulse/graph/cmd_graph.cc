@@ -24,6 +24,7 @@
 #include "apps/pulse/util/option_values.h"
 #include "base/errors.h"
 #include "base/log.h"
+#include "base/machine_memory.h"
 #include "base/stop_signal.h"
 #include "services/graph/bolt/server.h"
 #include "services/graph/core/files.h"
@@ -49,7 +50,8 @@ struct GraphArgs {
   std::string keep_log;  // empty: none
   uint64_t retain = 0;
   std::string query_memory = "1G";
-  std::string spill;  // empty: the default
+  std::string total_query_memory;  // empty: half of the machine's
+  std::string spill;               // empty: the default
   std::string spill_limit = "16G";
   std::string transaction_memory = "8G";
   int query_threads = 0;
@@ -196,6 +198,12 @@ absl::Status RunServer(GraphArgs args) {
   PULSE_RETURN_IF_ERROR(ReadCpus("--cpus", args.cpus, &args.bolt.cpus));
   // Threads of a query run where the worker runs that started them.
   options.query_cpus = static_cast<int>(args.bolt.cpus.size());
+  if (args.total_query_memory.empty()) {
+    options.total_query_memory_bytes = MachineMemory() / 2;
+  } else if (args.total_query_memory != "0") {
+    PULSE_RETURN_IF_ERROR(ReadSize("--total-query-memory", args.total_query_memory, "8G",
+                                   &options.total_query_memory_bytes));
+  }
   PULSE_RETURN_IF_ERROR(ReadPasswordFile(args.password_file, &args.bolt));
   args.bolt.port = static_cast<uint16_t>(args.port);
   args.bolt.throttle = std::make_shared<net::LogonThrottle>();
@@ -314,6 +322,9 @@ void AddServe(CLI::App* graph, const std::shared_ptr<GraphArgs>& args) {
   cmd->add_option("--threads", options.threads, "threads that serve connections")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
+  cmd->add_option("--total-query-memory", args->total_query_memory,
+                  "the most that all queries together may take, about; 0: no limit (default: half\n"
+                  "of the memory of the machine, or of the cgroup)");
   cmd->add_option("--workers", options.workers,
                   "threads that run queries; a client that is slow in taking a large result holds\n"
                   "one")

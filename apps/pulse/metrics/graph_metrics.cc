@@ -103,6 +103,7 @@ GraphNumbers TakeGraphNumbers(cypher::GraphService* service, const bolt::BoltSer
   numbers.statements = service->numbers();
   numbers.transactions = service->running()->open();
   numbers.plans = service->plans()->size();
+  numbers.query_memory = static_cast<uint64_t>(service->query_memory().taken());
   numbers.bolt = server.numbers();
   numbers.store = store.stats();
   return numbers;
@@ -117,6 +118,8 @@ void AddGraph(const GraphNumbers& n, Families* out) {
                n.bolt.failures);
   AddStatements(n.statements, out);
   out->Gauge("pulse_graph_plans", "Plans that are kept.", {}, n.plans);
+  out->Gauge("pulse_graph_query_memory_bytes",
+             "What queries that run have taken of --total-query-memory.", {}, n.query_memory);
   out->Gauge("pulse_graph_transactions_open", "Transactions, and statements that run, now.", {},
              n.transactions.count);
   out->Gauge("pulse_graph_oldest_transaction_seconds", "Since the oldest of them began; 0: none.",

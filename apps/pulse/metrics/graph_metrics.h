@@ -14,7 +14,8 @@ class Families;
 struct GraphNumbers {
   cypher::StatementNumbers statements;
   cypher::RunningList::Open transactions;
-  uint64_t plans = 0;  // kept
+  uint64_t plans = 0;         // kept
+  uint64_t query_memory = 0;  // that queries have taken of what all of them may take
   bolt::BoltNumbers bolt;
   graph::StoreStats store;
 };

@@ -245,6 +245,7 @@ absl::Status Execute(const Plan& plan, const ExecuteOptions& options, ResultSink
   ctx.random_seed = options.random_seed;
   ctx.columns_from = options.columns_from;
   std::optional<SpillSpace> spill;
+  ctx.pool = options.pool;
   if (options.spill.enabled()) ctx.spill = &spill.emplace(options.spill);
   ctx.Start(&plan.names);
   if (plan.explain) {

@@ -43,6 +43,7 @@ struct ExecuteOptions {
   const Caller* caller = nullptr;     // for procedures; the engine does not look at it
   const OpenCsv* open_csv = nullptr;  // files of LOAD CSV; null: it is refused
   SpillOptions spill;                 // as it is: nothing is spilled
+  MemoryPool* pool = nullptr;         // of all executions that share a limit; outlives them
   Profile* profile = nullptr;         // what each step gives and reads is added; null: not counted
   uint64_t random_seed = 0;           // of rand(); 0: from the clock
   // Rows from which on expressions are evaluated for all at once: fewer do not pay for it. Tests

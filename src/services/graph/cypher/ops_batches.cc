@@ -156,7 +156,7 @@ class BatchesOperator : public Operator {
     for (int attempt = 0;; ++attempt) {
       MarkDeleted();
       ForgetResults();
-      const int64_t room = ctx_.SpillRoom();
+      const int64_t charged = ctx_.charged();
       for (size_t i = 0; i < batch_.size() && !ctx_.failed(); ++i) {
         outer_ = batch_.Row(i);
         runner_->Run(outer_);
@@ -175,7 +175,7 @@ class BatchesOperator : public Operator {
       // Operators that an error has ended hold what they had collected: what to delete, for
       // example.
       MakeRunner();
-      ctx_.Charge(ctx_.SpillRoom() - room);
+      ctx_.Charge(charged - ctx_.charged());
       ctx_.ForgetFailure();  // last: what is charged may be over the limit until here
       ctx_.deleted_nodes.clear();
       ctx_.deleted_edges.clear();

@@ -10,6 +10,8 @@ namespace pulse::cypher {
 namespace {
 
 constexpr uint64_t kLookEvery = 4096;
+// What is taken from the pool at a time; and what an execution may have without.
+constexpr int64_t kReserveStep = 256 << 10, kUnreserved = 64 << 10;
 
 }  // namespace
 
@@ -31,6 +33,8 @@ void EvalContext::Fork(int threads, EvalContext* child) {
     shared_memory_ = own_shared_memory_.get();
   }
   child->shared_memory_ = shared_memory_;
+  child->pool = pool;
+  child->reserved_ = reserved_;
   child->graph = graph;
   child->transaction = transaction;
   child->parameters = parameters;
@@ -68,9 +72,10 @@ bool EvalContext::Look() {
       (interrupted != nullptr && (*interrupted)())) {
     Fail(LimitError(absl::StatusCode::kCancelled, "the query was cancelled"));
   } else if (deadline_ != 0 && monotonic_nanos() >= deadline_) {
-    Fail(LimitError(
-        absl::StatusCode::kDeadlineExceeded,
-        Concat("the query took longer than its limit of ", limits.nanos / 1'000'000, " ms")));
+    Fail(LimitError(absl::StatusCode::kDeadlineExceeded,
+                    // Some of it went into planning: what is left of 2 s is still called that.
+                    Concat("the query took longer than its limit of ",
+                           (limits.nanos + 999'999) / 1'000'000, " ms")));
   }
   return !failed();
 }
@@ -84,7 +89,31 @@ bool EvalContext::Charge(int64_t bytes) {
                     Concat("the query needs more than its limit of ", limits.memory_bytes,
                            " bytes of memory")));
   }
+  if (pool != nullptr) Reserve(taken);
   return !failed();
+}
+
+void EvalContext::Reserve(int64_t charged) {
+  int64_t have = reserved_->load(std::memory_order_relaxed);
+  const int64_t short_of = charged - kUnreserved - have;
+  if (short_of > 0) {
+    const int64_t more = (short_of + kReserveStep - 1) / kReserveStep * kReserveStep;
+    if (pool->Take(more)) {
+      reserved_->fetch_add(more, std::memory_order_relaxed);
+    } else {
+      const bool alone = have + more > pool->limit();
+      Fail(LimitError(
+          absl::StatusCode::kResourceExhausted,
+          Concat(alone ? "the query needs" : "all queries together need", " more than the ",
+                 pool->limit(), " bytes of memory that all of them may have",
+                 alone ? "" : ": try again when others have ended",
+                 "; --total-query-memory sets the limit"),
+          alone ? "LimitExceeded" : "PoolExceeded"));
+    }
+  } else if (short_of < -4 * kReserveStep) {
+    const int64_t less = (-short_of / kReserveStep - 1) * kReserveStep;
+    if (reserved_->compare_exchange_strong(have, have - less)) pool->Give(less);
+  }
 }
 
 bool EvalContext::ChangesFit() {

@@ -7,6 +7,7 @@
 // graph.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "services/graph/functions/memory_pool.h"
 #include "services/graph/functions/spill_file.h"
 #include "services/graph/model/csv_source.h"
 #include "services/graph/model/graph.h"
@@ -65,6 +67,13 @@ class SubplanRunner {
 
 class EvalContext {
  public:
+  EvalContext() = default;
+  EvalContext(const EvalContext&) = delete;
+  EvalContext& operator=(const EvalContext&) = delete;
+  ~EvalContext() {
+    if (pool != nullptr) pool->Give(own_reserved_.load(std::memory_order_relaxed));
+  }
+
   const GraphView* graph = nullptr;
   GraphTransaction* transaction = nullptr;  // null: the query may not change anything
   const ValueMap* parameters = nullptr;     // sorted by key
@@ -72,6 +81,7 @@ class EvalContext {
   const Caller* caller = nullptr;
   const OpenCsv* open_csv = nullptr;  // null: LOAD CSV is refused
   SpillSpace* spill = nullptr;        // null: nothing is spilled
+  MemoryPool* pool = nullptr;         // of all executions; null: there is no limit of these
   Limits limits;
   std::function<int64_t()> monotonic_nanos;
   std::function<int64_t()> wall_nanos;  // since 1970, UTC
@@ -123,18 +133,28 @@ class EvalContext {
   }
   // Memory that an operator takes, and gives back with a negative number.
   bool Charge(int64_t bytes);
+  // By all threads of the execution.
+  int64_t charged() const {
+    return shared_memory_ == nullptr ? memory_ : shared_memory_->load(std::memory_order_relaxed);
+  }
   // Whether an operator that holds so many bytes of what is charged is to spill them: where half of
   // the limit is charged, and it would not write next to nothing again and again.
-  bool SpillDue(int64_t held) const { return charged() > spill_from_ && held >= spill_least_; }
+  bool SpillDue(int64_t held) const {
+    return held >= spill_least_ ? charged() > spill_from_ || PoolIsShort()
+                                : held >= spill_least_ / 16 && PoolIsShort();
+  }
   // The same later, for who has spilled and has what may still grow.
   bool SpillOverdue(int64_t held) const {
-    return charged() > spill_from_ + spill_from_ / 2 && held >= spill_least_;
+    return (charged() > spill_from_ + spill_from_ / 2 || PoolIsShort()) && held >= spill_least_;
   }
   // The part of the limit that goes for this thread: what it reads and writes spilled rows with is
   // measured by it.
   size_t SpillShare() const { return limits.memory_bytes / spill_threads_; }
   // What may be charged until some operator is to spill.
-  int64_t SpillRoom() const { return spill_from_ - charged(); }
+  int64_t SpillRoom() const {
+    const int64_t own = spill_from_ - charged();
+    return pool == nullptr ? own : std::min(own, pool->RoomToHalf());
+  }
   // Whether the transaction's changes, which are in memory until it ends, are within the limit.
   bool ChangesFit();
   // Whether one value of this size may be made at all.
@@ -156,10 +176,10 @@ class EvalContext {
     Token label = kNoToken, type = kNoToken, key = kNoToken;
   };
   bool Look();
-  // By all threads of the execution.
-  int64_t charged() const {
-    return shared_memory_ == nullptr ? memory_ : shared_memory_->load(std::memory_order_relaxed);
-  }
+  // Takes from the pool what of `charged` is beyond what was taken, and gives back what is not
+  // needed any more.
+  void Reserve(int64_t charged);
+  bool PoolIsShort() const { return pool != nullptr && spill != nullptr && pool->RoomToHalf() < 0; }
 
   absl::Status status_;
   std::optional<std::mt19937_64> random_;
@@ -171,6 +191,9 @@ class EvalContext {
   // Of all threads of the execution; null: there is one, which counts in memory_.
   std::atomic<int64_t>* shared_memory_ = nullptr;
   std::unique_ptr<std::atomic<int64_t>> own_shared_memory_;
+  // From the pool; what this context has taken for all threads, or the one that it was forked from.
+  std::atomic<int64_t> own_reserved_{0};
+  std::atomic<int64_t>* reserved_ = &own_reserved_;
   int64_t spill_from_ = INT64_MAX / 2, spill_least_ = 0;
   size_t spill_threads_ = 1;
   Column column_;

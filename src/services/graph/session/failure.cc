@@ -85,6 +85,8 @@ std::string_view CodeOf(const absl::Status& status, Doing doing) {
   if (info.detail == "SchemaAndData") {
     return "Neo.ClientError.Transaction.ForbiddenDueToTransactionType";
   }
+  // Others have the memory, and give it back.
+  if (info.detail == "PoolExceeded") return "Neo.TransientError.General.MemoryPoolOutOfMemoryError";
   for (const Row& row : kKinds) {
     if (info.kind == row.kind) return row.code;
   }

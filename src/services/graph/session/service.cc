@@ -94,6 +94,7 @@ ServiceOptions WithThreads(ServiceOptions options) {
 GraphService::GraphService(Database* database, const ServiceOptions& options)
     : database_(database),
       options_(WithThreads(options)),
+      query_memory_(options_.total_query_memory_bytes),
       spare_threads_(options_.query_threads - 1),
       running_(options.clock),
       plans_(options.cached_plans, options.cached_text_bytes),
@@ -214,6 +215,7 @@ absl::Status GraphService::Execute(const Statement& statement, const Caller& cal
   options.parameters = parameters;
   options.limits.memory_bytes = options_.query_memory_bytes;
   options.spill = options_.spill;
+  if (query_memory_.limit() != 0) options.pool = &query_memory_;
   options.cancelled = entry.terminated();
   options.monotonic_nanos = options_.clock;
   options.interrupted = interrupted;

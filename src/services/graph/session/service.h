@@ -36,7 +36,8 @@ namespace pulse::cypher {
 
 struct ServiceOptions {
   size_t query_memory_bytes = size_t{1} << 30;  // of one query, estimated
-  // Where a query goes on beyond half of that.
+  uint64_t total_query_memory_bytes = 0;        // of all queries together, as these; 0: no limit
+  // Where a query goes on beyond half of either.
   SpillOptions spill{.directory = DefaultSpillDirectory()};
   int64_t query_nanos = 0;  // of one query or transaction; 0: no limit
   // Threads of one query that only reads, with the one that runs it; of all queries together, so
@@ -152,6 +153,7 @@ class GraphService {
 
   Database* database() { return database_; }
   RunningList* running() { return &running_; }
+  const MemoryPool& query_memory() const { return query_memory_; }
   PlanCache* plans() { return &plans_; }
   // What it has run so far.
   StatementNumbers numbers() const { return counts_.Take(); }
@@ -190,6 +192,7 @@ class GraphService {
 
   Database* const database_;
   const ServiceOptions options_;
+  MemoryPool query_memory_;
   std::atomic<int> spare_threads_;  // that queries may start now
   RunningList running_;
   PlanCache plans_;

@@ -37,8 +37,8 @@ absl::Status RuntimeError(std::string_view kind, std::string_view detail,
   return Make(absl::StatusCode::kFailedPrecondition, kind, "runtime", detail, message);
 }
 
-absl::Status LimitError(absl::StatusCode code, std::string_view message) {
-  return Make(code, "LimitExceeded", "runtime", "LimitExceeded", message);
+absl::Status LimitError(absl::StatusCode code, std::string_view message, std::string_view detail) {
+  return Make(code, "LimitExceeded", "runtime", detail, message);
 }
 
 ErrorInfo InfoOf(const absl::Status& status) {

@@ -26,7 +26,8 @@ absl::Status CompileError(std::string_view kind, std::string_view detail, std::s
 // Found while the query runs; what it changed is to be rolled back. FailedPrecondition.
 absl::Status RuntimeError(std::string_view kind, std::string_view detail, std::string_view message);
 // A limit of memory, rows or time. ResourceExhausted, DeadlineExceeded or Cancelled.
-absl::Status LimitError(absl::StatusCode code, std::string_view message);
+absl::Status LimitError(absl::StatusCode code, std::string_view message,
+                        std::string_view detail = "LimitExceeded");
 
 // What the functions above stored; empty for a status from elsewhere (a store's).
 ErrorInfo InfoOf(const absl::Status& status);
