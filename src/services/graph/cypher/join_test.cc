@@ -116,7 +116,7 @@ TEST_F(JoinTest, WhatAStatementChanges_IsInLaterTables) {
             std::vector<std::string>{"0"});
 }
 
-TEST_F(JoinTest, NodesByNumber) {
+TEST_F(JoinTest, NodesByNumber_AnyValue_AreThoseOfAScan) {
   EXPECT_EQ(PlanOf("MATCH (n:A) WHERE id(n) = $x RETURN n").substr(0, 10), "Scan by id");
   EXPECT_EQ(PlanOf("MATCH (n) WHERE $x = elementId(n) RETURN n").substr(0, 10), "Scan by id");
   EXPECT_EQ(PlanOf("MATCH (n) WHERE id(n) IN $x RETURN n").substr(0, 10), "Scan by id");
