@@ -176,7 +176,7 @@ EXCEPTIONS = set()
 # ---------------------------------------------------------------------------------------------------
 
 # Limits, in lines of C++ outside tests.
-ALL_LINES = 194000
+ALL_LINES = 194500
 ROOM_LINES = 9000
 FILE_LINES = 600
 

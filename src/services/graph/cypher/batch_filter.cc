@@ -7,22 +7,6 @@
 namespace pulse::cypher {
 namespace {
 
-// b op a, for a op b.
-Op Mirrored(Op op) {
-  switch (op) {
-    case Op::kLt:
-      return Op::kGt;
-    case Op::kLe:
-      return Op::kGe;
-    case Op::kGt:
-      return Op::kLt;
-    case Op::kGe:
-      return Op::kLe;
-    default:
-      return op;
-  }
-}
-
 bool IsConstant(const Expr& e) {
   return e.kind == Expr::Kind::kLiteral || e.kind == Expr::Kind::kParameter;
 }
@@ -100,6 +84,21 @@ bool IsPure(const Expr& e, Slot* slot) {
 
 }  // namespace
 
+Op Mirrored(Op op) {
+  switch (op) {
+    case Op::kLt:
+      return Op::kGt;
+    case Op::kLe:
+      return Op::kGe;
+    case Op::kGt:
+      return Op::kLt;
+    case Op::kGe:
+      return Op::kLe;
+    default:
+      return op;
+  }
+}
+
 bool IsPurePredicate(const Expr& predicate, Slot* slot) {
   *slot = -1;
   return IsPure(predicate, slot) && *slot >= 0;
@@ -155,27 +154,23 @@ void BatchFilter::Keep(std::vector<Subject>* left, std::vector<uint32_t>* select
   selected->resize(kept);
 }
 
-// What is true of a comparison passes; false and null do not.
-void BatchFilter::Apply(const Test& test, size_t count) {
-  const bool ints = column_.kind == Column::Kind::kInts;
-  if (ints && test.value.is_int()) {
-    return CompareAll(test.op, column_.ints.data(), column_.valid.data(), count,
-                      test.value.as_int(), pass_.data());
+void ApplyComparison(Op op, const Column& column, const Value& value, std::span<uint8_t> pass) {
+  if (column.kind == Column::Kind::kInts && value.is_int()) {
+    return CompareAll(op, column.ints.data(), column.valid.data(), pass.size(), value.as_int(),
+                      pass.data());
   }
-  if (column_.kind == Column::Kind::kFloats && test.value.is_float()) {
-    return CompareAll(test.op, column_.floats.data(), column_.valid.data(), count,
-                      test.value.as_float(), pass_.data());
+  if (column.kind == Column::Kind::kFloats && value.is_float()) {
+    return CompareAll(op, column.floats.data(), column.valid.data(), pass.size(), value.as_float(),
+                      pass.data());
   }
-  if (column_.kind == Column::Kind::kValues) {
-    for (size_t i = 0; i < count; ++i) {
-      if (pass_[i] == 0) continue;
-      pass_[i] = CompareValues(test.op, column_.values[i], test.value) == 1 ? 1 : 0;
+  if (column.kind == Column::Kind::kValues) {
+    for (size_t i = 0; i < pass.size(); ++i) {
+      if (pass[i] != 0) pass[i] = CompareValues(op, column.values[i], value) == 1 ? 1 : 0;
     }
     return;
   }
-  for (size_t i = 0; i < count; ++i) {
-    if (pass_[i] == 0) continue;
-    pass_[i] = Comparison(test.op, ValueAt(column_, i), test.value).is_true() ? 1 : 0;
+  for (size_t i = 0; i < pass.size(); ++i) {
+    if (pass[i] != 0) pass[i] = Comparison(op, ValueAt(column, i), value).is_true() ? 1 : 0;
   }
 }
 
@@ -197,7 +192,8 @@ bool BatchFilter::Run(std::vector<Subject>* left, EvalContext& context, const Re
     }
     if (!context.Check(read(key))) return false;
     pass_.assign(left->size(), 1);
-    for (; t < tests_.size() && tests_[t].key == name; ++t) Apply(tests_[t], left->size());
+    for (; t < tests_.size() && tests_[t].key == name; ++t)
+      ApplyComparison(tests_[t].op, column_, tests_[t].value, pass_);
     Keep(left, selected);
   }
   return others_.empty() ? !context.failed() : RunOthers(left, context, selected);

@@ -21,6 +21,12 @@ namespace pulse::cypher {
 // as often as one likes, for nodes or relationships that the query did not delete.
 bool IsPurePredicate(const Expr& predicate, Slot* slot);
 
+// The comparison that says the same with its sides exchanged.
+Op Mirrored(Op op);
+// Leaves those of `pass` that a comparison of the column with the value is true of: false and null
+// do not pass.
+void ApplyComparison(Op op, const Column& column, const Value& value, std::span<uint8_t> pass);
+
 class BatchFilter {
  public:
   // Pure predicates, all of one slot.
@@ -54,7 +60,6 @@ class BatchFilter {
   bool RunOthers(std::vector<Subject>* left, EvalContext& context, std::vector<uint32_t>* selected);
   template <typename Subject>
   void Keep(std::vector<Subject>* left, std::vector<uint32_t>* selected) const;
-  void Apply(const Test& test, size_t count);
 
   std::vector<int> labels_;  // names
   std::vector<Test> tests_;  // those of a key beside each other

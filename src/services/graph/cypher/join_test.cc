@@ -200,5 +200,25 @@ TEST_F(CycleTest, Cycles_OfManyRows_AreCountedByEitherEnd) {
   Run("MATCH (a:A)-[:R]->(b) WITH b, a ORDER BY b.n OPTIONAL MATCH (b)<-[r]-(a) RETURN r.n");
 }
 
+TEST_F(CycleTest, PropertiesOfAllRelationships_AreReadByColumns) {
+  Make(40, 60);
+  const auto first = [this](const std::string& query) {
+    return PlanOf(query).substr(0, PlanOf(query).find('\n'));
+  };
+  EXPECT_EQ(first("MATCH ()-[e:R|S]->() WHERE e.n > 3 AND e.n % 2 = 0 RETURN sum(e.n)"),
+            "ScanProperties n :R|S (1 predicates)");
+  EXPECT_EQ(first("MATCH (a)<-[e]-() RETURN e.n % 5 AS k, count(e) ORDER BY k"),
+            "ScanProperties n");
+  for (const char* query :
+       {"MATCH (a)-[e]->() RETURN e.n, count(a)", "MATCH ()-[e]-() RETURN e.n, count(*)",
+        "MATCH ()-[e]->() RETURN e, count(e.n)", "MATCH ()-[e]->(b:A) RETURN e.n, count(*)",
+        "MATCH ()-[e]->() RETURN e.n, collect(e)", "MATCH ()-[e]->() RETURN type(e), sum(e.n)",
+        "MATCH (a)-[e]->() WHERE e.n = a.n RETURN e.n, count(*)",
+        "MATCH (a)-[e]->() WHERE EXISTS { (a)-->() } RETURN e.n, count(*)",
+        "MATCH ()-[e]->() RETURN e.n, count(DISTINCT e)", "MATCH ()-[e]->() RETURN e.n"}) {
+    EXPECT_EQ(PlanOf(query).find("ScanProperties"), std::string::npos) << query;
+  }
+}
+
 }  // namespace
 }  // namespace pulse::cypher

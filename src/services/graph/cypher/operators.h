@@ -175,6 +175,8 @@ std::unique_ptr<Operator> MakeBatchesOperator(const Step& step, Runtime* runtime
 std::unique_ptr<Operator> MakeUpdateOperator(const Step& step, Runtime* runtime, Operator* next);
 std::unique_ptr<Operator> MakeAggregateOperator(const Step& step, Runtime* runtime, Operator* next);
 std::unique_ptr<Operator> MakeCountOperator(const Step& step, Runtime* runtime, Operator* next);
+std::unique_ptr<Operator> MakeEdgeColumnsOperator(const Step& step, Runtime* runtime,
+                                                  Operator* next);
 std::unique_ptr<Operator> MakeColumnOperator(const Step& step, Runtime* runtime, Operator* next);
 
 // Hands every batch to a function.

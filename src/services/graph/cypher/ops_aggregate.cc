@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "services/graph/cypher/aggregate_state.h"
 #include "services/graph/cypher/batch_eval.h"
 #include "services/graph/cypher/operators.h"
 #include "services/graph/cypher/spill_groups.h"
+#include "services/graph/functions/aggregate_state.h"
 #include "services/graph/functions/functions.h"
 #include "services/graph/model/text.h"
 #include "services/graph/syntax/error.h"

@@ -464,6 +464,8 @@ std::unique_ptr<Operator> MakeMatchOperator(const Step& step, Runtime* runtime, 
       return std::make_unique<ExpandOperator>(&step, runtime, next);
     case Step::Kind::kIntersect:
       return MakeIntersectOperator(step, runtime, next);
+    case Step::Kind::kEdgeColumns:
+      return MakeEdgeColumnsOperator(step, runtime, next);
     case Step::Kind::kExpandVar:
       return std::make_unique<ExpandVarOperator>(&step, runtime, next);
     case Step::Kind::kQuantified:

@@ -89,21 +89,22 @@ using Steps = std::vector<Step>;
 
 struct Step {
   enum class Kind : uint8_t {
-    kScan,        // nodes into `slot`: all, by label, or by indexes
-    kExpand,      // from `from` over one relationship
-    kExpandVar,   // over min to max of them
-    kQuantified,  // over min to max repetitions of `hops`
-    kShortest,    // between `from` and `slot`, both bound
-    kEdge,        // over the relationship that `edge` holds already
-    kFilter,      // predicates
-    kPath,        // the path of `part` into `slot`
-    kOptional,    // inner; where it has no row, nulls
-    kProject,     // items
-    kAggregate,   // items are the keys, aggregates
-    kColumns,     // aggregates over all relationships, or all nodes, by columns
-    kIntersect,   // inner, two hops from bound nodes to the same new one, `slot`
-    kCountPaths,  // inner, the last one or two hops of a pattern: how many, into `slot`
-    kDistinct,    // on the slots of items
+    kScan,         // nodes into `slot`: all, by label, or by indexes
+    kExpand,       // from `from` over one relationship
+    kExpandVar,    // over min to max of them
+    kQuantified,   // over min to max repetitions of `hops`
+    kShortest,     // between `from` and `slot`, both bound
+    kEdge,         // over the relationship that `edge` holds already
+    kFilter,       // predicates
+    kPath,         // the path of `part` into `slot`
+    kOptional,     // inner; where it has no row, nulls
+    kProject,      // items
+    kAggregate,    // items are the keys, aggregates
+    kEdgeColumns,  // of all relationships, properties (`keys`) into slots (`outputs`)
+    kColumns,      // aggregates over all relationships, or all nodes, by columns
+    kIntersect,    // inner, two hops from bound nodes to the same new one, `slot`
+    kCountPaths,   // inner, the last one or two hops of a pattern: how many, into `slot`
+    kDistinct,     // on the slots of items
     kSort,
     kSkip,
     kLimit,
@@ -144,10 +145,12 @@ struct Step {
   // That hold for all that is sought, and for nothing else: looked at where the index is gone.
   std::vector<const Expr*> sought_by;
   int64_t min = 1, max = -1;
-  std::vector<Slot> unique;             // slots of relationships that this one must differ from
-  bool relisted = false;                // some of these are of an earlier clause
-  Slot element = -1;                    // kExpandVar: slot of one relationship, for its predicates
-  std::vector<const Expr*> predicates;  // kScan, kExpand: IsPurePredicate(), on `slot`
+  std::vector<Slot> unique;  // slots of relationships that this one must differ from
+  bool relisted = false;     // some of these are of an earlier clause
+  Slot element = -1;         // kExpandVar: slot of one relationship, for its predicates
+  // kScan, kExpand: IsPurePredicate(), on `slot`. kEdgeColumns: comparisons of one of its slots
+  // with a literal or parameter.
+  std::vector<const Expr*> predicates;
   // kQuantified; `element` is the slot of a repetition's first node, which `predicates` are for.
   std::vector<QuantifiedHop> hops;
   std::vector<QuantifiedGroup> groups;
@@ -164,7 +167,8 @@ struct Step {
   const PatternPart* part = nullptr;
   Steps inner;
   std::shared_ptr<const Plan> subplan;
-  std::vector<std::pair<Slot, Slot>> outputs;  // kSubquery, kProcedure: column to slot
+  std::vector<std::pair<Slot, Slot>>
+      outputs;  // kSubquery, kProcedure, kEdgeColumns: column to slot
   const Procedure* procedure = nullptr;
   std::vector<const Expr*> arguments;
   CreateOps create;

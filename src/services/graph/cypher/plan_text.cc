@@ -17,6 +17,7 @@ std::string_view KindName(Step::Kind kind) {
                                                 "Optional",
                                                 "Project",
                                                 "Aggregate",
+                                                "ScanProperties",
                                                 "AggregateColumns",
                                                 "Intersect",
                                                 "CountPaths",
@@ -58,8 +59,10 @@ void Append(const Steps& steps, const Plan& names, const Profile* profile, int i
          (step.kind == Step::Kind::kColumns && !step.all_edges)) &&
         step.label < 0 && step.any_of.empty())
       text += step.sought.empty() || by_table ? " all nodes" : " by id";
-    for (size_t i = 0; i < step.keys.size(); ++i)
-      text += (i > 0 ? ", " : by_table ? " by table of " : " by index on ") + name(step.keys[i]);
+    const char* const by = by_table                                ? " by table of "
+                           : step.kind == Step::Kind::kEdgeColumns ? " "
+                                                                   : " by index on ";
+    for (size_t i = 0; i < step.keys.size(); ++i) text += (i > 0 ? ", " : by) + name(step.keys[i]);
     for (size_t i = 0; i < step.types.size(); ++i)
       text += (i == 0 ? " :" : "|") + name(step.types[i]);
     if (step.direction != Direction::kBoth)
@@ -78,7 +81,7 @@ void Append(const Steps& steps, const Plan& names, const Profile* profile, int i
     }
     if (!step.predicates.empty() &&
         (step.kind == Step::Kind::kFilter || step.kind == Step::Kind::kScan ||
-         step.kind == Step::Kind::kExpand))
+         step.kind == Step::Kind::kExpand || step.kind == Step::Kind::kEdgeColumns))
       text += Concat(" (", step.predicates.size(), " predicates)");
     if (!text.empty()) text.erase(0, 1);  // the space before the first
     if (profile != nullptr) {

@@ -83,6 +83,21 @@ class Queries {
     return text + " " + Result();
   }
 
+  // All relationships, and their properties alone.
+  std::string MakeOfEdges() {
+    const std::string edge = Concat("-[e", Pick({"", ":E", ":F", ":E|F", ":Never", ":!E"}), "]-");
+    return Concat(
+        "MATCH ()", Roll(3) == 0 ? Concat("<", edge, "()") : Concat(edge, ">()"),
+        Pick({"", "", " WHERE e.w > 3", " WHERE 5 <> e.w AND e.w IN [1, 2, 3, 6]",
+              " WHERE e.w = $five OR e.none IS NULL", " WHERE e.w >= 2.5 AND type(e) = 'E'",
+              " WHERE e.none > 1", " WHERE 2 <= e.w < 6", " WHERE e.w < 't'"}),
+        Pick({" RETURN e.w, count(*), count(e)", " RETURN count(e), min(e.w), max(e.w)",
+              " RETURN e.w IN [1, 2] AS k, max(e.w), count(e.none)", " RETURN DISTINCT e.w",
+              " WITH e.w AS w, count(*) AS c WHERE c > 1 RETURN w, c ORDER BY w, c",
+              " RETURN e.none, count(DISTINCT e.w), min(e.w)", " RETURN e.never, count(*) AS c",
+              " RETURN any(x IN [1, 2, 3] WHERE x = e.w) AS k, count(DISTINCT e.w)"}));
+  }
+
  private:
   size_t Roll(size_t n) { return random_() % n; }
   std::string Pick(std::initializer_list<const char*> of) {
@@ -290,7 +305,7 @@ size_t Compare(Database* database, const std::function<void(size_t)>& settle, bo
   size_t counted = 0;
   const auto compare = [&](const GraphView& view, GraphTransaction* tx, const char* where) {
     for (int i = 0; i < 12 && !testing::Test::HasFailure(); ++i) {
-      const std::string query = queries.Make();
+      const std::string query = i % 4 == 3 ? queries.MakeOfEdges() : queries.Make();
       EXPECT_EQ(Rows(query, view, tx, true, parameters), Rows(query, view, tx, false, parameters))
           << query << " on " << where;
       const auto plan = MakePlan(query, view, nullptr);

@@ -49,6 +49,7 @@ absl::Status Planner::Run() {
   PlanQuery(plan_->query.get(), plan_, false);
   if (options_.shortcuts && !failed()) {
     for (Plan::Branch& branch : plan_->branches) {
+      ScanByProperties(&branch.steps);
       FindLive(&branch);
       Intersect(&branch.steps);
     }

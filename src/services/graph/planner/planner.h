@@ -100,6 +100,9 @@ class Planner {
   // planner_live.cc
   static void FindLive(Plan::Branch* branch);
 
+  // planner_edges.cc
+  void ScanByProperties(Steps* steps);
+
   // planner_intersect.cc
   void Intersect(Steps* steps) const;
 

@@ -26,6 +26,7 @@ struct Used {
 void AddStep(const Step& step, Used* used, Used* numbers) {
   switch (step.kind) {
     case Step::Kind::kScan:
+    case Step::Kind::kEdgeColumns:
     case Step::Kind::kFilter:
     case Step::Kind::kUnwind:
     case Step::Kind::kLoadCsv:
@@ -81,10 +82,11 @@ void Planner::FindLive(Plan::Branch* branch) {
   // Others copy rows in ways of their own.
   const auto known = [](Step::Kind kind) {
     return kind == Step::Kind::kScan || kind == Step::Kind::kExpand ||
-           kind == Step::Kind::kQuantified || kind == Step::Kind::kFilter ||
-           kind == Step::Kind::kAggregate || kind == Step::Kind::kDistinct ||
-           kind == Step::Kind::kSort || kind == Step::Kind::kUnwind ||
-           kind == Step::Kind::kLoadCsv || kind == Step::Kind::kCountPaths;
+           kind == Step::Kind::kEdgeColumns || kind == Step::Kind::kQuantified ||
+           kind == Step::Kind::kFilter || kind == Step::Kind::kAggregate ||
+           kind == Step::Kind::kDistinct || kind == Step::Kind::kSort ||
+           kind == Step::Kind::kUnwind || kind == Step::Kind::kLoadCsv ||
+           kind == Step::Kind::kCountPaths;
   };
   for (auto step = branch->steps.rbegin(); step != branch->steps.rend(); ++step) {
     // What the step itself makes is no part of the row that it copies, which does no harm.

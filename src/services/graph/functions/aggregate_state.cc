@@ -1,4 +1,4 @@
-#include "services/graph/cypher/aggregate_state.h"
+#include "services/graph/functions/aggregate_state.h"
 
 #include <algorithm>
 #include <cmath>

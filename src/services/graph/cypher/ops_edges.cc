@@ -1,0 +1,123 @@
+// The operator that reads properties of all relationships of some types by columns, in the order in
+// which the graph has them: a relationship itself is not looked at. Those that comparisons with
+// constants do not hold for make no rows.
+#include <algorithm>
+
+#include "services/graph/cypher/batch_filter.h"
+#include "services/graph/cypher/match.h"
+#include "services/graph/cypher/operators.h"
+
+namespace pulse::cypher {
+namespace {
+
+constexpr size_t kRows = 4096;
+
+class EdgeColumnsOperator : public Operator {
+ public:
+  using Operator::Operator;
+
+  bool Push(Rows& in) override {
+    if (!ResolveTypes(step().types, ctx_, &types_) || !Prepare()) return !ctx_.failed();
+    for (size_t i = 0; i < in.size(); ++i) {
+      for (Property& property : properties_) property.position = 0;
+      position_ = 0;
+      while (true) {
+        const size_t count = Read();
+        if (count == 0) break;
+        if (!Emit(in.Row(i), count)) return false;
+      }
+      if (ctx_.failed()) return false;
+    }
+    return Flush();
+  }
+
+ private:
+  struct Property {
+    Token key;
+    Slot slot;
+    uint64_t position = 0;  // of its scan, which goes on beside those of the others
+    Column column;
+  };
+  struct Test {
+    size_t property;
+    Op op;
+    Value value;
+  };
+
+  // False: nothing can hold, or an error.
+  bool Prepare() {
+    properties_.clear();
+    tests_.clear();
+    for (size_t k = 0; k < step().keys.size(); ++k) {
+      properties_.push_back({ctx_.Key(step().keys[k]), step().outputs[k].second, 0, {}});
+    }
+    for (const Expr* e : step().predicates) {
+      const bool left = e->kids[0]->kind == Expr::Kind::kVariable;
+      const Slot slot = e->kids[left ? 0 : 1]->slot;
+      const auto property = std::find_if(properties_.begin(), properties_.end(),
+                                         [slot](const Property& p) { return p.slot == slot; });
+      tests_.push_back({static_cast<size_t>(property - properties_.begin()),
+                        left ? e->op : Mirrored(e->op),
+                        Eval(*e->kids[left ? 1 : 0], nullptr, ctx_)});
+      if (property->key == kNoToken) return false;  // null, whatever it is compared with
+    }
+    return !ctx_.failed();
+  }
+
+  // The next relationships' properties; 0: the end, or an error.
+  size_t Read() {
+    size_t rows = 0;
+    bool known = false;
+    for (Property& property : properties_) {
+      if (property.key == kNoToken) continue;
+      const auto count = ctx_.graph->ScanEdgeProperty(types_, property.key, &property.position,
+                                                      kRows, &property.column);
+      if (!ctx_.Check(count.status())) return 0;
+      if (known && *count != rows) {
+        ctx_.Fail(absl::InternalError("scans of one graph's relationships are not alike"));
+        return 0;
+      }
+      known = true;
+      rows = *count;
+    }
+    if (!known) {
+      edges_.resize(kRows);
+      const auto count = ctx_.graph->ScanEdges(types_, &position_, edges_);
+      if (!ctx_.Check(count.status())) return 0;
+      rows = *count;
+    }
+    return ctx_.Tick(rows) ? rows : 0;
+  }
+
+  bool Emit(const Value* base, size_t count) {
+    pass_.assign(count, 1);
+    for (const Test& test : tests_) {
+      ApplyComparison(test.op, properties_[test.property].column, test.value, pass_);
+    }
+    for (size_t i = 0; i < count; ++i) {
+      if (pass_[i] == 0) continue;
+      Value* row = NewRow(base);
+      if (row == nullptr) return false;
+      for (Property& property : properties_) {
+        row[property.slot] = property.key == kNoToken ? Value() : ValueAt(property.column, i);
+      }
+    }
+    return !ctx_.failed();
+  }
+
+  std::vector<Token> types_;
+  std::vector<Property> properties_;
+  std::vector<Test> tests_;
+  std::vector<uint8_t> pass_;
+  std::vector<EdgeRef> edges_;  // where none of the properties has a name in the graph
+  uint64_t position_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Operator> MakeEdgeColumnsOperator(const Step& step, Runtime* runtime,
+                                                  Operator* next) {
+  return std::make_unique<EdgeColumnsOperator>(&step, runtime, next);
+}
+
+}  // namespace pulse::cypher
