@@ -83,11 +83,15 @@ ROOMS = {
     # Rows of queries in temporary files.
     "src/services/graph/spill": ("base", "services/graph/model", "services/graph/syntax",
                                  "services/graph/functions"),
+    # Their values, on a row or on many.
+    "src/services/graph/expressions": ("base", "services/graph/model", "services/graph/syntax",
+                                       "services/graph/functions"),
     "src/services/graph/cypher": ("base", "services/graph/model", "services/graph/syntax",
-                                  "services/graph/functions", "services/graph/spill"),
+                                  "services/graph/functions", "services/graph/spill",
+                                  "services/graph/expressions"),
     "src/services/graph/planner": ("base", "services/graph/model", "services/graph/syntax",
                                    "services/graph/functions", "services/graph/spill",
-                                   "services/graph/cypher"),
+                                   "services/graph/expressions", "services/graph/cypher"),
     # On snapshots; they know no store and no language.
     "src/services/graph/algorithms": ("base", "services/graph/model"),
     # Statements on a database, and the server of Neo4j's protocol above it. Neither knows the store.

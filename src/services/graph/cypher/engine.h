@@ -13,9 +13,9 @@
 #include <span>
 
 #include "absl/status/status.h"
-#include "services/graph/cypher/eval.h"
 #include "services/graph/cypher/parallel.h"
 #include "services/graph/cypher/plan.h"
+#include "services/graph/expressions/eval.h"
 
 namespace pulse::cypher {
 

@@ -4,7 +4,7 @@
 #include <bit>
 #include <utility>
 
-#include "services/graph/cypher/batch_eval.h"
+#include "services/graph/expressions/batch_eval.h"
 
 namespace pulse::cypher {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "services/graph/cypher/eval.h"
+#include "services/graph/expressions/eval.h"
 #include "services/graph/model/text.h"
 
 namespace pulse::cypher {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "services/graph/cypher/batch_eval.h"
 #include "services/graph/cypher/operators.h"
 #include "services/graph/cypher/spill_groups.h"
+#include "services/graph/expressions/batch_eval.h"
 #include "services/graph/functions/aggregate_state.h"
 #include "services/graph/functions/functions.h"
 #include "services/graph/model/text.h"

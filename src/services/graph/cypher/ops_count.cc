@@ -5,9 +5,9 @@
 // path walked before; these are known by their ends and type, and are taken off.
 #include <algorithm>
 
-#include "services/graph/cypher/batch_filter.h"
 #include "services/graph/cypher/match.h"
 #include "services/graph/cypher/operators.h"
+#include "services/graph/expressions/batch_filter.h"
 #include "services/graph/syntax/error.h"
 
 namespace pulse::cypher {

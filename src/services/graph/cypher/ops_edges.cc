@@ -3,9 +3,9 @@
 // constants do not hold for make no rows.
 #include <algorithm>
 
-#include "services/graph/cypher/batch_filter.h"
 #include "services/graph/cypher/match.h"
 #include "services/graph/cypher/operators.h"
+#include "services/graph/expressions/batch_filter.h"
 
 namespace pulse::cypher {
 namespace {

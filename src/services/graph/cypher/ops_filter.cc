@@ -3,8 +3,8 @@
 #include <optional>
 #include <vector>
 
-#include "services/graph/cypher/batch_filter.h"
 #include "services/graph/cypher/operators.h"
+#include "services/graph/expressions/batch_filter.h"
 
 namespace pulse::cypher {
 namespace {

@@ -13,9 +13,9 @@
 #include <span>
 
 #include "absl/container/flat_hash_map.h"
-#include "services/graph/cypher/batch_filter.h"
 #include "services/graph/cypher/match.h"
 #include "services/graph/cypher/operators.h"
+#include "services/graph/expressions/batch_filter.h"
 
 namespace pulse::cypher {
 namespace {

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "services/graph/cypher/batch_filter.h"
 #include "services/graph/cypher/match.h"
 #include "services/graph/cypher/operators.h"
+#include "services/graph/expressions/batch_filter.h"
 #include "services/graph/model/text.h"
 
 namespace pulse::cypher {
@@ -257,111 +257,6 @@ class ExpandVarOperator : public Operator {
   std::vector<Level> levels_;
 };
 
-// Breadth first, a whole level of nodes in each call of the graph.
-class ShortestOperator : public Operator {
- public:
-  using Operator::Operator;
-
-  bool Push(Rows& in) override {
-    known_ = ResolveTypes(step().types, ctx_, &types_);
-    for (size_t i = 0; i < in.size(); ++i) {
-      Value* row = in.Row(i);
-      NodeId from = 0, to = 0;
-      if (!NodeOf(row[step().from], ctx_, &from) || !NodeOf(row[step().slot], ctx_, &to)) continue;
-      if (!Search(row, from, to)) return false;
-    }
-    return Flush();
-  }
-
- private:
-  struct Reached {
-    int64_t depth = 0;
-    std::vector<std::pair<NodeId, EdgeRef>> from;
-  };
-
-  bool Emit(const Value* row) {
-    ValueList edges;
-    for (auto edge = trail_.rbegin(); edge != trail_.rend(); ++edge)
-      edges.push_back(Value::Edge(*edge));
-    Value* out = NewRow(row);
-    if (out == nullptr) return false;
-    if (step().edge >= 0) out[step().edge] = Value::List(std::move(edges));
-    return true;
-  }
-
-  bool Search(Value* row, NodeId from, NodeId to) {
-    trail_.clear();
-    if (from == to) return step().min == 0 ? Emit(row) : true;
-    if (!known_) return true;
-    reached_.clear();
-    reached_[from] = {};
-    std::vector<NodeId> frontier = {from}, next;
-    for (int64_t depth = 1; !frontier.empty() && (step().max < 0 || depth <= step().max); ++depth) {
-      next.clear();
-      ExpandPosition position;
-      while (position.node < frontier.size()) {
-        batch_.clear();
-        if (!ctx_.Check(ctx_.graph->Expand(frontier, step().direction, types_, kGraphBatch,
-                                           &position, &batch_)) ||
-            !ctx_.Tick(batch_.size() + 1) || !ctx_.Fits(reached_.size() * 80)) {
-          return false;
-        }
-        for (size_t i = 0; i < batch_.size(); ++i) {
-          const NodeId parent = frontier[batch_.origin[i]];
-          const EdgeRef edge = RefOf(batch_, i, parent);
-          if (step().element >= 0) {
-            row[step().element] = Value::Edge(edge);
-            const bool holds = std::all_of(step().predicates.begin(), step().predicates.end(),
-                                           [&](const Expr* p) { return Holds(*p, row, ctx_); });
-            if (!holds) continue;
-          }
-          const auto [it, added] = reached_.try_emplace(batch_.node[i]);
-          if (added) {
-            it->second.depth = depth;
-            next.push_back(batch_.node[i]);
-          } else if (it->second.depth != depth || !step().all_paths) {
-            continue;
-          }
-          it->second.from.emplace_back(parent, edge);
-        }
-      }
-      if (reached_.contains(to)) return Trace(row, to, from);
-      std::swap(frontier, next);
-    }
-    return true;
-  }
-
-  // All ways back; of a single shortest path there is one. At most as deep as the path is long.
-  bool Trace(const Value* row, NodeId node, NodeId from) {
-    struct Frame {
-      NodeId node;
-      size_t at;
-    };
-    std::vector<Frame> stack = {{node, 0}};
-    while (!stack.empty()) {
-      Frame& top = stack.back();
-      if (top.node == from) {
-        if (!Emit(row)) return false;
-      } else if (const auto& ways = reached_[top.node].from; top.at < ways.size()) {
-        const auto& [parent, edge] = ways[top.at++];
-        trail_.push_back(edge);
-        stack.push_back({parent, 0});
-        continue;
-      }
-      stack.pop_back();
-      if (!trail_.empty()) trail_.pop_back();
-      if (!ctx_.Tick()) return false;
-    }
-    return true;
-  }
-
-  bool known_ = true;
-  std::vector<Token> types_;
-  NeighbourBatch batch_;
-  std::vector<EdgeRef> trail_;
-  std::unordered_map<NodeId, Reached> reached_;
-};
-
 }  // namespace
 
 // Builds the path of a part whose nodes and relationships are in the row; null where one is.
@@ -471,7 +366,7 @@ std::unique_ptr<Operator> MakeMatchOperator(const Step& step, Runtime* runtime, 
     case Step::Kind::kQuantified:
       return MakeQuantifiedOperator(step, runtime, next);
     case Step::Kind::kShortest:
-      return std::make_unique<ShortestOperator>(&step, runtime, next);
+      return MakeShortestOperator(step, runtime, next);
     case Step::Kind::kEdge:
       return std::make_unique<EdgeOperator>(&step, runtime, next);
     case Step::Kind::kPath:

@@ -5,8 +5,8 @@
 #include <memory>
 #include <utility>
 
-#include "services/graph/cypher/batch_filter.h"
 #include "services/graph/cypher/operators.h"
+#include "services/graph/expressions/batch_filter.h"
 
 namespace pulse::cypher {
 namespace {

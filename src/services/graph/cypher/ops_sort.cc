@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <bit>
 
-#include "services/graph/cypher/batch_eval.h"
 #include "services/graph/cypher/operators.h"
+#include "services/graph/expressions/batch_eval.h"
 #include "services/graph/model/text.h"
 #include "services/graph/spill/spill_merge.h"
 #include "services/graph/syntax/error.h"

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <numeric>
 
-#include "services/graph/cypher/batch_eval.h"
 #include "services/graph/cypher/kept_rows.h"
 #include "services/graph/cypher/operators.h"
+#include "services/graph/expressions/batch_eval.h"
 #include "services/graph/functions/functions.h"
 #include "services/graph/model/text.h"
 #include "services/graph/syntax/error.h"

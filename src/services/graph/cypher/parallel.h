@@ -15,8 +15,8 @@
 #include <span>
 #include <vector>
 
-#include "services/graph/cypher/eval.h"
 #include "services/graph/cypher/plan.h"
+#include "services/graph/expressions/eval.h"
 
 namespace pulse::cypher {
 

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "services/graph/cypher/batch_filter.h"
 #include "services/graph/cypher/operators.h"
 #include "services/graph/cypher/parallel.h"
+#include "services/graph/expressions/batch_filter.h"
 
 namespace pulse::cypher {
 

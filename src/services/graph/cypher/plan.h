@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "services/graph/cypher/eval.h"
+#include "services/graph/expressions/eval.h"
 #include "services/graph/model/database.h"
 #include "services/graph/model/read_counts.h"
 #include "services/graph/syntax/ast.h"

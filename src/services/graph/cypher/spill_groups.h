@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "services/graph/cypher/eval.h"
+#include "services/graph/expressions/eval.h"
 #include "services/graph/spill/spill_partitions.h"
 
 namespace pulse::cypher {

@@ -2,7 +2,7 @@
 // being made.
 #include <algorithm>
 
-#include "services/graph/cypher/batch_filter.h"
+#include "services/graph/expressions/batch_filter.h"
 #include "services/graph/functions/functions.h"
 #include "services/graph/planner/planner.h"
 

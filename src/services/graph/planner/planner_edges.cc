@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <map>
 
-#include "services/graph/cypher/batch_eval.h"
+#include "services/graph/expressions/batch_eval.h"
 #include "services/graph/planner/planner.h"
 
 namespace pulse::cypher {

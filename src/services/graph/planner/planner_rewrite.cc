@@ -5,7 +5,7 @@
 #include <functional>
 #include <map>
 
-#include "services/graph/cypher/batch_eval.h"
+#include "services/graph/expressions/batch_eval.h"
 #include "services/graph/planner/planner.h"
 #include "services/graph/syntax/parser.h"
 #include "services/graph/syntax/regex_cache.h"

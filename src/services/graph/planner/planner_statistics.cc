@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/clock.h"
-#include "services/graph/cypher/batch_filter.h"
+#include "services/graph/expressions/batch_filter.h"
 
 namespace pulse::cypher {
 namespace {

@@ -14,7 +14,7 @@
 #include <tuple>
 #include <vector>
 
-#include "services/graph/cypher/eval.h"
+#include "services/graph/expressions/eval.h"
 
 namespace pulse::cypher {
 

@@ -1,4 +1,4 @@
-#include "services/graph/cypher/eval.h"
+#include "services/graph/expressions/eval.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "services/graph/cypher/batch_filter.h"
+#include "services/graph/expressions/batch_filter.h"
 
 #include <algorithm>
 #include <numeric>

@@ -10,8 +10,8 @@
 #include <span>
 #include <vector>
 
-#include "services/graph/cypher/batch_eval.h"
-#include "services/graph/cypher/eval.h"
+#include "services/graph/expressions/batch_eval.h"
+#include "services/graph/expressions/eval.h"
 
 namespace pulse::cypher {
 

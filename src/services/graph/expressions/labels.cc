@@ -1,9 +1,9 @@
 // Which labels nodes have, and types relationships: one by one, and by columns.
 #include <algorithm>
 
-#include "services/graph/cypher/batch_eval.h"
-#include "services/graph/cypher/eval.h"
-#include "services/graph/cypher/operators.h"
+#include "services/graph/expressions/batch_eval.h"
+#include "services/graph/expressions/eval.h"
+#include "services/graph/expressions/rows.h"
 #include "services/graph/model/text.h"
 
 namespace pulse::cypher {

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "services/graph/cypher/eval.h"
+#include "services/graph/expressions/eval.h"
 
 namespace pulse::cypher {
 

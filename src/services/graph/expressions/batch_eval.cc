@@ -1,9 +1,9 @@
-#include "services/graph/cypher/batch_eval.h"
+#include "services/graph/expressions/batch_eval.h"
 
 #include <algorithm>
 #include <numeric>
 
-#include "services/graph/cypher/operators.h"
+#include "services/graph/expressions/rows.h"
 #include "services/graph/functions/functions.h"
 #include "services/graph/model/text.h"
 #include "services/graph/syntax/regex_cache.h"

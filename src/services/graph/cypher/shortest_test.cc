@@ -1,0 +1,64 @@
+// Shortest paths against the shortest of all trails.
+#include "services/graph/cypher/test_random_graph.h"
+
+namespace pulse::cypher {
+namespace {
+
+class ShortestTest : public RandomGraphTest {};
+
+TEST_F(ShortestTest, AllShortestPaths_OfRandomGraphs_AreTheShortestTrails) {
+  MakeGraph(40, 80);
+  size_t found = 0;
+  for (const std::string edge :
+       {"-[%:R|S*..4]-", "-[%*..3]->", "<-[%:R*..5]-", "-[%*1..2]-", "-[%*..4 WHERE r.n % 3 > 0]-",
+        "-[%*0..3 WHERE r.n > 10]->", "-[%:Never*..4]-", "-[%:T*]->"}) {
+    for (const std::string function : {"allShortestPaths", "shortestPath"}) {
+      std::string with = edge;
+      with.replace(with.find('%'), 1, edge.find("WHERE") == std::string::npos ? "" : "r");
+      const std::string match = "MATCH (a), (b) WHERE a.n % 5 = 0 AND b.n % 4 = 1 AND a <> b ";
+      // The numbers of the relationships, in the path's order; of one of several paths, how many.
+      const std::string text =
+          "reduce(s = toString(a.n) + ' ' + toString(b.n), r IN "
+          "relationships(p) | s + ' ' + toString(r.n))";
+      const bool all = function[0] == 'a';
+      const std::string result =
+          all ? " RETURN " + text : " RETURN a.n * 10000 + b.n * 100 + length(p)";
+      const auto paths = Run(match + "MATCH p = " + function + "((a)" + with + "(b))" + result);
+      const auto trails = Run(match + "MATCH p = (a)" + with +
+                              "(b) WITH a, b, collect(p) AS ps, min(length(p)) AS least "
+                              "UNWIND [p IN ps WHERE length(p) = least] AS p WITH " +
+                              (all ? "a, b, p" : "a, b, head(collect(p)) AS p") + result);
+      EXPECT_EQ(paths, trails) << function << with;
+      found += paths.size();
+    }
+  }
+  EXPECT_GT(found, 100u);
+}
+
+// Long ways of which one end is in the middle of many, and the other at the end of a chain.
+TEST_F(ShortestTest, HubAndChain_PathGoesAlong) {
+  MakeGraph(400, 0);
+  const Token r = *graph_.AddTypeName("R");
+  for (size_t i = 1; i < 300; ++i) {
+    ASSERT_TRUE(graph_.CreateEdge(ids_[0], ids_[i], r, {}).ok());
+    ASSERT_TRUE(graph_.CreateEdge(ids_[i], ids_[1 + i % 299], r, {}).ok());
+  }
+  for (size_t i = 300; i < 400; ++i) {
+    ASSERT_TRUE(graph_.CreateEdge(ids_[i - 1], ids_[i], r, {}).ok());
+  }
+  const auto length = [this](const std::string& pattern) {
+    return Run("MATCH (a {n: 0}), (b {n: 399}) MATCH p = shortestPath(" + pattern +
+               ") RETURN length(p)");
+  };
+  using Strings = std::vector<std::string>;
+  EXPECT_EQ(length("(a)-[:R*]->(b)"), Strings{"101"});
+  EXPECT_EQ(length("(b)<-[:R*]-(a)"), Strings{"101"});
+  EXPECT_EQ(length("(b)-[:R*]-(a)"), Strings{"101"});
+  EXPECT_EQ(length("(a)-[:R*..101]-(b)"), Strings{"101"});
+  EXPECT_EQ(length("(a)-[:R*..100]-(b)"), Strings{});
+  EXPECT_EQ(length("(b)-[:R*]->(a)"), Strings{});
+  EXPECT_EQ(length("(a)-[:R*0..]-(a)"), Strings{"0"});
+}
+
+}  // namespace
+}  // namespace pulse::cypher
