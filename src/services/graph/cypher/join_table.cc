@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <utility>
 
 #include "services/graph/expressions/batch_eval.h"
@@ -11,6 +12,9 @@ namespace {
 
 // A part of the limit of memory, beyond which a table is none.
 constexpr size_t kShareOfMemory = 4;
+// Who waits for a table looks at its limits so often.
+constexpr auto kLookEvery = std::chrono::milliseconds(10);
+constexpr uint64_t kLookWork = 4096;  // what makes a context look at the clock
 
 template <typename T>
 void Clear(std::vector<T>* values) {
@@ -32,7 +36,8 @@ bool JoinTable::Charge(EvalContext& context) {
   const int64_t more = static_cast<int64_t>(bytes) - charged_;
   if (more <= 0) return true;
   const size_t limit = context.limits.memory_bytes;
-  too_large_ = (limit != 0 && bytes > limit / kShareOfMemory) || more > context.SpillRoom();
+  too_large_ = (limit != 0 && bytes > limit / kShareOfMemory) || more > context.SpillRoom() ||
+               more > context.MemoryRoom() / 2;
   if (too_large_) return false;
   charged_ += more;
   return context.Charge(more);
@@ -84,7 +89,10 @@ JoinTables::Entry* JoinTables::EntryOf(const Step* step) {
 std::shared_ptr<const JoinTable> JoinTables::Get(const Step* step, EvalContext& context,
                                                  const Fill& fill) {
   Entry* const entry = EntryOf(step);
-  std::lock_guard lock(entry->mu);
+  std::unique_lock lock(entry->mu, std::defer_lock);
+  while (!lock.try_lock_for(kLookEvery)) {
+    if (!context.Tick(kLookWork)) return nullptr;
+  }
   if (entry->made) return entry->table;
   auto table = std::make_shared<JoinTable>();
   if (fill(table.get()) && table->Finish(context)) {

@@ -71,7 +71,7 @@ class JoinTables {
 
  private:
   struct Entry {
-    std::mutex mu;
+    std::timed_mutex mu;
     bool made = false;
     std::shared_ptr<JoinTable> table;
   };

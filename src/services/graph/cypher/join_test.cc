@@ -99,6 +99,21 @@ TEST_F(JoinTest, TableBeyondMemory_IsNotMade) {
   EXPECT_EQ(Write(query, 200'000), expected);
 }
 
+TEST_F(JoinTest, Table_WhereOneRowOrAnotherValueEachTime_IsNotPlanned) {
+  // MERGE asks for each row by itself.
+  EXPECT_EQ(PlanOf("UNWIND [1, 2] AS x MERGE (a:A {u: x})-[:R]->(b:B {v: x})").find("by table"),
+            std::string::npos);
+  EXPECT_FALSE(ByTable("MATCH (b:B) WHERE b.u = head([i IN [3] | i]) RETURN b.n"));
+  EXPECT_EQ(PlanOf("MATCH (n) WHERE id(n) = toInteger(rand() * 9) RETURN n").find("by id"),
+            std::string::npos);
+  // One row, which several threads scan for.
+  Run("WITH 3 AS k MATCH (a:A) WHERE a.u = k RETURN a.n");
+  // What comes behind transactions sees what they, and others, have committed.
+  const std::string plan = PlanOf(
+      "MATCH (a:A) CALL (a) { RETURN 1 AS one } IN TRANSACTIONS MATCH (b:B {u: a.u}) RETURN b.n");
+  EXPECT_LT(plan.find("Eager", plan.find("Subquery")), plan.find("by table")) << plan;
+}
+
 TEST_F(JoinTest, WhatAStatementChanges_IsInLaterTables) {
   Write("MATCH (n) DETACH DELETE n");
   Write("UNWIND range(0, 9) AS i CREATE (:A {k: i}), (:B {k: i})");
@@ -198,6 +213,41 @@ TEST_F(CycleTest, Cycles_OfManyRows_AreCountedByEitherEnd) {
   }
   Run("MATCH (a)-[:R]->(b) MATCH (b)-[r]->(a) RETURN r.n");
   Run("MATCH (a:A)-[:R]->(b) WITH b, a ORDER BY b.n OPTIONAL MATCH (b)<-[r]-(a) RETURN r.n");
+}
+
+TEST_F(CycleTest, ParallelRelationships_StayWithinTheLimits) {
+  const Token r = *graph_.AddTypeName("R"), s = *graph_.AddTypeName("S");
+  const Token label = *graph_.AddLabelName("L"), x = *graph_.AddKeyName("x");
+  std::vector<NodeId> nodes;
+  for (int i = 0; i < 3; ++i) {
+    nodes.push_back(*graph_.CreateNode({&label, 1}, {{x, Value::Int(i)}}));
+  }
+  for (int i = 0; i < 2000; ++i) {
+    ASSERT_TRUE(graph_.CreateEdge(nodes[0], nodes[1], r, {}).ok());
+    ASSERT_TRUE(graph_.CreateEdge(nodes[1], nodes[2], s, {}).ok());
+  }
+  int64_t now = 0;
+  const auto run = [&](const std::string& query, const Limits& limits) {
+    const auto plan = MakePlan(query, graph_, nullptr);
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    ExecuteOptions options;
+    options.view = &graph_;
+    options.limits = limits;
+    options.monotonic_nanos = [&now] { return now += 1000; };
+    FirstColumn sink(&graph_);
+    const absl::Status status = Execute(**plan, options, &sink, nullptr);
+    return status.ok() ? sink.texts.at(0) : std::string(absl::StatusCodeToString(status.code()));
+  };
+  // Rows of which each finds 2,000: no more than some of them are kept at a time.
+  const std::string hop =
+      "UNWIND range(1, 256) AS i MATCH (a:L {x: 0}), (b:L {x: 1}) MATCH (a)-[t:R]->(b) ";
+  EXPECT_EQ(run(hop + "RETURN count(t.x) + count(*)", {.memory_bytes = 2 << 20}), "512000");
+  // Four million pairs, of which none goes on.
+  const std::string two = "MATCH (a:L {x: 0}), (b:L {x: 2}) MATCH (a)-[:R]->(m)-[:S]->(b) ";
+  EXPECT_NE(PlanOf(two + "RETURN m").find("Intersect"), std::string::npos);
+  EXPECT_EQ(run(two + "RETURN count(m.x)", {}), "4000000");
+  EXPECT_EQ(run(two + "WHERE m.x = 7 RETURN count(m.x)", {.nanos = 100'000}), "0");
+  EXPECT_EQ(run(two + "RETURN count(m.x)", {.nanos = 100'000}), "DEADLINE_EXCEEDED");
 }
 
 TEST_F(CycleTest, PropertiesOfAllRelationships_AreReadByColumns) {

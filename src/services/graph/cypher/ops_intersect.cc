@@ -70,7 +70,7 @@ class IntersectOperator : public Operator {
       if (!ResolveTypes(hop.step->types, ctx_, &hop.types)) return true;
     }
     for (size_t i = 0; i < in.size(); ++i) {
-      Pair pair{in.Row(i), {}, {}};
+      Pair pair{in.Row(i), {}, {UINT64_MAX, UINT64_MAX}};
       if (NodeOf(pair.row[hops_[0].end], ctx_, &pair.ends[0]) &&
           NodeOf(pair.row[hops_[1].end], ctx_, &pair.ends[1])) {
         pairs_.push_back(pair);
@@ -78,19 +78,22 @@ class IntersectOperator : public Operator {
         return false;
       }
     }
-    if (!FindDegrees(0) || !FindDegrees(1)) return false;
+    filters_ = !filter_.empty() && !filter_.PassesAll(ctx_);
     matches_.clear();
+    // What a transaction has changed it looks through for each degree; and to read the other end's
+    // list may conflict with others.
+    if (ctx_.transaction != nullptr) {
+      for (const Pair& pair : pairs_) {
+        if (!InParts(pair, 0, nullptr)) return false;
+      }
+      return EmitMatches() && Flush();
+    }
+    if (!FindDegrees(0) || !FindDegrees(1)) return false;
     for (const Pair& pair : pairs_) {
       if (pair.degrees[0] == 0 || pair.degrees[1] == 0) continue;
       if (!Intersect(pair)) return false;
     }
     return EmitMatches() && Flush();
-  }
-
-  void Reset() override {
-    Operator::Reset();
-    // The graph may be another one until the next input.
-    if (ctx_.transaction != nullptr) ForgetLists();
   }
 
  private:
@@ -105,7 +108,7 @@ class IntersectOperator : public Operator {
   struct Pair {
     const Value* row;
     NodeId ends[2];
-    uint64_t degrees[2];
+    uint64_t degrees[2];  // not known in transactions
   };
   struct Match {
     const Value* row;
@@ -143,7 +146,8 @@ class IntersectOperator : public Operator {
     const NodeId end = pair.ends[large];
     const uint64_t degree = pair.degrees[large];
     const NeighbourList* list = nullptr;
-    if (degree <= longest_ && (degree <= kShort || hop.spent[end] >= degree)) {
+    const bool worth = degree <= kShort || hop.lists.contains(end) || hop.spent[end] >= degree;
+    if (degree <= longest_ && worth) {
       list = Load(large, end);
       if (list == nullptr) return false;
     }
@@ -170,7 +174,34 @@ class IntersectOperator : public Operator {
   // Relationships of neighbours of the shorter list with the other end, whose list may be known.
   bool Look(const Pair& pair, size_t small, const NeighbourList& shorter,
             const NeighbourList* list) {
-    if (list == nullptr && !AskNeighbours(pair, small, shorter)) return false;
+    if (filters_) return Filter(shorter) && LookAt(pair, small, passing_, list);
+    return LookAt(pair, small, shorter, list);
+  }
+
+  // Those of a list that the predicates hold for.
+  bool Filter(const NeighbourList& list) {
+    FindNodes(list);
+    if (!filter_.Select(nodes_, ctx_, &selected_) || !ctx_.Tick(nodes_.size())) return false;
+    passing_.clear();
+    auto from = list.begin();
+    for (const uint32_t i : selected_) {
+      while (from->node < nodes_[i]) ++from;
+      for (; from != list.end() && from->node == nodes_[i]; ++from) passing_.push_back(*from);
+    }
+    return true;
+  }
+
+  // The nodes of a list, each once.
+  void FindNodes(const NeighbourList& list) {
+    nodes_.clear();
+    for (const Neighbour& n : list) {
+      if (nodes_.empty() || nodes_.back() != n.node) nodes_.push_back(n.node);
+    }
+  }
+
+  bool LookAt(const Pair& pair, size_t small, const NeighbourList& shorter,
+              const NeighbourList* list) {
+    if (list == nullptr && !AskNeighbours(pair, small, shorter, &list)) return false;
     const NeighbourList& longer = list != nullptr ? *list : asked_;
     const auto before = [](const Neighbour& n, NodeId node) { return n.node < node; };
     auto from = longer.begin();
@@ -199,19 +230,23 @@ class IntersectOperator : public Operator {
     return ctx_.Tick(shorter.size());
   }
 
-  // Into asked_, as if it were the other end's list.
-  bool AskNeighbours(const Pair& pair, size_t small, const NeighbourList& shorter) {
+  // Into asked_, as if it were the other end's list; or that list where it is found to take less.
+  bool AskNeighbours(const Pair& pair, size_t small, const NeighbourList& shorter,
+                     const NeighbourList** list) {
     asked_.clear();
     Hop& hop = hops_[1 - small];
     const NodeId end = pair.ends[1 - small];
-    nodes_.clear();
-    for (const Neighbour& n : shorter) {
-      if (nodes_.empty() || nodes_.back() != n.node) nodes_.push_back(n.node);
-    }
+    const uint64_t degree = pair.degrees[1 - small];
+    FindNodes(shorter);
     uint64_t looked = 0;
     for (ExpandPosition position; position.node < nodes_.size();) {
       if (!Expand(nodes_, hop, Reversed(hop.direction), &position)) return false;
       looked += batch_.size();
+      if (looked > degree && degree <= longest_) {
+        hop.spent[end] += looked;
+        *list = Load(1 - small, end);
+        return *list != nullptr;
+      }
       for (size_t i = 0; i < batch_.size(); ++i) {
         if (batch_.node[i] != end) continue;
         // Loops are listed once and go both ways.
@@ -221,7 +256,7 @@ class IntersectOperator : public Operator {
       if (!ctx_.Fits(asked_.size() * sizeof(Neighbour))) return false;
     }
     std::sort(asked_.begin(), asked_.end());
-    hop.spent[end] += looked;
+    if (degree != UINT64_MAX) hop.spent[end] += looked;
     return true;
   }
 
@@ -268,6 +303,7 @@ class IntersectOperator : public Operator {
   }
 
   bool AddMatch(const Pair& pair, NodeId node, const Neighbour& first, const Neighbour& second) {
+    if (!ctx_.Tick()) return false;
     if (differ_ && first.edge == second.edge) return true;
     if (!Differs(pair.row, hops_[0].step->unique, first.edge)) return true;
     if (!Differs(pair.row, unique_, second.edge)) return true;
@@ -276,13 +312,6 @@ class IntersectOperator : public Operator {
   }
 
   bool EmitMatches() {
-    if (!filter_.empty()) {
-      nodes_of_matches_.clear();
-      for (const Match& match : matches_) nodes_of_matches_.push_back(match.node);
-      if (!filter_.Select(nodes_of_matches_, ctx_, &selected_)) return false;
-      for (size_t i = 0; i < selected_.size(); ++i) matches_[i] = matches_[selected_[i]];
-      matches_.resize(selected_.size());
-    }
     for (const Match& match : matches_) {
       Value* out = NewRow(match.row);
       if (out == nullptr) return false;
@@ -302,6 +331,7 @@ class IntersectOperator : public Operator {
   static constexpr size_t kOverhead = 4;
 
   BatchFilter filter_;
+  bool filters_ = false;  // there are nodes that it may drop
   std::array<Hop, 2> hops_;
   std::vector<Slot> unique_;         // of the second hop, without the first one's relationship
   bool differ_ = false;              // the second relationship must not be the first
@@ -309,10 +339,10 @@ class IntersectOperator : public Operator {
   size_t most_kept_ = 0, kept_ = 0;  // entries of lists
   int64_t charged_ = 0;
   std::vector<Pair> pairs_;
-  std::vector<NodeId> nodes_, nodes_of_matches_;
+  std::vector<NodeId> nodes_;
   std::vector<uint64_t> degrees_;
   NeighbourBatch batch_;
-  NeighbourList asked_;
+  NeighbourList asked_, passing_;
   std::vector<Match> matches_;
   std::vector<uint32_t> selected_;
 };

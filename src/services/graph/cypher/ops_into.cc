@@ -8,6 +8,7 @@
 #include <array>
 #include <bit>
 #include <span>
+#include <utility>
 
 #include "services/graph/cypher/match.h"
 #include "services/graph/cypher/operators.h"
@@ -33,8 +34,34 @@ class IntoOperator : public Operator {
         return false;
       }
     }
+    return Run(in, pairs_) && Flush();
+  }
+
+ private:
+  struct Pair {
+    uint32_t row;
+    NodeId ends[2];    // where the pattern's relationship begins as it is walked, and where it ends
+    uint8_t side = 0;  // the end whose list is looked at
+  };
+  struct Found {
+    uint32_t row;
+    EdgeRef edge;
+  };
+  // An end with fewer is looked at, whatever the other one has: to ask that may take long, and is a
+  // read that others may conflict with.
+  static constexpr uint64_t kFew = 64;
+  // Rows that find more go on one by one.
+  static constexpr size_t kMostFound = 16 << 10;
+
+  bool Run(Rows& in, std::span<Pair> pairs) {
     found_.clear();
-    if (!ChooseEnds() || !Look(0) || !Look(1)) return false;
+    if (!ChooseEnds(pairs) || !Look(pairs, 0) || !Look(pairs, 1)) return false;
+    if (found_.size() > kMostFound && pairs.size() > 1) {
+      for (size_t i = 0; i < pairs.size(); ++i) {
+        if (!Run(in, pairs.subspan(i, 1))) return false;
+      }
+      return true;
+    }
     // The rows' order, whichever end was looked at; of one row, by the relationships' numbers.
     std::sort(found_.begin(), found_.end(), [](const Found& a, const Found& b) {
       return a.row != b.row ? a.row < b.row : a.edge.id < b.edge.id;
@@ -50,19 +77,13 @@ class IntoOperator : public Operator {
       }
     }
     Forget(&found_);
-    return Flush();
+    return ChargeFound();
   }
 
- private:
-  struct Pair {
-    uint32_t row;
-    NodeId ends[2];    // where the pattern's relationship begins as it is walked, and where it ends
-    uint8_t side = 0;  // the end whose list is looked at
-  };
-  struct Found {
-    uint32_t row;
-    EdgeRef edge;
-  };
+  bool ChargeFound() {
+    const auto held = static_cast<int64_t>(found_.capacity() * sizeof(Found));
+    return held == charged_ || ctx_.Charge(held - std::exchange(charged_, held));
+  }
 
   Direction DirectionOf(size_t side) const {
     if (side == 0 || step().direction == Direction::kBoth) return step().direction;
@@ -70,38 +91,45 @@ class IntoOperator : public Operator {
   }
 
   // What a row costs by either end: the length of its list, for as many rows as share it.
-  bool ChooseEnds() {
-    if (pairs_.empty()) return true;
-    costs_.assign(pairs_.size(), {});
-    for (size_t side = 0; side < 2; ++side) {
-      nodes_.clear();
-      for (const Pair& pair : pairs_) {
-        if (nodes_.empty() || nodes_.back() != pair.ends[side]) nodes_.push_back(pair.ends[side]);
-      }
-      degrees_.assign(nodes_.size(), 0);
-      if (!ctx_.Check(ctx_.graph->Degrees(nodes_, DirectionOf(side), types_, degrees_)) ||
-          !ctx_.Tick(nodes_.size())) {
-        return false;
-      }
-      for (size_t i = 0, run = 0; i < pairs_.size(); ++run) {
-        size_t end = i;
-        while (end < pairs_.size() && pairs_[end].ends[side] == nodes_[run]) ++end;
-        const double cost = static_cast<double>(degrees_[run]) / static_cast<double>(end - i);
-        for (; i < end; ++i) costs_[i][side] = cost;
-      }
+  bool ChooseEnds(std::span<Pair> pairs) {
+    if (!FindCosts(pairs, 0)) return false;
+    const bool few =
+        std::all_of(costs_[0].begin(), costs_[0].end(), [](double cost) { return cost <= kFew; });
+    if (few) {
+      for (Pair& pair : pairs) pair.side = 0;
+      return true;
     }
-    for (size_t i = 0; i < pairs_.size(); ++i) {
-      pairs_[i].side = costs_[i][1] < costs_[i][0] ? 1 : 0;
+    if (!FindCosts(pairs, 1)) return false;
+    for (size_t i = 0; i < pairs.size(); ++i) pairs[i].side = costs_[1][i] < costs_[0][i] ? 1 : 0;
+    return true;
+  }
+
+  bool FindCosts(std::span<const Pair> pairs, size_t side) {
+    nodes_.clear();
+    for (const Pair& pair : pairs) {
+      if (nodes_.empty() || nodes_.back() != pair.ends[side]) nodes_.push_back(pair.ends[side]);
+    }
+    degrees_.assign(nodes_.size(), 0);
+    if (!ctx_.Check(ctx_.graph->Degrees(nodes_, DirectionOf(side), types_, degrees_)) ||
+        !ctx_.Tick(nodes_.size())) {
+      return false;
+    }
+    costs_[side].assign(pairs.size(), 0);
+    for (size_t i = 0, run = 0; i < pairs.size(); ++run) {
+      size_t end = i;
+      while (end < pairs.size() && pairs[end].ends[side] == nodes_[run]) ++end;
+      const double cost = static_cast<double>(degrees_[run]) / static_cast<double>(end - i);
+      for (; i < end; ++i) costs_[side][i] = cost;
     }
     return true;
   }
 
   // All rows of a side, by the lists of its nodes.
-  bool Look(uint8_t side) {
+  bool Look(std::span<const Pair> pairs, uint8_t side) {
     nodes_.clear();
     begins_.clear();
     order_.clear();
-    for (const Pair& pair : pairs_) {
+    for (const Pair& pair : pairs) {
       if (pair.side != side) continue;
       if (nodes_.empty() || nodes_.back() != pair.ends[side]) {
         nodes_.push_back(pair.ends[side]);
@@ -110,9 +138,8 @@ class IntoOperator : public Operator {
       order_.push_back(&pair);
     }
     begins_.push_back(order_.size());
-    ExpandPosition position;
     placed_ = nodes_.size();
-    while (position.node < nodes_.size() && !ctx_.failed()) {
+    for (ExpandPosition position; position.node < nodes_.size();) {
       batch_.clear();
       if (!ctx_.Check(ctx_.graph->Expand(nodes_, DirectionOf(side), types_, kGraphBatch, &position,
                                          &batch_)) ||
@@ -120,7 +147,8 @@ class IntoOperator : public Operator {
         return false;
       }
       for (size_t i = 0; i < batch_.size(); ++i) Match(side, i);
-      if (!ctx_.Fits(found_.size() * sizeof(Found))) return false;
+      if (!ChargeFound()) return false;
+      if (found_.size() > kMostFound && pairs.size() > 1) return true;
     }
     return !ctx_.failed();
   }
@@ -159,13 +187,14 @@ class IntoOperator : public Operator {
 
   std::vector<Token> types_;
   std::vector<Pair> pairs_;  // of a batch
-  std::vector<std::array<double, 2>> costs_;
+  std::array<std::vector<double>, 2> costs_;
   std::vector<NodeId> nodes_;
   std::vector<uint64_t> degrees_;
   std::vector<const Pair*> order_;  // of a side
   std::vector<size_t> begins_;      // in order_, of each node's
   NeighbourBatch batch_;
   std::vector<Found> found_;
+  int64_t charged_ = 0;
   std::vector<uint32_t> heads_, next_;  // numbers in a run, from 1 on; 0: none
   size_t placed_ = 0;                   // the node whose rows these are
 };

@@ -36,9 +36,9 @@ class ScanOperator : public Operator {
         operands_(step->sought.size()) {}
 
   bool Push(Rows& in) override {
-    if (by_table_ && FindTable(in.size())) return Join(in) && Flush();
     const bool scans = by_table_ || step().sought.empty();
     for (size_t i = 0; i < in.size() && !ctx_.failed(); ++i) {
+      if (by_table_ && FindTable()) return Join(in, i) && Flush();
       if (!(scans ? Scan(in.Row(i)) : Seek(in.Row(i)))) return false;
     }
     return Flush();
@@ -49,7 +49,7 @@ class ScanOperator : public Operator {
     if (!by_table_ || ctx_.transaction == nullptr) return;
     // The graph may be another one until the next input.
     if (std::exchange(table_, nullptr) != nullptr) runtime_->joins->Forget(&step(), ctx_);
-    rows_seen_ = 0;
+    looked_ = 0;
     no_table_ = false;
   }
 
@@ -85,11 +85,13 @@ class ScanOperator : public Operator {
     return ScanLabel(label, give);
   }
 
-  // Whether the step has a table, which is made where a second row would repeat the scan.
-  bool FindTable(size_t rows) {
+  // Whether the step has a table, which is made when scans have looked at as many nodes as there
+  // are: where one row is all that is wanted, they end before.
+  bool FindTable() {
     if (table_ != nullptr) return true;
-    rows_seen_ += rows;
-    if (rows_seen_ < 2 || no_table_) return false;
+    if (looked_ == 0 || no_table_ || ctx_.failed()) return false;
+    const Token label = step().label >= 0 ? ctx_.Label(step().label) : kNoToken;
+    if (looked_ < ctx_.graph->NodeCount(label) && step().any_of.empty()) return false;
     const auto fill = [this](JoinTable* table) {
       FindKeys();
       if (std::find(keys_.begin(), keys_.end(), kNoToken) != keys_.end()) return true;
@@ -101,15 +103,15 @@ class ScanOperator : public Operator {
   }
 
   // The predicates behind look at what is found: the hashes of others may be the same.
-  bool Join(Rows& in) {
+  bool Join(Rows& in, size_t first) {
     if (table_->empty()) return true;
-    const auto rows = eval_.All(in.size());
+    const auto rows = eval_.All(in.size()).subspan(first);
     for (size_t k = 0; k < operands_.size(); ++k) {
       if (!eval_.Evaluate(*step().sought[k], {.rows = &in}, rows, &operands_[k])) return false;
     }
-    for (size_t i = 0; i < in.size(); ++i) {
+    for (size_t i = first; i < in.size(); ++i) {
       values_.clear();
-      for (const Operand& operand : operands_) values_.push_back(operand.At(i));
+      for (const Operand& operand : operands_) values_.push_back(operand.At(i - first));
       if (std::any_of(values_.begin(), values_.end(), [](const Value& v) { return v.is_null(); }))
         continue;
       const Value* row = in.Row(i);
@@ -149,6 +151,7 @@ class ScanOperator : public Operator {
       auto count = ctx_.graph->ScanNodes(label, &position, nodes_);
       if (!ctx_.Check(count.status())) return false;
       if (*count == 0) return true;
+      looked_ += *count;
       if (!before_.empty() && !DropSeen(&*count)) return false;
       if (!filter_.empty()) {
         if (!filter_.Select({nodes_.data(), *count}, ctx_, &selected_) || !ctx_.Tick(*count))
@@ -297,7 +300,7 @@ class ScanOperator : public Operator {
   const bool by_table_;
   BatchEval eval_;                 // of what is sought in a table
   std::vector<Operand> operands_;  // the same
-  uint64_t rows_seen_ = 0;         // until there is a table
+  uint64_t looked_ = 0;            // nodes, by scans until there is a table
   std::shared_ptr<const JoinTable> table_;
   bool no_table_ = false;      // it would be too large
   std::vector<NodeId> nodes_;  // not on the stack, where the scans of a plan lie in each other

@@ -86,8 +86,18 @@ bool IsScan(const Step& step) { return step.kind == Step::Kind::kScan && step.so
 // one thread's.
 bool IsUnionScan(const Step& step) { return IsScan(step) && !step.any_of.empty(); }
 
-bool IsLargeScan(const Step& step, uint64_t from, EvalContext* context) {
-  if (!IsScan(step) || IsUnionScan(step)) return false;
+// A scan that makes a table for its second row, which does not come: all rows are made of the first
+// one, by WITH.
+bool IsTableOfOneRow(const Steps& steps, size_t at) {
+  return steps[at].kind == Step::Kind::kScan && steps[at].sought_as == Step::Sought::kTable &&
+         steps[at].any_of.empty() &&
+         std::all_of(steps.begin(), steps.begin() + static_cast<std::ptrdiff_t>(at),
+                     [](const Step& step) { return step.kind == Step::Kind::kProject; });
+}
+
+bool IsLargeScan(const Steps& steps, size_t at, uint64_t from, EvalContext* context) {
+  const Step& step = steps[at];
+  if ((!IsScan(step) || IsUnionScan(step)) && !IsTableOfOneRow(steps, at)) return false;
   Token label = kNoToken;
   if (step.label >= 0) {
     label = context->Label(step.label);
@@ -125,7 +135,9 @@ std::unique_ptr<ParallelPlan> ParallelPlan::Make(const Plan& plan, const Paralle
   // What begins with a look-up by an index is short, as a rule, and costs nothing here.
   const bool any =
       std::any_of(plan.branches.begin(), plan.branches.end(), [](const Plan::Branch& branch) {
-        return std::any_of(branch.steps.begin(), branch.steps.end(), IsScan);
+        return std::any_of(branch.steps.begin(), branch.steps.end(), [](const Step& step) {
+          return IsScan(step) || step.sought_as == Step::Sought::kTable;
+        });
       });
   if (!any || context->graph->NodeCount(kNoToken) < options.from_nodes) return nullptr;
   std::unique_ptr<ParallelPlan> made(new ParallelPlan(options));
@@ -153,7 +165,7 @@ void ParallelPlan::Add(const Plan& plan, const Steps& steps, EvalContext* contex
     }
     size_t end = begin, scan = steps.size();
     for (; end < steps.size() && IsStreaming(steps[end]); ++end) {
-      if (scan == steps.size() && IsLargeScan(steps[end], options_.from_nodes, context)) scan = end;
+      if (scan == steps.size() && IsLargeScan(steps, end, options_.from_nodes, context)) scan = end;
     }
     ParallelSection section;
     section.scans = scan < end;

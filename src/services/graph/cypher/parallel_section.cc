@@ -251,7 +251,7 @@ class SectionOperator : public Operator {
   // others, and a thread is not to have them all.
   void FitMorsels(size_t nodes, int64_t nanos, size_t most) {
     const size_t fit = static_cast<int64_t>(nodes) * kMorselNanos / std::max<int64_t>(nanos, 1);
-    morsel_nodes_ = std::clamp<size_t>(std::min(fit, 4 * nodes), 1, most);
+    morsel_nodes_ = std::clamp<size_t>(std::min(fit, 4 * nodes), std::min(kFirstNodes, most), most);
   }
 
   // A batch of rows.

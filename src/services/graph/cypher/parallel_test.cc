@@ -177,6 +177,8 @@ TEST_F(ParallelTest, Profile_CountsTheRowsOfAllThreads) {
       ASSERT_TRUE(Execute(**plan, options, &sink, nullptr).ok()) << query;
       texts[parallel ? 1 : 0] = PlanText(**plan, &profile);
     }
+    // Each thread may have scanned for a row before it asks for a table.
+    if (texts[0].find(" by table ") != std::string::npos) continue;
     // Where LIMIT ends it, threads have read ahead.
     const size_t limit = query.find(" LIMIT ");
     if (limit == std::string::npos || query.rfind("ORDER BY", limit) != std::string::npos) {

@@ -19,12 +19,13 @@ class PoolTest : public RandomGraphTest {
     std::vector<std::string> rows;
     ExecuteSummary summary;
   };
-  Result Execute(const std::string& query, MemoryPool* pool, bool spills, int threads = 1) {
+  Result Execute(const std::string& query, MemoryPool* pool, bool spills, int threads = 1,
+                 size_t memory = 128 * kMiB) {
     const auto plan = MakePlan(query, graph_, nullptr);
     EXPECT_TRUE(plan.ok()) << plan.status();
     ExecuteOptions options;
     options.view = &graph_;
-    options.limits.memory_bytes = 128 * kMiB;
+    options.limits.memory_bytes = memory;
     options.pool = pool;
     if (spills) options.spill.directory = testing::TempDir();
     options.parallel = {.threads = threads, .from_nodes = 1, .from_nanos = 0};
@@ -62,6 +63,23 @@ TEST_F(PoolTest, NothingIsLeft_QueryEndsAndGivesBack) {
   EXPECT_TRUE(absl::IsResourceExhausted(alone.status)) << alone.status;
   EXPECT_EQ(InfoOf(alone.status).detail, "LimitExceeded");
   EXPECT_EQ(small.taken(), 0);
+}
+
+// Of groups that hold most of the memory nothing may be left to spill.
+TEST_F(PoolTest, LargeGroups_WithoutOtherRows_AreGiven) {
+  for (const int groups : {1, 2}) {
+    // From half of the limit on they spill; not all of these fit.
+    for (const int items : {400'000, 550'000, 560'000, 700'000}) {
+      const Result result = Execute(Concat("UNWIND range(1, ", items, ") AS i WITH i % ", groups,
+                                           " AS k, collect(i) AS c RETURN sum(size(c))"),
+                                    nullptr, true, 1, 16 * kMiB);
+      if (result.status.ok()) {
+        EXPECT_EQ(result.rows, std::vector<std::string>{std::to_string(items)});
+      } else {
+        EXPECT_TRUE(absl::IsResourceExhausted(result.status)) << result.status;
+      }
+    }
+  }
 }
 
 TEST_F(PoolTest, WhatIsNotNeededAnyMore_IsGivenBackBeforeTheEnd) {

@@ -155,6 +155,14 @@ class EvalContext {
     const int64_t own = spill_from_ - charged();
     return pool == nullptr ? own : std::min(own, pool->RoomToHalf());
   }
+  // What may be charged before a limit ends the execution.
+  int64_t MemoryRoom() const {
+    const int64_t own =
+        limits.memory_bytes == 0 ? INT64_MAX / 2 : static_cast<int64_t>(limits.memory_bytes);
+    const int64_t all =
+        pool == nullptr || pool->limit() == 0 ? INT64_MAX / 2 : pool->limit() - pool->taken();
+    return std::min(own - charged(), all);
+  }
   // Whether the transaction's changes, which are in memory until it ends, are within the limit.
   bool ChangesFit();
   // Whether one value of this size may be made at all.

@@ -139,6 +139,7 @@ class Planner {
     std::set<Slot> bound;                   // what rows have by now of this MATCH
     std::vector<const EdgePattern*> edges;  // bound by now, those with a slot
     Scope before;                           // what earlier clauses have bound; for brackets
+    bool tables = true;                     // nodes may be found by tables
     std::set<Slot> relisted;                // edges of earlier clauses that this one matches again
   };
   void PlanMatch(Pattern* pattern, Expr* where, Steps* steps, std::vector<Slot>* fresh);

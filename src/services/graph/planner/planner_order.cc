@@ -56,8 +56,17 @@ Planner::WalkOrder Planner::OrderFrom(const PatternPart& part, size_t start,
   if (!IsBound(part.nodes[start].slot, state)) {
     rows = statistics->Nodes(RarestLabel(part.nodes[start], statistics));
     const NodePattern& node = part.nodes[start];
-    const bool one_of = node.labels.empty() && !node.any_of.empty();
-    order.cost = (one_of ? std::min(rows, CountOf(node.any_of)) : rows) * kLookCost;
+    Seek seek;
+    const double by_table = StartCost(part, start, state, &seek);
+    if (seek.as == Step::Sought::kTable) {
+      // For each row: the first key's nodes, and its part of making the table.
+      rows = statistics->Alike(RarestLabel(node, statistics),
+                               plan_->names[static_cast<size_t>(seek.keys[0])]);
+      order.cost = by_table + rows * kLookCost;
+    } else {
+      const bool one_of = node.labels.empty() && !node.any_of.empty();
+      order.cost = (one_of ? std::min(rows, CountOf(node.any_of)) : rows) * kLookCost;
+    }
     rows *= ShareOf(part.nodes[start], state, statistics, shares);
   }
   size_t left = start, right = start;
@@ -110,7 +119,7 @@ Planner::WalkOrder Planner::ChooseOrder(const Pattern& pattern, const std::vecto
   std::map<Slot, double> shares;
   Seek seek;
   StartCost(part, best.start, state, &seek);
-  const bool found = !seek.values.empty();
+  const bool found = !seek.values.empty() && seek.as != Step::Sought::kTable;
   // What is bound or found without a scan begins; a scan of few nodes needs no better one.
   if (found || best.cost <= static_cast<double>(options_.statistics_from)) {
     if (best.start == 0 || best.start == part.edges.size()) return best;

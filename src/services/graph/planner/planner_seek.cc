@@ -186,10 +186,10 @@ bool Planner::FindById(const NodePattern& node, const MatchState& state, Seek* s
     const bool left = IsNumberOf(*e.kids[0], node.slot);
     if (!left && (list || !IsNumberOf(*e.kids[1], node.slot))) continue;
     const Expr& value = *e.kids[left ? 1 : 0];
-    if (!IsReady(value, state)) continue;
+    if (!IsReady(value, state) || !IsDeterministic(value)) continue;
     seek->values = {&value};
     seek->as = list ? Step::Sought::kIdInList : Step::Sought::kId;
-    seek->cost = list ? ItemsOf(value) : 1;
+    seek->cost = list ? kSeekCost * ItemsOf(value) : 1;
     return true;
   }
   return false;
@@ -197,14 +197,19 @@ bool Planner::FindById(const NodePattern& node, const MatchState& state, Seek* s
 
 // By all properties that are equal to values which rows have by now.
 bool Planner::FindTable(const NodePattern& node, const MatchState& state, Seek* seek) const {
-  if (!options_.shortcuts) return false;
+  if (!options_.shortcuts || !state.tables) return false;
+  const auto differs = [this](Slot slot) {
+    return std::any_of(scope_.begin(), scope_.end(),
+                       [slot](const auto& variable) { return variable.second.slot == slot; });
+  };
   for (const Predicate& p : state.predicates) {
     const auto [property, value] = EqualIn(*p.expr, node.slot);
     if (property == nullptr || !IsReady(*value, state) || !IsDeterministic(*value)) continue;
     std::set<Slot> needs;
     bool opaque = false;
     Slots(*value, &needs, &opaque);
-    if (needs.empty()) continue;  // it is the same for all rows
+    // Else it is the same for all rows.
+    if (std::none_of(needs.begin(), needs.end(), differs)) continue;
     seek->keys.push_back(property->slot2);
     seek->values.push_back(value);
   }
@@ -218,7 +223,9 @@ double Planner::StartCost(const PatternPart& part, size_t node, const MatchState
   const NodePattern& n = part.nodes[node];
   *seek = {};
   if (IsBound(n.slot, state)) return 0;
-  if (FindById(n, state, seek)) return seek->cost;
+  Seek by_id;
+  const bool has_id = FindById(n, state, &by_id);
+  if (has_id && by_id.as == Step::Sought::kId) return *seek = std::move(by_id), seek->cost;
   double cost = 4.0 * static_cast<double>(view_.NodeCount(kNoToken)) + 8;
   for (const std::string& name : n.labels) {
     const auto label = view_.FindLabel(name);
@@ -230,6 +237,7 @@ double Planner::StartCost(const PatternPart& part, size_t node, const MatchState
     cost = std::min(cost, 3.0 * CountOf(n.any_of) + 3);
     if (FindSeek(n, n.any_of, state, cost, seek)) return seek->cost;
   }
+  if (has_id && by_id.cost < cost) return *seek = std::move(by_id), seek->cost;
   return FindTable(n, state, seek) ? 3 + cost / kRowsGuess : cost;
 }
 

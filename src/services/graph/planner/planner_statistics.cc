@@ -1,6 +1,7 @@
 #include "services/graph/planner/planner_statistics.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/clock.h"
 #include "services/graph/expressions/batch_filter.h"
@@ -41,6 +42,26 @@ const std::vector<NodeId>& Statistics::Sample(const std::string& label) {
   const auto count = view_.SampleNodes(*token, it->second);
   it->second.resize(count.ok() ? *count : 0);
   return it->second;
+}
+
+double Statistics::Alike(const std::string& label, const std::string& key) {
+  const auto token = view_.FindKey(key);
+  const std::vector<NodeId>& sample = Sample(label);
+  Column column;
+  if (!token || sample.empty() || !view_.ReadNodeProperty(*token, sample, &column).ok()) return 1;
+  std::set<uint64_t> hashes;
+  size_t values = 0;
+  for (size_t i = 0; i < sample.size(); ++i) {
+    const Value value = ValueAt(column, i);
+    if (value.is_null()) continue;
+    ++values;
+    hashes.insert(Hash(value));
+  }
+  if (values == 0) return 1;
+  const auto distinct = static_cast<double>(hashes.size());
+  // Where nearly each has one of its own there are as many as nodes.
+  if (10 * hashes.size() >= 9 * values) return static_cast<double>(values) / distinct;
+  return Nodes(label) * static_cast<double>(values) / static_cast<double>(sample.size()) / distinct;
 }
 
 double Statistics::Share(const std::string& label, Slot slot,

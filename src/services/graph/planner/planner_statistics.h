@@ -30,6 +30,9 @@ class Statistics {
   double Share(const std::string& label, Slot slot, std::span<const Expr* const> predicates,
                const std::vector<std::string>& names, size_t width);
 
+  // How many nodes with a label have the same value of a property, of those that have one.
+  double Alike(const std::string& label, const std::string& key);
+
   // Of nodes with label `from`: how many relationships of the types each has, and the share of
   // these that lead to a node with label `to`.
   struct Hop {

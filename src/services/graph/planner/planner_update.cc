@@ -115,6 +115,7 @@ void Planner::PlanMerge(Clause* clause, Step* step) {
   PlanCreate(pattern, true, &step->create, &fresh);
   if (failed()) return;
   MatchState state;
+  state.tables = false;  // each row is one of its own
   state.fresh.insert(fresh.begin(), fresh.end());
   for (PatternPart& part : *pattern) {
     for (NodePattern& node : part.nodes) {
@@ -373,13 +374,15 @@ void Planner::PlanSubquery(Clause* clause, const Clause* behind, Plan* within, S
   if (clause->in_transactions) PlanBatches(clause, wrote, within, &step);
   if (writes || step.in_transactions) CollectReads(steps);
   step.subplan = std::move(plan);
+  // What follows sees what all of its transactions have committed, and others meanwhile.
+  const bool changes = writes || step.in_transactions;
   steps->push_back(std::move(step));
   const bool takes_all =
       behind == nullptr ||
       std::any_of(behind->items.begin(), behind->items.end(), [](const auto& item) {
         return item.expr != nullptr && HasAggregate(*item.expr);
       });
-  if (!writes || takes_all) return;
+  if (!changes || takes_all) return;
   // All rows are written, however few of them LIMIT or the client behind it wants to see.
   CollectRows(steps);
   updated_ = false;

@@ -59,7 +59,8 @@ class Merge {
   std::vector<size_t> heap_;
 };
 
-// Runs that are merged at once: their rows and buffers take a quarter of the memory at most.
+// Runs that are merged at once, of one at least: their rows and buffers take a quarter of the
+// memory at most.
 size_t FanIn(const std::vector<SpillRun>& runs, const EvalContext& context) {
   size_t each = 0;
   for (const SpillRun& run : runs) each = std::max(each, RowReader::Charged(run, context));
@@ -152,6 +153,7 @@ bool RowReader::Next(std::vector<Value>* values, std::string_view* bytes) {
 
 bool MergeRuns(std::unique_ptr<SpillFile> file, std::vector<SpillRun> runs, const RowOrder& order,
                EvalContext& context, const TakeRow& take) {
+  if (runs.empty()) return !context.failed();
   // Neighbours become one, so that equal rows stay in the order of their runs.
   for (size_t fan_in = FanIn(runs, context); runs.size() > fan_in;) {
     std::unique_ptr<SpillFile> to = MakeSpillFile(context);
