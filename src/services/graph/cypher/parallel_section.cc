@@ -24,10 +24,10 @@
 namespace pulse::cypher {
 namespace {
 
-constexpr size_t kMostKept = size_t{1} << 20;  // bytes of a morsel's rows that wait
-constexpr size_t kFewestNodes = 128;           // that morsels grow to, but for tests
-constexpr size_t kFirstNodes = 16;             // of the first morsel
-constexpr int64_t kMorselNanos = 1'000'000;    // that a morsel is to take
+constexpr size_t kMostKept = size_t{1} << 20;        // bytes of a morsel's rows that wait
+constexpr size_t kFewestNodes = 128;                 // that morsels grow to, but for tests
+constexpr size_t kFirstNodes = 16, kLeastNodes = 4;  // of the first morsel, and of any
+constexpr int64_t kMorselNanos = 1'000'000;          // that a morsel is to take
 constexpr auto kLookEvery = std::chrono::milliseconds(10);
 constexpr uint64_t kLookWork = 4096;  // what makes a context look at the clock
 
@@ -251,7 +251,7 @@ class SectionOperator : public Operator {
   // others, and a thread is not to have them all.
   void FitMorsels(size_t nodes, int64_t nanos, size_t most) {
     const size_t fit = static_cast<int64_t>(nodes) * kMorselNanos / std::max<int64_t>(nanos, 1);
-    morsel_nodes_ = std::clamp<size_t>(std::min(fit, 4 * nodes), std::min(kFirstNodes, most), most);
+    morsel_nodes_ = std::clamp<size_t>(std::min(fit, 4 * nodes), std::min(kLeastNodes, most), most);
   }
 
   // A batch of rows.
