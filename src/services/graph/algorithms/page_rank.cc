@@ -18,9 +18,7 @@ absl::StatusOr<PageRankResult> PageRank(const Scope& scope, const PageRankOption
   result.converged = true;
   if (n == 0) return result;
   // Each node sums up what comes in, so that no two threads write to one.
-  const Direction incoming = scope.direction() == Direction::kOut  ? Direction::kIn
-                             : scope.direction() == Direction::kIn ? Direction::kOut
-                                                                   : Direction::kBoth;
+  const Direction incoming = cypher::Reversed(scope.direction());
   PULSE_ASSIGN_OR_RETURN(const Adjacency adjacency,
                          Adjacency::Make(scope, incoming, options.weight, memory));
   PULSE_RETURN_IF_ERROR(memory->Take(n, 4 * sizeof(double)));

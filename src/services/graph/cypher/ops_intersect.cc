@@ -116,10 +116,6 @@ class IntersectOperator : public Operator {
     EdgeRef edges[2];
   };
 
-  static Direction Reversed(Direction d) {
-    return d == Direction::kBoth ? d : d == Direction::kOut ? Direction::kIn : Direction::kOut;
-  }
-
   bool FindDegrees(size_t side) {
     nodes_.clear();
     for (const Pair& pair : pairs_) {

@@ -86,8 +86,7 @@ class IntoOperator : public Operator {
   }
 
   Direction DirectionOf(size_t side) const {
-    if (side == 0 || step().direction == Direction::kBoth) return step().direction;
-    return step().direction == Direction::kOut ? Direction::kIn : Direction::kOut;
+    return side == 0 ? step().direction : Reversed(step().direction);
   }
 
   // What a row costs by either end: the length of its list, for as many rows as share it.

@@ -49,12 +49,8 @@ class ShortestOperator : public Operator {
   bool Search(Value* row, NodeId from, NodeId to) {
     if (from == to) return step().min > 0 || Emit(row, {}, {});
     if (!known_) return true;
-    const Direction there = step().direction;
-    const Direction back = there == Direction::kOut  ? Direction::kIn
-                           : there == Direction::kIn ? Direction::kOut
-                                                     : there;
-    Begin(from, there, &sides_[0]);
-    Begin(to, back, &sides_[1]);
+    Begin(from, step().direction, &sides_[0]);
+    Begin(to, Reversed(step().direction), &sides_[1]);
     if (!FindCost(&sides_[0]) || !FindCost(&sides_[1])) return false;
     while (step().max < 0 || sides_[0].depth + sides_[1].depth < step().max) {
       const size_t side = sides_[1].cost < sides_[0].cost ? 1 : 0;

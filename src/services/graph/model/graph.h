@@ -24,6 +24,10 @@
 namespace pulse::cypher {
 
 enum class Direction : uint8_t { kOut, kIn, kBoth };
+// The same relationships, seen from their other ends.
+inline Direction Reversed(Direction d) {
+  return d == Direction::kBoth ? d : d == Direction::kOut ? Direction::kIn : Direction::kOut;
+}
 
 // A vector of numbers that resize() leaves as they are: who grows it writes them at once.
 template <typename T>

@@ -26,8 +26,7 @@ bool ComputedNow(const Expr& call, Value* out);
 
 // The direction in which a relationship is walked, from the left end or from the right one.
 inline Direction Walked(const EdgePattern& edge, bool forward) {
-  if (forward || edge.direction == Direction::kBoth) return edge.direction;
-  return edge.direction == Direction::kOut ? Direction::kIn : Direction::kOut;
+  return forward ? edge.direction : Reversed(edge.direction);
 }
 
 // Of a plan, the hops within brackets among them. The stack of an execution grows by a frame or two

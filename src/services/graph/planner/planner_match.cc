@@ -13,10 +13,6 @@ namespace {
 // Of one pattern: choosing where to begin looks at all that are left.
 constexpr size_t kMostParts = 1000;
 
-Direction Reverse(Direction d) {
-  return d == Direction::kOut ? Direction::kIn : d == Direction::kIn ? Direction::kOut : d;
-}
-
 }  // namespace
 
 void Planner::DeclareNode(NodePattern* node, MatchState* state) {
@@ -367,7 +363,7 @@ void Planner::PlanEdge(PatternPart* part, size_t index, bool forward, MatchState
   step.slot = to;
   step.edge = edge.slot;
   step.into = IsBound(to, *state) || to == from;
-  step.direction = forward ? edge.direction : Reverse(edge.direction);
+  step.direction = forward ? edge.direction : Reversed(edge.direction);
   if (edge.path == nullptr) {
     AddElementPredicates(&edge, &step);
     step.types = NameIndexes(edge.types);
