@@ -246,6 +246,12 @@ absl::Status Execute(const Plan& plan, const ExecuteOptions& options, ResultSink
   ctx.columns_from = options.columns_from;
   std::optional<SpillSpace> spill;
   ctx.pool = options.pool;
+  if (ctx.pool != nullptr && ctx.pool->limit() != 0) {
+    // No query gets more than all of them.
+    const auto all = static_cast<size_t>(ctx.pool->limit());
+    size_t& own = ctx.limits.memory_bytes;
+    own = own == 0 ? all : std::min(own, all);
+  }
   if (options.spill.enabled()) ctx.spill = &spill.emplace(options.spill);
   ctx.Start(&plan.names);
   if (plan.explain) {

@@ -36,8 +36,7 @@ bool JoinTable::Charge(EvalContext& context) {
   const int64_t more = static_cast<int64_t>(bytes) - charged_;
   if (more <= 0) return true;
   const size_t limit = context.limits.memory_bytes;
-  too_large_ = (limit != 0 && bytes > limit / kShareOfMemory) || more > context.SpillRoom() ||
-               more > context.MemoryRoom() / 2;
+  too_large_ = (limit != 0 && bytes > limit / kShareOfMemory) || more > context.MemoryRoom() / 2;
   if (too_large_) return false;
   charged_ += more;
   return context.Charge(more);

@@ -2,6 +2,7 @@
 // them: the side goes on whose next level has fewer relationships. The sides meet in nodes that
 // every shortest path has one of.
 #include <algorithm>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "services/graph/cypher/match.h"
@@ -22,6 +23,8 @@ class ShortestOperator : public Operator {
       if (!NodeOf(row[step().from], ctx_, &from) || !NodeOf(row[step().slot], ctx_, &to)) continue;
       if (!Search(row, from, to)) return false;
     }
+    for (Side& side : sides_) side = {};
+    ctx_.Charge(-std::exchange(charged_, 0));
     return Flush();
   }
 
@@ -51,7 +54,11 @@ class ShortestOperator : public Operator {
     if (!known_) return true;
     Begin(from, step().direction, &sides_[0]);
     Begin(to, Reversed(step().direction), &sides_[1]);
-    if (!FindCost(&sides_[0]) || !FindCost(&sides_[1])) return false;
+    // What a transaction has changed it looks through for each degree, and to read the other end's
+    // list may conflict with others: it goes from one end.
+    one_sided_ = ctx_.transaction != nullptr;
+    sides_[1].cost = UINT64_MAX;
+    if (!FindCost(&sides_[0]) || (!one_sided_ && !FindCost(&sides_[1]))) return false;
     while (step().max < 0 || sides_[0].depth + sides_[1].depth < step().max) {
       const size_t side = sides_[1].cost < sides_[0].cost ? 1 : 0;
       // Where one of them has nowhere to go there is no path.
@@ -73,6 +80,8 @@ class ShortestOperator : public Operator {
   }
 
   bool FindCost(Side* side) {
+    side->cost = side->frontier.size();
+    if (one_sided_) return true;
     degrees_.assign(side->frontier.size(), 0);
     if (!ctx_.Check(ctx_.graph->Degrees(side->frontier, side->direction, types_, degrees_)) ||
         !ctx_.Tick(degrees_.size())) {
@@ -130,15 +139,16 @@ class ShortestOperator : public Operator {
   }
 
   bool HasRoom() {
-    size_t bytes = 0;
+    size_t bytes = next_.capacity() * sizeof(NodeId);
     for (const Side& side : sides_) {
       if (side.ways.size() + kGraphBatch * 2 >= kNone) {
         ctx_.Fail(absl::ResourceExhaustedError("a shortest path has too many ways"));
       }
-      bytes += side.reached.size() * 2 * sizeof(std::pair<NodeId, Reached>) +
-               side.ways.size() * sizeof(Way);
+      bytes += side.reached.capacity() * (sizeof(std::pair<NodeId, Reached>) + 1) +
+               side.ways.capacity() * sizeof(Way) + side.frontier.capacity() * sizeof(NodeId);
     }
-    return ctx_.Fits(bytes);
+    const auto held = static_cast<int64_t>(bytes);
+    return ctx_.Charge(held - std::exchange(charged_, held));
   }
 
   // Of a single shortest path, the first one.
@@ -202,6 +212,8 @@ class ShortestOperator : public Operator {
   Side sides_[2];
   std::vector<NodeId> next_, meetings_;
   std::vector<uint64_t> degrees_;
+  bool one_sided_ = false;
+  int64_t charged_ = 0;
 };
 
 }  // namespace

@@ -57,7 +57,7 @@ TEST_F(PoolTest, NothingIsLeft_QueryEndsAndGivesBack) {
   EXPECT_TRUE(absl::IsResourceExhausted(beside.status)) << beside.status;
   EXPECT_EQ(InfoOf(beside.status).detail, "PoolExceeded");
   EXPECT_EQ(pool.taken(), 62 * kMiB);
-  // What is too large alone is not worth another try.
+  // What is too large alone is within no limit, and not worth another try.
   MemoryPool small(2 * kMiB);
   const Result alone = Execute(kSort, &small, false);
   EXPECT_TRUE(absl::IsResourceExhausted(alone.status)) << alone.status;

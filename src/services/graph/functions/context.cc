@@ -89,31 +89,37 @@ bool EvalContext::Charge(int64_t bytes) {
                     Concat("the query needs more than its limit of ", limits.memory_bytes,
                            " bytes of memory")));
   }
-  if (pool != nullptr) Reserve(taken);
+  if (pool != nullptr) bytes > 0 ? Reserve() : GiveBack();
   return !failed();
 }
 
-void EvalContext::Reserve(int64_t charged) {
-  int64_t have = reserved_->load(std::memory_order_relaxed);
-  const int64_t short_of = charged - kUnreserved - have;
-  if (short_of > 0) {
-    const int64_t more = (short_of + kReserveStep - 1) / kReserveStep * kReserveStep;
-    if (pool->Take(more)) {
-      reserved_->fetch_add(more, std::memory_order_relaxed);
-    } else {
-      const bool alone = have + more > pool->limit();
-      Fail(LimitError(
-          absl::StatusCode::kResourceExhausted,
-          Concat(alone ? "the query needs" : "all queries together need", " more than the ",
-                 pool->limit(), " bytes of memory that all of them may have",
-                 alone ? "" : ": try again when others have ended",
-                 "; --total-query-memory sets the limit"),
-          alone ? "LimitExceeded" : "PoolExceeded"));
-    }
-  } else if (short_of < -4 * kReserveStep) {
-    const int64_t less = (-short_of / kReserveStep - 1) * kReserveStep;
-    if (reserved_->compare_exchange_strong(have, have - less)) pool->Give(less);
+void EvalContext::Reserve() {
+  const int64_t have = reserved_->load(std::memory_order_relaxed);
+  const int64_t needed = charged() - kUnreserved;
+  if (needed <= have) return;
+  int64_t more = (needed - have + kReserveStep - 1) / kReserveStep * kReserveStep;
+  if (pool->limit() != 0) more = std::min(more, std::max(needed, pool->limit()) - have);
+  if (pool->Take(more)) {
+    reserved_->fetch_add(more, std::memory_order_relaxed);
+    return;
   }
+  Fail(LimitError(absl::StatusCode::kResourceExhausted,
+                  Concat("all queries together need more than the ", pool->limit(),
+                         " bytes of memory that they may have: try again when others have ended; "
+                         "--total-query-memory sets the limit"),
+                  "PoolExceeded"));
+}
+
+void EvalContext::GiveBack() {
+  int64_t have = reserved_->load(std::memory_order_relaxed);
+  const int64_t spare = have - (charged() - kUnreserved);
+  if (spare <= 4 * kReserveStep) return;
+  const int64_t less = (spare / kReserveStep - 1) * kReserveStep;
+  // What another thread has charged meanwhile it reserves, or has seen to be reserved: this one
+  // looks again.
+  if (!reserved_->compare_exchange_strong(have, have - less)) return;
+  pool->Give(less);
+  Reserve();
 }
 
 bool EvalContext::ChangesFit() {

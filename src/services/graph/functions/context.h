@@ -153,7 +153,7 @@ class EvalContext {
   // What may be charged until some operator is to spill.
   int64_t SpillRoom() const {
     const int64_t own = spill_from_ - charged();
-    return pool == nullptr ? own : std::min(own, pool->RoomToHalf());
+    return pool == nullptr || spill == nullptr ? own : std::min(own, pool->RoomToHalf());
   }
   // What may be charged before a limit ends the execution.
   int64_t MemoryRoom() const {
@@ -184,9 +184,10 @@ class EvalContext {
     Token label = kNoToken, type = kNoToken, key = kNoToken;
   };
   bool Look();
-  // Takes from the pool what of `charged` is beyond what was taken, and gives back what is not
+  // Take from the pool what of charged() is beyond what was taken, and give back what is not
   // needed any more.
-  void Reserve(int64_t charged);
+  void Reserve();
+  void GiveBack();
   bool PoolIsShort() const { return pool != nullptr && spill != nullptr && pool->RoomToHalf() < 0; }
 
   absl::Status status_;

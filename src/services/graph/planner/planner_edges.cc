@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <map>
 
-#include "services/graph/expressions/batch_eval.h"
+#include "services/graph/expressions/batch_filter.h"
 #include "services/graph/planner/planner.h"
 
 namespace pulse::cypher {
@@ -56,6 +56,12 @@ void Replace(Expr* e, const Subjects& s) {
   }
 }
 
+bool HasRegex(const Expr& e) {
+  return e.op == Op::kRegex || std::any_of(e.kids.begin(), e.kids.end(), [](const ExprPtr& kid) {
+           return kid != nullptr && HasRegex(*kid);
+         });
+}
+
 bool IsTest(const Expr& e) {
   if (e.kind != Expr::Kind::kBinary || !IsComparison(e.op)) return false;
   const auto constant = [](const Expr& kid) {
@@ -82,6 +88,11 @@ void Planner::ScanByProperties(Steps* steps) {
   if (aggregate.kind != Step::Kind::kAggregate || aggregate.weight >= 0) return;
   std::vector<const Expr*> asked;
   if (filters > 0) asked = (*steps)[2].predicates;
+  // Others may take long, and are for several threads.
+  for (const Expr* e : asked) {
+    Slot slot = -1;
+    if (!IsPurePredicate(*e, &slot) || HasRegex(*e)) return;
+  }
   for (const auto& [e, slot] : aggregate.items) asked.push_back(e);
   for (const auto& [e, slot] : aggregate.aggregates) asked.push_back(e);
   Subjects subjects{{scan.slot, expand.slot}, expand.edge, {}};
@@ -94,7 +105,10 @@ void Planner::ScanByProperties(Steps* steps) {
   columns.kind = Step::Kind::kEdgeColumns;
   columns.types = expand.types;
   for (auto& [name, slot] : subjects.properties) {
-    slot = Allocate();
+    // One that no expression has written to: slots of earlier clauses are free by now, and in use
+    // by the variables of comprehensions.
+    slot = static_cast<Slot>(used_.size());
+    used_.push_back(true);
     columns.outputs.emplace_back(static_cast<Slot>(columns.keys.size()), slot);
     columns.keys.push_back(name);
   }

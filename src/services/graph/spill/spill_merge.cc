@@ -64,7 +64,8 @@ class Merge {
 size_t FanIn(const std::vector<SpillRun>& runs, const EvalContext& context) {
   size_t each = 0;
   for (const SpillRun& run : runs) each = std::max(each, RowReader::Charged(run, context));
-  return std::clamp<size_t>(context.SpillShare() / 4 / each, 2, 128);
+  const auto room = static_cast<size_t>(std::max<int64_t>(context.MemoryRoom() / 2, 0));
+  return std::clamp<size_t>(std::min(context.SpillShare() / 4, room) / each, 2, 128);
 }
 
 }  // namespace
