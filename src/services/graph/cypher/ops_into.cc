@@ -20,6 +20,8 @@ class IntoOperator : public Operator {
  public:
   IntoOperator(const Step* step, Runtime* runtime, Operator* next) : Operator(step, runtime, next) {
     batch_.ends_only = step->edge < 0 && step->unique.empty();
+    const size_t memory = ctx_.limits.memory_bytes;
+    if (memory != 0) most_found_ = std::min(most_found_, memory / 16 / sizeof(Found));
   }
 
   bool Push(Rows& in) override {
@@ -50,13 +52,11 @@ class IntoOperator : public Operator {
   // An end with fewer is looked at, whatever the other one has: to ask that may take long, and is a
   // read that others may conflict with.
   static constexpr uint64_t kFew = 64;
-  // Rows that find more go on one by one.
-  static constexpr size_t kMostFound = 16 << 10;
 
   bool Run(Rows& in, std::span<Pair> pairs) {
     found_.clear();
     if (!ChooseEnds(pairs) || !Look(pairs, 0) || !Look(pairs, 1)) return false;
-    if (found_.size() > kMostFound && pairs.size() > 1) {
+    if (found_.size() > most_found_ && pairs.size() > 1) {
       for (size_t i = 0; i < pairs.size(); ++i) {
         if (!Run(in, pairs.subspan(i, 1))) return false;
       }
@@ -147,7 +147,7 @@ class IntoOperator : public Operator {
       }
       for (size_t i = 0; i < batch_.size(); ++i) Match(side, i);
       if (!ChargeFound()) return false;
-      if (found_.size() > kMostFound && pairs.size() > 1) return true;
+      if (found_.size() > most_found_ && pairs.size() > 1) return true;
     }
     return !ctx_.failed();
   }
@@ -194,6 +194,7 @@ class IntoOperator : public Operator {
   NeighbourBatch batch_;
   std::vector<Found> found_;
   int64_t charged_ = 0;
+  size_t most_found_ = 16 << 10;        // rows that find more go on one by one
   std::vector<uint32_t> heads_, next_;  // numbers in a run, from 1 on; 0: none
   size_t placed_ = 0;                   // the node whose rows these are
 };
