@@ -88,21 +88,42 @@ JoinTables::Entry* JoinTables::EntryOf(const Step* step) {
 std::shared_ptr<const JoinTable> JoinTables::Get(const Step* step, EvalContext& context,
                                                  const Fill& fill) {
   Entry* const entry = EntryOf(step);
-  std::unique_lock lock(entry->mu, std::defer_lock);
-  while (!lock.try_lock_for(kLookEvery)) {
-    if (!context.Tick(kLookWork)) return nullptr;
+  {
+    std::unique_lock lock(entry->mu);
+    while (!entry->ready.wait_for(lock, kLookEvery, [entry] { return !entry->making; })) {
+      lock.unlock();
+      if (!context.Tick(kLookWork)) return nullptr;
+      lock.lock();
+    }
+    if (entry->made) return entry->table;
+    entry->making = true;
   }
-  if (entry->made) return entry->table;
-  auto table = std::make_shared<JoinTable>();
-  if (fill(table.get()) && table->Finish(context)) {
-    entry->table = std::move(table);
-  } else {
-    table->Uncharge(context);
+  auto table = std::shared_ptr<JoinTable>();
+  bool made = false;
+  try {
+    table = std::make_shared<JoinTable>();
+    if (!fill(table.get()) || !table->Finish(context)) {
+      table->Uncharge(context);
+      table.reset();
+    }
     // Other threads find the same error, or another.
-    if (context.failed()) return nullptr;
+    made = !context.failed();
+  } catch (...) {
+    Made(entry, nullptr, false);
+    throw;
   }
-  entry->made = true;
-  return entry->table;
+  Made(entry, table, made);
+  return table;
+}
+
+void JoinTables::Made(Entry* entry, std::shared_ptr<JoinTable> table, bool made) {
+  {
+    std::lock_guard lock(entry->mu);
+    if (made) entry->table = std::move(table);
+    entry->made = made;
+    entry->making = false;
+  }
+  entry->ready.notify_all();
 }
 
 void JoinTables::Forget(const Step* step, EvalContext& context) {

@@ -6,6 +6,7 @@
 // take too much of it there is none, and each row scans.
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -71,11 +72,14 @@ class JoinTables {
 
  private:
   struct Entry {
-    std::timed_mutex mu;
-    bool made = false;
+    std::mutex mu;
+    std::condition_variable ready;
+    bool making = false, made = false;
     std::shared_ptr<JoinTable> table;
   };
   Entry* EntryOf(const Step* step);
+  // Who made the table, or not, says so to those who wait for it.
+  static void Made(Entry* entry, std::shared_ptr<JoinTable> table, bool made);
 
   std::mutex mu_;
   std::map<const Step*, std::unique_ptr<Entry>> entries_;
