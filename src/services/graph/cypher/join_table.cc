@@ -5,6 +5,7 @@
 #include <chrono>
 #include <utility>
 
+#include "services/graph/cypher/operators.h"
 #include "services/graph/expressions/batch_eval.h"
 
 namespace pulse::cypher {
@@ -16,18 +17,7 @@ constexpr size_t kShareOfMemory = 4;
 constexpr auto kLookEvery = std::chrono::milliseconds(10);
 constexpr uint64_t kLookWork = 4096;  // what makes a context look at the clock
 
-template <typename T>
-void Clear(std::vector<T>* values) {
-  std::vector<T>().swap(*values);
-}
-
 }  // namespace
-
-uint64_t JoinHash(std::span<const Value> values) {
-  uint64_t hash = 0;
-  for (const Value& value : values) hash = std::rotl(hash, 32) * 0x9E3779B97F4A7C15u + Hash(value);
-  return hash;
-}
 
 bool JoinTable::Charge(EvalContext& context) {
   const size_t bytes = hashes_.capacity() * sizeof(hashes_[0]) +
@@ -54,7 +44,7 @@ bool JoinTable::Add(std::span<const NodeId> nodes, std::span<const Token> keys,
     // Null is equal to nothing.
     if (std::any_of(values_.begin(), values_.end(), [](const Value& v) { return v.is_null(); }))
       continue;
-    hashes_.push_back(JoinHash(values_));
+    hashes_.push_back(TupleSet::HashOf(values_));
     nodes_.push_back(nodes[i]);
   }
   too_large_ = too_large_ || nodes_.size() >= UINT32_MAX / 2;
@@ -62,8 +52,8 @@ bool JoinTable::Add(std::span<const NodeId> nodes, std::span<const Token> keys,
 }
 
 bool JoinTable::Finish(EvalContext& context) {
-  Clear(&columns_);
-  Clear(&values_);
+  Forget(&columns_);
+  Forget(&values_);
   const size_t places = std::bit_ceil(nodes_.size() * 2);
   heads_.reserve(places);
   next_.reserve(nodes_.size());

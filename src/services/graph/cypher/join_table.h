@@ -22,13 +22,10 @@ namespace pulse::cypher {
 
 struct Step;
 
-// Of values that are equal, each of its place, the hash is the same.
-uint64_t JoinHash(std::span<const Value> values);
-
 class JoinTable {
  public:
-  // The nodes whose values have the hash are given to `take` in the order in which they were added,
-  // and perhaps others. False: `take` said false.
+  // The nodes whose values have the hash (TupleSet::HashOf) are given to `take` in the order in
+  // which they were added, and perhaps others. False: `take` said false.
   template <typename Take>
   bool Find(uint64_t hash, const Take& take) const {
     if (heads_.empty()) return true;

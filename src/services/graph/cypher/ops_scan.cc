@@ -115,7 +115,7 @@ class ScanOperator : public Operator {
       if (std::any_of(values_.begin(), values_.end(), [](const Value& v) { return v.is_null(); }))
         continue;
       const Value* row = in.Row(i);
-      if (!table_->Find(JoinHash(values_), [&](NodeId node) { return Emit(row, node); })) {
+      if (!table_->Find(TupleSet::HashOf(values_), [&](NodeId node) { return Emit(row, node); })) {
         return false;
       }
     }
