@@ -2,8 +2,10 @@
 #pragma once
 
 #include <algorithm>
+#include <span>
 #include <vector>
 
+#include "services/graph/cypher/operators.h"
 #include "services/graph/expressions/eval.h"
 #include "services/graph/model/text.h"
 
@@ -38,6 +40,24 @@ inline bool Differs(const Value* row, const std::vector<Slot>& slots, EdgeId edg
 inline EdgeRef RefOf(const NeighbourBatch& batch, size_t i, NodeId from) {
   const bool in = batch.incoming[i] != 0;
   return {batch.edge[i], in ? batch.node[i] : from, in ? from : batch.node[i], batch.type[i]};
+}
+
+// The next relationships of the nodes, from *position on, in place of what `batch` has. False:
+// stop.
+inline bool ExpandNext(std::span<const NodeId> nodes, Direction direction,
+                       std::span<const Token> types, EvalContext& ctx, ExpandPosition* position,
+                       NeighbourBatch* batch) {
+  batch->clear();
+  return ctx.Check(ctx.graph->Expand(nodes, direction, types, kGraphBatch, position, batch)) &&
+         ctx.Tick(batch->size() + 1);
+}
+
+// How many relationships each of the nodes has. False: stop.
+inline bool FindDegrees(std::span<const NodeId> nodes, Direction direction,
+                        std::span<const Token> types, EvalContext& ctx,
+                        std::vector<uint64_t>* degrees) {
+  degrees->assign(nodes.size(), 0);
+  return ctx.Check(ctx.graph->Degrees(nodes, direction, types, *degrees)) && ctx.Tick(nodes.size());
 }
 
 // A bound variable that a pattern uses as a node.

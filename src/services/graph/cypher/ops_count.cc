@@ -87,19 +87,13 @@ class LastHop {
 
   // How many there are of each node. False: an error.
   bool Count(std::span<const NodeId> nodes, std::vector<uint64_t>* counts) {
+    if (passes_all_) return FindDegrees(nodes, step_.direction, types_, ctx_, counts);
     counts->assign(nodes.size(), 0);
-    if (passes_all_) {
-      return ctx_.Check(ctx_.graph->Degrees(nodes, step_.direction, types_, *counts)) &&
-             ctx_.Tick(nodes.size());
-    }
     batch_.ends_only = true;
     ExpandPosition position;
     while (position.node < nodes.size()) {
-      batch_.clear();
-      if (!ctx_.Check(ctx_.graph->Expand(nodes, step_.direction, types_, kGraphBatch, &position,
-                                         &batch_)) ||
-          !filter_.Select({batch_.node.data(), batch_.node.size()}, ctx_, &selected_) ||
-          !ctx_.Tick(batch_.size() + 1)) {
+      if (!ExpandNext(nodes, step_.direction, types_, ctx_, &position, &batch_) ||
+          !filter_.Select({batch_.node.data(), batch_.node.size()}, ctx_, &selected_)) {
         return false;
       }
       for (const uint32_t i : selected_) ++(*counts)[batch_.origin[i]];
@@ -222,12 +216,7 @@ class CountTwoHopsOperator : public Operator {
     }
     ExpandPosition position;
     while (position.node < nodes_.size() && !ctx_.failed()) {
-      batch_.clear();
-      if (!ctx_.Check(ctx_.graph->Expand(nodes_, first_.direction, types_, kGraphBatch, &position,
-                                         &batch_)) ||
-          !ctx_.Tick(batch_.size() + 1)) {
-        return false;
-      }
+      if (!ExpandNext(nodes_, first_.direction, types_, ctx_, &position, &batch_)) return false;
       for (size_t i = 0; i < batch_.size(); ++i) {
         if (!Add(in.Row(rows_[batch_.origin[i]]), i)) return false;
       }

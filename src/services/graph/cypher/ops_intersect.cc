@@ -121,12 +121,8 @@ class IntersectOperator : public Operator {
     for (const Pair& pair : pairs_) {
       if (nodes_.empty() || nodes_.back() != pair.ends[side]) nodes_.push_back(pair.ends[side]);
     }
-    degrees_.assign(nodes_.size(), 0);
     const Hop& hop = hops_[side];
-    if (!ctx_.Check(ctx_.graph->Degrees(nodes_, hop.direction, hop.types, degrees_)) ||
-        !ctx_.Tick(nodes_.size())) {
-      return false;
-    }
+    if (!cypher::FindDegrees(nodes_, hop.direction, hop.types, ctx_, &degrees_)) return false;
     size_t at = 0;
     for (Pair& pair : pairs_) {
       if (nodes_[at] != pair.ends[side]) ++at;
@@ -158,7 +154,7 @@ class IntersectOperator : public Operator {
     const Hop& hop = hops_[small];
     NeighbourList part;
     for (ExpandPosition position; position.node < 1;) {
-      if (!Expand({&end, 1}, hop, hop.direction, &position)) return false;
+      if (!ExpandNext({&end, 1}, hop.direction, hop.types, ctx_, &position, &batch_)) return false;
       part.clear();
       AddBatch(&part);
       std::sort(part.begin(), part.end());
@@ -236,7 +232,9 @@ class IntersectOperator : public Operator {
     FindNodes(shorter);
     uint64_t looked = 0;
     for (ExpandPosition position; position.node < nodes_.size();) {
-      if (!Expand(nodes_, hop, Reversed(hop.direction), &position)) return false;
+      if (!ExpandNext(nodes_, Reversed(hop.direction), hop.types, ctx_, &position, &batch_)) {
+        return false;
+      }
       looked += batch_.size();
       if (looked > degree && degree <= longest_) {
         hop.spent[end] += looked;
@@ -256,14 +254,6 @@ class IntersectOperator : public Operator {
     return true;
   }
 
-  bool Expand(std::span<const NodeId> nodes, const Hop& hop, Direction direction,
-              ExpandPosition* position) {
-    batch_.clear();
-    return ctx_.Check(
-               ctx_.graph->Expand(nodes, direction, hop.types, kGraphBatch, position, &batch_)) &&
-           ctx_.Tick(batch_.size() + 1);
-  }
-
   void AddBatch(NeighbourList* out) const {
     for (size_t i = 0; i < batch_.size(); ++i) {
       out->push_back({batch_.node[i], batch_.edge[i], batch_.type[i], batch_.incoming[i] != 0});
@@ -277,7 +267,8 @@ class IntersectOperator : public Operator {
     if (list != nullptr) return list.get();
     auto made = std::make_unique<NeighbourList>();
     for (ExpandPosition position; position.node < 1;) {
-      if (!Expand({&end, 1}, hop, hop.direction, &position)) return nullptr;
+      if (!ExpandNext({&end, 1}, hop.direction, hop.types, ctx_, &position, &batch_))
+        return nullptr;
       AddBatch(made.get());
     }
     if (!std::is_sorted(made->begin(), made->end())) std::sort(made->begin(), made->end());

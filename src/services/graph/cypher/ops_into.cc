@@ -108,11 +108,7 @@ class IntoOperator : public Operator {
     for (const Pair& pair : pairs) {
       if (nodes_.empty() || nodes_.back() != pair.ends[side]) nodes_.push_back(pair.ends[side]);
     }
-    degrees_.assign(nodes_.size(), 0);
-    if (!ctx_.Check(ctx_.graph->Degrees(nodes_, DirectionOf(side), types_, degrees_)) ||
-        !ctx_.Tick(nodes_.size())) {
-      return false;
-    }
+    if (!FindDegrees(nodes_, DirectionOf(side), types_, ctx_, &degrees_)) return false;
     costs_[side].assign(pairs.size(), 0);
     for (size_t i = 0, run = 0; i < pairs.size(); ++run) {
       size_t end = i;
@@ -139,12 +135,7 @@ class IntoOperator : public Operator {
     begins_.push_back(order_.size());
     placed_ = nodes_.size();
     for (ExpandPosition position; position.node < nodes_.size();) {
-      batch_.clear();
-      if (!ctx_.Check(ctx_.graph->Expand(nodes_, DirectionOf(side), types_, kGraphBatch, &position,
-                                         &batch_)) ||
-          !ctx_.Tick(batch_.size() + 1)) {
-        return false;
-      }
+      if (!ExpandNext(nodes_, DirectionOf(side), types_, ctx_, &position, &batch_)) return false;
       for (size_t i = 0; i < batch_.size(); ++i) Match(side, i);
       if (!ChargeFound()) return false;
       if (found_.size() > most_found_ && pairs.size() > 1) return true;

@@ -29,12 +29,7 @@ class ExpandOperator : public Operator {
     }
     ExpandPosition position;
     while (position.node < nodes_.size() && !ctx_.failed()) {
-      batch_.clear();
-      if (!ctx_.Check(ctx_.graph->Expand(nodes_, step().direction, types_, kGraphBatch, &position,
-                                         &batch_)) ||
-          !ctx_.Tick(batch_.size() + 1)) {
-        return false;
-      }
+      if (!ExpandNext(nodes_, step().direction, types_, ctx_, &position, &batch_)) return false;
       // No row is made of a node that predicates do not hold for.
       const bool select = !filter_.empty();
       if (select && !filter_.Select({batch_.node.data(), batch_.node.size()}, ctx_, &selected_)) {
@@ -160,12 +155,7 @@ class ExpandVarOperator : public Operator {
     level.at = 0;
     ExpandPosition position;
     while (position.node < 1) {
-      batch_.clear();
-      if (!ctx_.Check(ctx_.graph->Expand({&node, 1}, step().direction, types_, kGraphBatch,
-                                         &position, &batch_)) ||
-          !ctx_.Tick(batch_.size() + 1)) {
-        return false;
-      }
+      if (!ExpandNext({&node, 1}, step().direction, types_, ctx_, &position, &batch_)) return false;
       for (size_t i = 0; i < batch_.size(); ++i) {
         const EdgeRef edge = RefOf(batch_, i, node);
         if (walked_.contains(edge.id) || !Differs(row, step().unique, edge.id)) continue;

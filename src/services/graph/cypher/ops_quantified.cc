@@ -68,10 +68,7 @@ class QuantifiedOperator : public Operator {
     const Value same = hop.into ? row[hop.node] : Value();
     ExpandPosition position;
     while (position.node < 1) {
-      batch_.clear();
-      if (!ctx_.Check(ctx_.graph->Expand({&node, 1}, hop.direction, types_[number], kGraphBatch,
-                                         &position, &batch_)) ||
-          !ctx_.Tick(batch_.size() + 1)) {
+      if (!ExpandNext({&node, 1}, hop.direction, types_[number], ctx_, &position, &batch_)) {
         return false;
       }
       for (size_t i = 0; i < batch_.size() && !ctx_.failed(); ++i) {

@@ -82,11 +82,7 @@ class ShortestOperator : public Operator {
   bool FindCost(Side* side) {
     side->cost = side->frontier.size();
     if (one_sided_) return true;
-    degrees_.assign(side->frontier.size(), 0);
-    if (!ctx_.Check(ctx_.graph->Degrees(side->frontier, side->direction, types_, degrees_)) ||
-        !ctx_.Tick(degrees_.size())) {
-      return false;
-    }
+    if (!FindDegrees(side->frontier, side->direction, types_, ctx_, &degrees_)) return false;
     side->cost = 0;
     for (const uint64_t degree : degrees_) side->cost += degree;
     return true;
@@ -107,10 +103,8 @@ class ShortestOperator : public Operator {
     next_.clear();
     meetings_.clear();
     for (ExpandPosition position; position.node < side.frontier.size();) {
-      batch_.clear();
-      if (!ctx_.Check(ctx_.graph->Expand(side.frontier, side.direction, types_, kGraphBatch,
-                                         &position, &batch_)) ||
-          !ctx_.Tick(batch_.size() + 1) || !HasRoom()) {
+      if (!ExpandNext(side.frontier, side.direction, types_, ctx_, &position, &batch_) ||
+          !HasRoom()) {
         return false;
       }
       for (size_t i = 0; i < batch_.size(); ++i) {
