@@ -110,12 +110,14 @@ ROOMS = {
                                                "services/graph/runs",
                                                # In tests, which have a store do it.
                                                "services/graph/core"),
+    # Its nodes in memory, and the indexes of them.
+    "src/services/graph/nodes": ("base", "services/graph/model"),
     # The store: log, transactions, layers.
     "src/services/graph/core": ("base", "mover", "services/graph/load", "services/graph/model",
-                                "services/graph/runs"),
+                                "services/graph/nodes", "services/graph/runs"),
     # What can be read of a damaged one, as a new one.
     "src/services/graph/salvage": ("base", "services/graph/core", "services/graph/model",
-                                   "services/graph/runs"),
+                                   "services/graph/nodes", "services/graph/runs"),
     # CSV into any sink, as sorted runs where it takes them.
     "src/services/graph/load": ("base", "services/graph/model", "services/graph/runs"),
     # A graph as CSV with a schema file, and back.

@@ -1,5 +1,5 @@
 // Indexes of one and of two keys under random changes, against what the nodes say.
-#include "services/graph/core/index.h"
+#include "services/graph/nodes/index.h"
 
 #include <gtest/gtest.h>
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "services/graph/core/node_table.h"
 #include "services/graph/model/text.h"
+#include "services/graph/nodes/node_table.h"
 #include "services/graph/runs/record.h"
 
 namespace pulse::graph {

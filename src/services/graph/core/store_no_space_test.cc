@@ -5,10 +5,10 @@
 #include <string>
 
 #include "base/testing.h"
-#include "services/graph/core/node_table.h"
 #include "services/graph/core/store.h"
 #include "services/graph/core/test_sim_files.h"
 #include "services/graph/core/wal_records.h"
+#include "services/graph/nodes/node_table.h"
 
 namespace pulse::graph {
 namespace {

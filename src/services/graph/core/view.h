@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "services/graph/core/edge_versions.h"
-#include "services/graph/core/index.h"
 #include "services/graph/core/layers.h"
 #include "services/graph/core/names.h"
-#include "services/graph/core/node_table.h"
 #include "services/graph/model/graph.h"
+#include "services/graph/nodes/index.h"
+#include "services/graph/nodes/node_table.h"
 
 namespace pulse::graph {
 

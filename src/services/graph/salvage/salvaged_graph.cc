@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/errors.h"
-#include "services/graph/core/node_table.h"
+#include "services/graph/nodes/node_table.h"
 
 namespace pulse::graph {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "base/errors.h"
-#include "services/graph/core/node_table.h"
 #include "services/graph/model/text.h"
+#include "services/graph/nodes/node_table.h"
 
 namespace pulse::graph {
 namespace {

@@ -16,9 +16,12 @@
 #include <string_view>
 
 #include "base/radix_table.h"
-#include "services/graph/core/operations.h"
+#include "services/graph/model/properties.h"
 
 namespace pulse::graph {
+
+using cypher::kNoToken;
+using cypher::NodeId;
 
 class NodeVersion {
  public:

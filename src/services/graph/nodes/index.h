@@ -15,9 +15,12 @@
 
 #include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
-#include "services/graph/core/node_table.h"
+#include "services/graph/model/database.h"
+#include "services/graph/nodes/node_table.h"
 
 namespace pulse::graph {
+
+using cypher::IndexDefinition;
 
 class Index {
  public:

@@ -1,4 +1,4 @@
-#include "services/graph/core/index.h"
+#include "services/graph/nodes/index.h"
 
 #include <algorithm>
 #include <cmath>

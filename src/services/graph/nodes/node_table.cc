@@ -1,4 +1,4 @@
-#include "services/graph/core/node_table.h"
+#include "services/graph/nodes/node_table.h"
 
 #include <algorithm>
 #include <bit>

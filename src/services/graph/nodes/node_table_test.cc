@@ -1,5 +1,5 @@
 // The table of nodes: counts of labels, and which nodes there are, against their versions.
-#include "services/graph/core/node_table.h"
+#include "services/graph/nodes/node_table.h"
 
 #include <gtest/gtest.h>
 
