@@ -111,6 +111,22 @@ TEST_F(ClausesTest, LimitOfManyRows_BeforeWhoSorts_GivesItsRows) {
   }
 }
 
+// Rows behind those that are kept go at once: of equal ones the first stay, and null is last.
+TEST_F(ClausesTest, LimitOfSortedRows_IsTheBeginningOfAll) {
+  const std::string rows =
+      "UNWIND range(0, 5999) AS x WITH x, CASE WHEN x % 11 = 0 THEN null WHEN x % 5 = 0 THEN "
+      "toString(x % 17) ELSE x * 7919 % 31 END AS k, x * 7919 % 6007 AS m WITH x ORDER BY ";
+  for (const char* order : {"k", "k DESC", "k, m", "m", "m DESC", "k DESC, m DESC"}) {
+    for (const int limit : {1, 7, 900, 3000}) {
+      const std::string n = std::to_string(limit);
+      const std::string sorted = rows + order;
+      EXPECT_EQ(One(sorted + " LIMIT " + n + " RETURN collect(x)"),
+                One(sorted + " WITH collect(x) AS l RETURN l[.." + n + "]"))
+          << order << " " << limit;
+    }
+  }
+}
+
 TEST_F(ClausesTest, NullNode_MatchedAlone_IsNone) {
   EXPECT_EQ(One("OPTIONAL MATCH (n:Never) MATCH (n) RETURN count(*)"), "0");
   EXPECT_EQ(One("OPTIONAL MATCH (n:Never) MATCH (n), (m) RETURN count(*)"), "0");

@@ -87,17 +87,21 @@ class SortOperator : public Operator {
       }
     }
     for (size_t i = 0; i < in.size(); ++i) {
+      if (!ctx_.Tick()) return false;
       Value* row = in.Row(i);
       for (size_t k = 0; k < keys; ++k) {
         keys_.push_back(batch ? operands_[k].Take(i) : Eval(*step().order[k].first, row, ctx_));
-        bytes += Held(keys_.back());
       }
+      if (IsBehindAllKept(&keys_[count_ * keys])) {
+        keys_.resize(count_ * keys);
+        continue;
+      }
+      for (size_t k = 0; k < keys; ++k) bytes += Held(keys_[count_ * keys + k]);
       for (const Slot slot : kept_) {
         rows_.push_back(std::move(row[slot]));
         bytes += Held(rows_.back());
       }
       ++count_;
-      if (!ctx_.Tick()) return false;
       if (bytes > room) {
         if (!Charge(std::exchange(bytes, 0)) || !MakeRoom(keys)) return false;
         room = ctx_.SpillRoom();
@@ -133,6 +137,16 @@ class SortOperator : public Operator {
   }
 
  private:
+  // Whether LIMIT drops a row, since the rows that are kept come before it. Where all keys are the
+  // same it does: rows stay in the order in which they came.
+  bool IsBehindAllKept(const Value* row_keys) const {
+    for (size_t k = 0; k < last_kept_.size(); ++k) {
+      if (const int c = Order(row_keys[k], last_kept_[k]); c != 0) {
+        return (c > 0) != step_->order[k].second;
+      }
+    }
+    return !last_kept_.empty();
+  }
   // What lists and maps hold counts where nobody else has them.
   static int64_t Held(const Value& value) {
     return static_cast<int64_t>(std::max(value.Bytes(), value.OwnedBytes()));
@@ -144,6 +158,7 @@ class SortOperator : public Operator {
   void Clear() {
     Forget(&keys_);
     Forget(&rows_);
+    last_kept_.clear();
     count_ = 0;
     ctx_.Charge(-charged_);
     charged_ = 0;
@@ -262,6 +277,8 @@ class SortOperator : public Operator {
       }
     }
     for (const Value& v : kept_keys) bytes += Held(v);
+    if (keep_ > 0 && order.size() == keep_)
+      last_kept_.assign(kept_keys.end() - keys, kept_keys.end());
     keys_ = std::move(kept_keys);
     rows_ = std::move(kept_rows);
     count_ = order.size();
@@ -273,6 +290,8 @@ class SortOperator : public Operator {
   std::vector<Operand> operands_;
   std::vector<Slot> kept_;  // of each row
   std::vector<Value> keys_, rows_;
+  std::vector<Value>
+      last_kept_;  // keys of the last row that LIMIT keeps of those until the last Cut
   size_t count_ = 0;
   size_t keep_ = 0;
   bool limited_ = false;
