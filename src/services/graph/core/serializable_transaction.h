@@ -106,6 +106,13 @@ class SerializableTransaction : public Transaction {
     return status;
   }
 
+  // Of ranges nothing is kept: a scan reads the label.
+  absl::StatusOr<bool> SeekRange(Token /*label*/, Token /*key*/,
+                                 std::span<const cypher::Bound> /*bounds*/, size_t /*most*/,
+                                 std::vector<NodeId>* /*out*/) const override {
+    return false;
+  }
+
  protected:
   const ReadSet* reads() const override { return &reads_; }
 

@@ -132,6 +132,8 @@ class Transaction : public cypher::DatabaseTransaction {
   }
   absl::Status Seek(Token label, std::span<const Token> keys, std::span<const Value> values,
                     std::vector<NodeId>* out) const override;
+  absl::StatusOr<bool> SeekRange(Token label, Token key, std::span<const cypher::Bound> bounds,
+                                 size_t most, std::vector<NodeId>* out) const override;
   absl::StatusOr<size_t> SampleNodes(Token label, std::span<NodeId> out) const override {
     return base_->SampleNodes(label, out);
   }

@@ -301,6 +301,24 @@ absl::StatusOr<bool> Transaction::EdgeExists(const EdgeRef& edge) const {
   return !draft->deleted;
 }
 
+absl::StatusOr<bool> Transaction::SeekRange(Token label, Token key,
+                                            std::span<const cypher::Bound> bounds, size_t most,
+                                            std::vector<NodeId>* out) const {
+  // All that were changed are looked at.
+  if (touched_.size() > most) return false;
+  const absl::StatusOr<bool> found = base_->SeekRange(label, key, bounds, most, out);
+  if (!found.ok() || !*found || (touched_.empty() && writes_.nodes.empty())) return found;
+  std::erase_if(*out, [this](NodeId node) { return writes_.nodes.contains(node); });
+  for (const NodeId node : touched_) {
+    std::span<const Token> labels;
+    std::string_view properties;
+    if (Look(node, &labels, &properties) && Has(labels, label)) out->push_back(node);
+  }
+  std::sort(out->begin(), out->end());
+  out->erase(std::unique(out->begin(), out->end()), out->end());
+  return true;
+}
+
 // Of a node and a value of its own in two hash tables.
 static constexpr int64_t kOwnEntryBytes = 96;
 

@@ -185,6 +185,27 @@ absl::Status View::Seek(Token label, std::span<const Token> keys, std::span<cons
   return absl::OkStatus();
 }
 
+absl::StatusOr<bool> View::SeekRange(Token label, Token key, std::span<const cypher::Bound> bounds,
+                                     size_t most, std::vector<NodeId>* out) const {
+  const auto index = tables_->indexes.FindFor(label, {&key, 1});
+  const std::optional<OrderRange> range = RangeOf(bounds);
+  if (index == nullptr || !range) return false;
+  out->clear();
+  if (range->empty()) return true;
+  if (!index->FindRange(tables_->nodes, sequence_, *range, most, out)) return false;
+  if (cypher::counted_reads != nullptr) ++cypher::counted_reads->seeks;
+  std::sort(out->begin(), out->end());
+  out->erase(std::unique(out->begin(), out->end()), out->end());
+  std::vector<uint8_t> has(out->size());
+  PULSE_RETURN_IF_ERROR(HasLabel(label, *out, has));
+  size_t kept = 0;
+  for (size_t i = 0; i < out->size(); ++i) {
+    if (has[i] != 0) (*out)[kept++] = (*out)[i];
+  }
+  out->resize(kept);
+  return true;
+}
+
 uint64_t View::NodeCount(Token label) const {
   const auto* count = label == kNoToken ? &tables_->node_count : tables_->label_counts.Get(label);
   return count == nullptr ? 0 : static_cast<uint64_t>(std::max<int64_t>(0, *count));

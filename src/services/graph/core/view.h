@@ -111,6 +111,8 @@ class View : public cypher::GraphView {
   }
   absl::Status Seek(Token label, std::span<const Token> keys, std::span<const Value> values,
                     std::vector<NodeId>* out) const override;
+  absl::StatusOr<bool> SeekRange(Token label, Token key, std::span<const cypher::Bound> bounds,
+                                 size_t most, std::vector<NodeId>* out) const override;
   uint64_t NodeCount(Token label) const override;
   absl::StatusOr<size_t> SampleNodes(Token label, std::span<NodeId> out) const override;
   uint64_t EdgeCount(Token type) const override;

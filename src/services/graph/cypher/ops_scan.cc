@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "services/graph/cypher/node_source.h"
 #include "services/graph/cypher/operators.h"
 #include "services/graph/expressions/batch_filter.h"
 
@@ -59,8 +60,8 @@ class ScanOperator : public Operator {
     const Value* value;
   };
 
-  bool Scan(const Value* row) {
-    return ScanAll([this, row](std::span<const NodeId> nodes) {
+  bool Scan(Value* row) {
+    return ScanAll(row, [this, row](std::span<const NodeId> nodes) {
       return std::all_of(nodes.begin(), nodes.end(),
                          [this, row](NodeId node) { return Emit(row, node); });
     });
@@ -68,12 +69,12 @@ class ScanOperator : public Operator {
 
   // `give` takes the nodes, some at a time; it says whether more are wanted.
   template <typename Give>
-  bool ScanAll(const Give& give) {
+  bool ScanAll(Value* row, const Give& give) {
     before_.clear();
     for (const int name : step().any_of) {
       const Token label = ctx_.Label(name);
       if (label == kNoToken) continue;
-      if (!ScanLabel(label, give)) return false;
+      if (!ScanLabel(label, row, give)) return false;
       before_.push_back(label);
     }
     if (!step().any_of.empty()) return true;
@@ -82,7 +83,7 @@ class ScanOperator : public Operator {
       label = ctx_.Label(step().label);
       if (label == kNoToken) return true;
     }
-    return ScanLabel(label, give);
+    return ScanLabel(label, row, give);
   }
 
   // Whether the step has a table, which is made when scans have looked at as many nodes as there
@@ -95,7 +96,9 @@ class ScanOperator : public Operator {
     const auto fill = [this](JoinTable* table) {
       FindKeys();
       if (std::find(keys_.begin(), keys_.end(), kNoToken) != keys_.end()) return true;
-      return ScanAll([&](std::span<const NodeId> nodes) { return table->Add(nodes, keys_, ctx_); });
+      // The bounds of a scan by table would be of one row; it has none.
+      return ScanAll(nullptr,
+                     [&](std::span<const NodeId> nodes) { return table->Add(nodes, keys_, ctx_); });
     };
     table_ = runtime_->joins->Get(&step(), ctx_, fill);
     no_table_ = table_ == nullptr;
@@ -144,11 +147,11 @@ class ScanOperator : public Operator {
   }
 
   template <typename Give>
-  bool ScanLabel(Token label, const Give& give) {
-    uint64_t position = 0;
+  bool ScanLabel(Token label, Value* row, const Give& give) {
+    if (!source_.Begin(step(), label, row, ctx_)) return false;
     while (true) {
       nodes_.resize(kGraphBatch);
-      auto count = ctx_.graph->ScanNodes(label, &position, nodes_);
+      auto count = source_.Next(*ctx_.graph, nodes_);
       if (!ctx_.Check(count.status())) return false;
       if (*count == 0) return true;
       looked_ += *count;
@@ -214,7 +217,7 @@ class ScanOperator : public Operator {
   }
 
   // Without the index, which may have gone since the query was planned.
-  bool ScanInstead(const Value* row) {
+  bool ScanInstead(Value* row) {
     instead_ = true;
     const bool more = Scan(row);
     instead_ = false;
@@ -302,7 +305,8 @@ class ScanOperator : public Operator {
   std::vector<Operand> operands_;  // the same
   uint64_t looked_ = 0;            // nodes, by scans until there is a table
   std::shared_ptr<const JoinTable> table_;
-  bool no_table_ = false;      // it would be too large
+  bool no_table_ = false;  // it would be too large
+  NodeSource source_;
   std::vector<NodeId> nodes_;  // not on the stack, where the scans of a plan lie in each other
   std::vector<uint32_t> selected_;
   std::vector<NodeId> found_;

@@ -30,7 +30,9 @@ bool AreSafe(const std::vector<const Expr*>& list) {
 bool HasSafeExpressions(const Step& step) {
   const auto safe = [](const Expr* e) { return e == nullptr || IsSafe(*e); };
   const auto first_safe = [&](const auto& pair) { return safe(pair.first); };
-  return AreSafe(step.predicates) && AreSafe(step.sought) && AreSafe(step.sought_by) &&
+  return std::all_of(step.within.begin(), step.within.end(),
+                     [](const auto& bound) { return IsSafe(*bound.second); }) &&
+         AreSafe(step.predicates) && AreSafe(step.sought) && AreSafe(step.sought_by) &&
          safe(step.expr) && safe(step.top_skip) && safe(step.top_limit) &&
          AreSafe(step.arguments) && std::all_of(step.items.begin(), step.items.end(), first_safe) &&
          std::all_of(step.aggregates.begin(), step.aggregates.end(), first_safe) &&

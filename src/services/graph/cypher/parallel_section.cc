@@ -197,16 +197,19 @@ class SectionOperator : public Operator {
   }
 
   // All of a scan, from one row.
-  bool Scan(const Value* base) {
+  bool Scan(Value* base) {
     base_ = base;
-    position_ = 0;
-    label_ = kNoToken;
+    Token label = kNoToken;
     if (step().label >= 0) {
-      label_ = ctx_.Label(step().label);
-      if (label_ == kNoToken) return true;
+      label = ctx_.Label(step().label);
+      if (label == kNoToken) return true;
+    }
+    if (!caller_->BeginScan(label, base, &source_)) {
+      ctx_.Fail(caller_->context().status());
+      return Stop();
     }
     // Enough morsels of a small scan for all.
-    const uint64_t nodes = ctx_.graph->NodeCount(label_);
+    const uint64_t nodes = source_.size();
     const size_t most =
         std::clamp<size_t>(nodes / (8 * static_cast<size_t>(options_.threads)),
                            std::min(kFewestNodes, options_.morsel_nodes), options_.morsel_nodes);
@@ -419,7 +422,7 @@ class SectionOperator : public Operator {
     }
     absl::StatusOr<size_t> count = 0;
     try {
-      count = worker->Scan(label_, &position_, morsel->nodes);
+      count = worker->Scan(&source_, morsel->nodes);
     } catch (...) {
       if (worker->calls()) throw;
       morsel->thrown = std::current_exception();
@@ -548,8 +551,7 @@ class SectionOperator : public Operator {
   std::mutex scan_mu_;             // before mu_
   // Of a scan; behind scan_mu_.
   const Value* base_ = nullptr;
-  Token label_ = kNoToken;
-  uint64_t position_ = 0;
+  NodeSource source_;
   std::atomic<size_t> morsel_nodes_ = 0;
 
   std::mutex mu_;

@@ -90,6 +90,26 @@ TEST_F(ParallelTest, Queries_ManyThreads_GiveTheRowsOfOneInTheirOrder) {
   }
 }
 
+TEST_F(ParallelTest, BoundsOfAnIndex_ManyThreads_GiveTheRowsOfAScan) {
+  for (const std::string query :
+       {"MATCH (a:A) WHERE a.n > 1200 RETURN a.n, id(a)",
+        "MATCH (a:A) WHERE 300 < a.n <= 420 AND a.n % 2 = 0 RETURN sum(a.n * 0.1), collect(a.n)",
+        "MATCH (a:A)-[:R]->(b) WHERE a.n < 90 RETURN a.n, b.n",
+        "MATCH (a:A) WHERE a.n > 5 RETURN count(*)",
+        "UNWIND [3, 700, null, 'x'] AS x MATCH (a:A) WHERE x < a.n < x + 40 RETURN x, a.n",
+        "MATCH (a:A) WHERE a.n > 1 / 0 RETURN a.n"}) {
+    const std::string expected = TextOf(query, graph_, {});
+    graph_.CreateIndex("A", {"n"});
+    EXPECT_NE(PlanOf(query).find("within bounds of n"), std::string::npos) << PlanOf(query);
+    for (const size_t morsel : {1, 64, 5000}) {
+      ExecuteOptions options;
+      options.parallel = Threads(3, morsel);
+      EXPECT_EQ(TextOf(query, graph_, options), expected) << query << " by " << morsel;
+    }
+    graph_.DropIndex("A", {"n"});
+  }
+}
+
 TEST_F(ParallelTest, Errors_ManyThreads_AreThoseOfTheFirstRow) {
   for (const std::string query : {
            "MATCH (a) WHERE a.n > 500 RETURN 1 / (a.n - 777)",

@@ -65,10 +65,16 @@ void SectionWorker::Run(Morsel* morsel, const Value* base) {
   }
 }
 
-absl::StatusOr<size_t> SectionWorker::Scan(Token label, uint64_t* position, std::span<NodeId> out) {
+bool SectionWorker::BeginScan(Token label, Value* row, NodeSource* source) {
   std::optional<StepReads> counting;
   if (runtime_.profile != nullptr) counting.emplace(ReadsOf(first()));
-  return ctx_.graph->ScanNodes(label, position, out);
+  return source->Begin(first(), label, row, ctx_);
+}
+
+absl::StatusOr<size_t> SectionWorker::Scan(NodeSource* source, std::span<NodeId> out) {
+  std::optional<StepReads> counting;
+  if (runtime_.profile != nullptr) counting.emplace(ReadsOf(first()));
+  return source->Next(*ctx_.graph, out);
 }
 
 void SectionWorker::RunNodes(const Morsel& morsel, const Value* base) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "services/graph/cypher/node_source.h"
 #include "services/graph/cypher/operators.h"
 #include "services/graph/cypher/parallel.h"
 #include "services/graph/expressions/batch_filter.h"
@@ -46,8 +47,9 @@ class SectionWorker {
   void Build();
   // `base`: the row that a scan's nodes go into. Errors are in the context afterwards.
   void Run(Morsel* morsel, const Value* base);
-  // The next nodes of the section's scan; 0: it is at its end.
-  absl::StatusOr<size_t> Scan(Token label, uint64_t* position, std::span<NodeId> out);
+  // The nodes of the section's scan; 0: it is at its end.
+  bool BeginScan(Token label, Value* row, NodeSource* source);
+  absl::StatusOr<size_t> Scan(NodeSource* source, std::span<NodeId> out);
   // Adds what was counted to *profile, and begins anew.
   void AddCountsTo(Profile* profile);
 

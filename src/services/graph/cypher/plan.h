@@ -144,6 +144,10 @@ struct Step {
   Sought sought_as = Sought::kAll;
   // That hold for all that is sought, and for nothing else: looked at where the index is gone.
   std::vector<const Expr*> sought_by;
+  // kScan of one label: bounds of a property, for an index that begins with it. Predicates behind
+  // look at the values; nodes that are out of the bounds need not come.
+  int within_key = -1;  // name
+  std::vector<std::pair<Bound::Kind, const Expr*>> within;
   int64_t min = 1, max = -1;
   std::vector<Slot> unique;  // slots of relationships that this one must differ from
   bool relisted = false;     // some of these are of an earlier clause

@@ -63,6 +63,7 @@ void Append(const Steps& steps, const Plan& names, const Profile* profile, int i
                            : step.kind == Step::Kind::kEdgeColumns ? " "
                                                                    : " by index on ";
     for (size_t i = 0; i < step.keys.size(); ++i) text += (i > 0 ? ", " : by) + name(step.keys[i]);
+    if (!step.within.empty()) text += " within bounds of " + name(step.within_key);
     for (size_t i = 0; i < step.types.size(); ++i)
       text += (i == 0 ? " :" : "|") + name(step.types[i]);
     if (step.direction != Direction::kBoth)

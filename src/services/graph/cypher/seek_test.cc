@@ -62,7 +62,8 @@ class SeekTest : public RandomGraphTest {
 
   std::string RandomTerm() {
     const std::string property = std::string("n.") + "uvw"[random_() % 3];
-    switch (random_() % 6) {
+    static constexpr const char* kComparisons[] = {" < ", " <= ", " > ", " >= ", " STARTS WITH "};
+    switch (random_() % 8) {
       case 0: {
         std::string list;
         for (size_t i = random_() % 4; i > 0; --i)
@@ -75,7 +76,12 @@ class SeekTest : public RandomGraphTest {
         return "(" + property + " = " + RandomLiteral() + " OR " + RandomLiteral() + " = " +
                property + ")";
       case 3:
-        return property + " > " + RandomLiteral();
+        return property + kComparisons[random_() % 5] + RandomLiteral();
+      case 4:
+        return RandomLiteral() + kComparisons[random_() % 5] + property;
+      case 5:
+        return RandomLiteral() + kComparisons[random_() % 4] + property +
+               kComparisons[random_() % 4] + RandomLiteral();
       default:
         return property + " = " + RandomLiteral();
     }
@@ -109,7 +115,7 @@ TEST_F(SeekTest, Plans_UseTheIndexThatAsksForMost) {
 }
 
 TEST_F(SeekTest, RandomPredicates_FindTheSameWithoutAnIndex) {
-  size_t sought = 0;
+  size_t sought = 0, within = 0;
   for (int i = 0; i < 400 && !HasFailure(); ++i) {
     std::string where = RandomTerm();
     for (size_t more = random_() % 3; more > 0; --more) where += " AND " + RandomTerm();
@@ -121,11 +127,52 @@ TEST_F(SeekTest, RandomPredicates_FindTheSameWithoutAnIndex) {
     graph_.CreateIndex("A", {"v", "w"});
     const std::string plan = First(query);
     sought += plan.find("index") != std::string::npos ? 1 : 0;
+    within += plan.find("within") != std::string::npos ? 1 : 0;
     EXPECT_EQ(Run(query), expected) << query << ": " << plan;
     graph_.DropIndex("A", {"u"});
     graph_.DropIndex("A", {"v", "w"});
   }
   EXPECT_GT(sought, 50u);
+  EXPECT_GT(within, 30u);
+}
+
+// Bounds of literals, parameters and of rows: an index gives the nodes that a scan gives, in its
+// order. Where it has too many, or is gone, a scan does.
+TEST_F(SeekTest, Comparisons_AskTheIndexForNodesWithinBounds) {
+  graph_.CreateIndex("A", {"u"});
+  EXPECT_EQ(First("MATCH (n:A) WHERE n.u > 1 RETURN n"),
+            "Scan :A within bounds of u (1 predicates)");
+  EXPECT_EQ(First("MATCH (n:A) WHERE n.u > 1 AND n.v = 2 RETURN n"),
+            "Scan :A within bounds of u (2 predicates)");
+  EXPECT_EQ(First("MATCH (n:A) WHERE 1 <= n.u < $p RETURN n"),
+            "Scan :A within bounds of u (1 predicates)");
+  for (const char* without :
+       {"n.v > 1", "n.u <> 1", "NOT n.u > 1", "n.u > 1 OR n.u < 0", "'s' STARTS WITH n.u",
+        "n.u ENDS WITH 's'", "n.u + 1 > 2", "n.u > rand()", "n.u > n.v"}) {
+    const std::string plan = First(std::string("MATCH (n:A) WHERE ") + without + " RETURN n");
+    EXPECT_EQ(plan.find("within"), std::string::npos) << without << ": " << plan;
+  }
+  graph_.DropIndex("A", {"u"});
+  for (const char* query :
+       {"MATCH (m:B) MATCH (n:A) WHERE m.u < n.u < m.u + 2 RETURN m.n, n.n",
+        "MATCH (m:B) OPTIONAL MATCH (n:A) WHERE n.u >= m.v RETURN m.n, n.n",
+        "MATCH (m:B) CALL { WITH m MATCH (n:A) WHERE n.u < m.v RETURN count(*) AS c } RETURN m.n, "
+        "c",
+        "UNWIND ['s', 's1', 2, null, [1]] AS x MATCH (n:A) WHERE n.u STARTS WITH x RETURN x, n.n",
+        "UNWIND [0, 3.5, 's3', null, 0.0/0, true] AS x MATCH (n:A) WHERE n.u > x RETURN x, n.n"}) {
+    parameters_ = {{"p", Value::Int(3)}};
+    const auto expected = Run(query);
+    EXPECT_FALSE(expected.empty()) << query;
+    graph_.CreateIndex("A", {"u"});
+    const auto plan = MakePlan(query, graph_, nullptr);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    EXPECT_NE(PlanText(**plan).find("within bounds of u"), std::string::npos) << PlanText(**plan);
+    EXPECT_EQ(Run(query), expected) << query;
+    graph_.DropIndex("A", {"u"});
+    const auto rows = RowsOf(**plan);
+    ASSERT_TRUE(rows.ok()) << rows.status();
+    EXPECT_EQ(*rows, expected) << query;
+  }
 }
 
 // A plan outlives an index: it scans, whatever the predicate needs.

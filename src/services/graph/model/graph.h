@@ -98,6 +98,13 @@ struct Column {
   std::vector<Value> values;
 };
 
+// What a property's value is compared with. Values that have no order with it lie beyond.
+struct Bound {
+  enum class Kind : uint8_t { kAtLeast, kAtMost, kBeginsWith };
+  Kind kind = Kind::kAtLeast;
+  Value value;
+};
+
 class GraphView {
  public:
   virtual ~GraphView() = default;
@@ -163,6 +170,13 @@ class GraphView {
                             std::vector<NodeId>* out) const = 0;
   absl::Status SeekOne(Token label, Token key, const Value& value, std::vector<NodeId>* out) const {
     return Seek(label, {&key, 1}, {&value, 1}, out);
+  }
+  // *out gets nodes with the label, ascending, among them all whose property is within the bounds.
+  // False: no index tells, or it found more than `most`; a scan finds them.
+  virtual absl::StatusOr<bool> SeekRange(Token /*label*/, Token /*key*/,
+                                         std::span<const Bound> /*bounds*/, size_t /*most*/,
+                                         std::vector<NodeId>* /*out*/) const {
+    return false;
   }
   // Keys of the indexes of several keys that nodes with the label have.
   virtual std::vector<std::vector<Token>> WideIndexes(Token label) const = 0;

@@ -226,6 +226,30 @@ absl::Status MemoryGraph::Seek(Token label, std::span<const Token> keys,
   return absl::OkStatus();
 }
 
+absl::StatusOr<bool> MemoryGraph::SeekRange(Token label, Token key, std::span<const Bound> bounds,
+                                            size_t most, std::vector<NodeId>* out) const {
+  if (!HasIndex(label, {&key, 1})) return false;
+  const auto within = [](const Value& value, const Bound& bound) {
+    if (bound.kind == Bound::Kind::kBeginsWith) {
+      return value.is_string() && bound.value.is_string() &&
+             value.as_string().starts_with(bound.value.as_string());
+    }
+    const int c = Compare(value, bound.value);
+    return c == 0 || c == (bound.kind == Bound::Kind::kAtLeast ? 1 : -1);
+  };
+  out->clear();
+  for (const auto& [id, node] : nodes_) {
+    if (std::find(node.labels.begin(), node.labels.end(), label) == node.labels.end()) continue;
+    const auto it = node.properties.find(key);
+    if (it == node.properties.end()) continue;
+    const bool all = std::all_of(bounds.begin(), bounds.end(),
+                                 [&](const Bound& bound) { return within(it->second, bound); });
+    if (all) out->push_back(id);
+  }
+  std::sort(out->begin(), out->end());
+  return out->size() <= most;
+}
+
 std::vector<std::vector<Token>> MemoryGraph::WideIndexes(Token label) const {
   std::vector<std::vector<Token>> found;
   for (const auto& [of, keys] : indexes_) {

@@ -77,6 +77,8 @@ class MemoryGraph : public DatabaseTransaction {
   std::vector<std::vector<Token>> WideIndexes(Token label) const override;
   absl::Status Seek(Token label, std::span<const Token> keys, std::span<const Value> values,
                     std::vector<NodeId>* out) const override;
+  absl::StatusOr<bool> SeekRange(Token label, Token key, std::span<const Bound> bounds, size_t most,
+                                 std::vector<NodeId>* out) const override;
   uint64_t NodeCount(Token label) const override;
   uint64_t EdgeCount(Token type) const override;
 

@@ -1,6 +1,7 @@
 #include "services/graph/nodes/index.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "base/hash.h"
@@ -69,13 +70,19 @@ void Index::Add(NodeId node, const NodeVersion& version) {
     const auto [it, added] = part.first.try_emplace(hash, node);
     if (!added && it->second != node) part.others.emplace(hash, node);
   }
+  // The version is in the table by now: who makes an order sees it there, or is seen here.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  IndexOrder* const order = kept_order_.load(std::memory_order_acquire);
+  if (order == nullptr) return;
+  if (const auto place = PlaceIn(version)) order->Add({*place, node});
 }
 
 void Index::Drop(NodeId node, const NodeVersion& dropped, const NodeVersion* newest) {
   std::vector<uint64_t> gone, kept;
   HashesOf(dropped, &gone);
-  for (; newest != nullptr && !gone.empty(); newest = newest->previous()) {
-    HashesOf(*newest, &kept);
+  for (const NodeVersion* left = newest; left != nullptr && !gone.empty();
+       left = left->previous()) {
+    HashesOf(*left, &kept);
     std::erase_if(gone, [&kept](uint64_t hash) {
       return std::find(kept.begin(), kept.end(), hash) != kept.end();
     });
@@ -97,6 +104,46 @@ void Index::Drop(NodeId node, const NodeVersion& dropped, const NodeVersion* new
     it->second = other->second;
     part.others.erase(other);
   }
+  IndexOrder* const order = kept_order_.load(std::memory_order_acquire);
+  const auto place = order == nullptr ? std::nullopt : PlaceIn(dropped);
+  if (!place) return;
+  for (const NodeVersion* left = newest; left != nullptr; left = left->previous()) {
+    if (PlaceIn(*left) == place) return;
+  }
+  order->Drop({*place, node});
+}
+
+std::optional<OrderPlace> Index::PlaceIn(const NodeVersion& version) const {
+  if (version.deleted() || !version.HasLabel(label_)) return std::nullopt;
+  return PlaceOf(PropertyValue(version.properties(), keys_[0]));
+}
+
+const IndexOrder& Index::MakeOrder(const NodeTable& nodes, uint64_t sequence) const {
+  const std::lock_guard lock(order_mu_);
+  if (order_ != nullptr) return *order_;
+  order_ = std::make_unique<IndexOrder>(sequence);
+  kept_order_.store(order_.get(), std::memory_order_release);
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with the one in Add()
+  std::vector<IndexOrder::Entry> entries;
+  for (NodeId first = 0; first < nodes.end(); first += 64) {
+    for (uint64_t word = nodes.LabelWord(label_, first); word != 0; word &= word - 1) {
+      const NodeId node = first + static_cast<NodeId>(std::countr_zero(word));
+      // What is behind the version that the snapshot sees may be freed meanwhile.
+      for (const NodeVersion* v = nodes.Latest(node); v != nullptr; v = v->previous()) {
+        if (const auto place = PlaceIn(*v)) entries.push_back({*place, node});
+        if (v->begin() <= sequence) break;
+      }
+    }
+  }
+  order_->Complete(std::move(entries));
+  return *order_;
+}
+
+bool Index::FindRange(const NodeTable& nodes, uint64_t sequence, const OrderRange& range,
+                      size_t most, std::vector<NodeId>* out) const {
+  const IndexOrder* order = kept_order_.load(std::memory_order_acquire);
+  if (order == nullptr || !order->Serves(sequence)) order = &MakeOrder(nodes, sequence);
+  return order->Serves(sequence) && order->Find(range, most, out);
 }
 
 void Index::Find(uint64_t hash, std::vector<NodeId>* out) const {

@@ -1,8 +1,10 @@
 // Indexes of nodes by label and the values of keys. An index holds a hash for each value that a
 // node has in any version that is kept; who seeks looks at the nodes themselves, with a snapshot's
 // eyes. An index of several keys is found by all of them and by the first.
+// Ranges are found by an order of the first key's values, which an index has once somebody asked
+// for one.
 //
-// Threads: any; a lock for each of 64 parts.
+// Threads: any; a lock for each of 64 parts, and one for the order.
 #pragma once
 
 #include <memory>
@@ -16,6 +18,7 @@
 #include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
 #include "services/graph/model/database.h"
+#include "services/graph/nodes/index_order.h"
 #include "services/graph/nodes/node_table.h"
 
 namespace pulse::graph {
@@ -44,6 +47,12 @@ class Index {
   // Nodes that may have these values, in no order: of the first key, or of all.
   void FindBy(std::span<const Value> values, std::vector<NodeId>* out) const;
 
+  // Nodes that may have a value of the first key in the range, by value, for a snapshot that is
+  // open: the first call looks at all nodes with the label. False: there are more than `most`, or
+  // the snapshot is older than the order.
+  bool FindRange(const NodeTable& nodes, uint64_t sequence, const OrderRange& range, size_t most,
+                 std::vector<NodeId>* out) const;
+
   // Of a value that no equality holds for (null, NaN) there is none.
   static bool Indexable(const Value& value);
   uint64_t HashAll(std::span<const Value> values) const;
@@ -62,11 +71,17 @@ class Index {
   const Part& PartOf(uint64_t hash) const { return parts_[hash >> (64 - kPartBits)]; }
   Part& PartOf(uint64_t hash) { return parts_[hash >> (64 - kPartBits)]; }
   void Find(uint64_t hash, std::vector<NodeId>* out) const;
+  // Where the version is in the order.
+  std::optional<OrderPlace> PlaceIn(const NodeVersion& version) const;
+  const IndexOrder& MakeOrder(const NodeTable& nodes, uint64_t sequence) const;
 
   const IndexDefinition definition_;
   const Token label_;
   const std::vector<Token> keys_;
   Part parts_[1 << kPartBits];
+  mutable std::mutex order_mu_;  // of who makes the order
+  mutable std::unique_ptr<IndexOrder> order_;
+  mutable std::atomic<IndexOrder*> kept_order_{nullptr};  // order_, from when it has to be kept up
 };
 
 class IndexSet {

@@ -177,6 +177,11 @@ class Planner {
     std::vector<const Expr*> predicates;  // that hold for all nodes that are found
     double cost = 0;
   };
+  // What an index may narrow a scan of the label to.
+  struct Range {
+    const Expr* property = nullptr;  // null: nothing
+    std::vector<std::pair<Bound::Kind, const Expr*>> bounds;
+  };
   bool IsBound(Slot slot, const MatchState& state) const;
   void BindPath(PatternPart* part, MatchState* state, Steps* steps);
   void PlanPart(PatternPart* part, const WalkOrder& order, MatchState* state, Steps* steps);
@@ -212,6 +217,7 @@ class Planner {
                 const MatchState& state, double most, Seek* seek) const;
   bool FindById(const NodePattern& node, const MatchState& state, Seek* seek) const;
   bool FindTable(const NodePattern& node, const MatchState& state, Seek* seek) const;
+  Range FindRange(const NodePattern& node, const std::string& label, const MatchState& state) const;
   double StartCost(const PatternPart& part, size_t node, const MatchState& state, Seek* seek) const;
   void DropSought(const Seek& seek, Step* scan, MatchState* state) const;
 

@@ -71,6 +71,7 @@ void AddStep(const Step& step, Used* used, Used* numbers) {
   for (const Expr* predicate : step.predicates) used->Add(predicate);
   used->Add(step.expr);
   for (const Expr* sought : step.sought) used->Add(sought);
+  for (const auto& [kind, value] : step.within) used->Add(value);
   for (const Expr* predicate : step.sought_by) used->Add(predicate);
 }
 

@@ -308,6 +308,11 @@ void Planner::PlanStart(PatternPart* part, size_t index, MatchState* state, Step
   }
   DropSought(seek, &scan, state);
   if (seek.values.empty() || seek.as == Step::Sought::kTable) PlanScan(node, &scan);
+  if (seek.values.empty() && scan.label >= 0) {
+    Range range = FindRange(node, plan_->names[static_cast<size_t>(scan.label)], *state);
+    if (range.property != nullptr) scan.within_key = range.property->slot2;
+    scan.within = std::move(range.bounds);
+  }
   DropScanned(node, scan, state);
   steps->push_back(std::move(scan));
   state->bound.insert(node.slot);

@@ -54,20 +54,22 @@ Planner::WalkOrder Planner::OrderFrom(const PatternPart& part, size_t start,
   std::set<Slot> bound = {part.nodes[start].slot};
   double rows = 1;
   if (!IsBound(part.nodes[start].slot, state)) {
-    rows = statistics->Nodes(RarestLabel(part.nodes[start], statistics));
     const NodePattern& node = part.nodes[start];
+    const std::string label = RarestLabel(node, statistics);
+    const double share = ShareOf(node, state, statistics, shares);
+    rows = statistics->Nodes(label);
     Seek seek;
     const double by_table = StartCost(part, start, state, &seek);
     if (seek.as == Step::Sought::kTable) {
       // For each row: the first key's nodes, and its part of making the table.
-      rows = statistics->Alike(RarestLabel(node, statistics),
-                               plan_->names[static_cast<size_t>(seek.keys[0])]);
+      rows = statistics->Alike(label, plan_->names[static_cast<size_t>(seek.keys[0])]);
       order.cost = by_table + rows * kLookCost;
     } else {
       const bool one_of = node.labels.empty() && !node.any_of.empty();
       order.cost = (one_of ? std::min(rows, CountOf(node.any_of)) : rows) * kLookCost;
+      if (!label.empty() && FindRange(node, label, state).property != nullptr) order.cost *= share;
     }
-    rows *= ShareOf(part.nodes[start], state, statistics, shares);
+    rows *= share;
   }
   size_t left = start, right = start;
   while ((left > 0 || right < part.edges.size()) && !Ended()) {

@@ -13,6 +13,8 @@ namespace {
 constexpr double kSeekCost = 2;
 // Items of a list that is not known yet.
 constexpr double kListGuess = 16;
+// Of the nodes with a label, that are within bounds.
+constexpr double kRangeGuess = 0.3;
 // Rows that share a table.
 constexpr double kRowsGuess = 16;
 
@@ -31,6 +33,35 @@ std::pair<const Expr*, const Expr*> EqualIn(const Expr& e, Slot slot) {
     if (property != nullptr) return {property, e.kids[1 - side].get()};
   }
   return {};
+}
+
+// A property of the node, and what bounds its value.
+struct BoundOf {
+  const Expr* property = nullptr;
+  Bound::Kind kind = Bound::Kind::kAtLeast;
+  const Expr* value = nullptr;
+};
+
+void AddBound(const Expr& left, Op op, const Expr& right, Slot slot, std::vector<BoundOf>* out) {
+  using Kind = Bound::Kind;
+  const bool less = op == Op::kLt || op == Op::kLe, more = op == Op::kGt || op == Op::kGe;
+  const bool begins = op == Op::kStartsWith;
+  if (!less && !more && !begins) return;
+  if (const Expr* property = PropertyOf(left, slot)) {
+    const Kind kind = begins ? Kind::kBeginsWith : less ? Kind::kAtMost : Kind::kAtLeast;
+    out->push_back({property, kind, &right});
+  }
+  const Expr* const property = begins ? nullptr : PropertyOf(right, slot);
+  if (property != nullptr) out->push_back({property, less ? Kind::kAtLeast : Kind::kAtMost, &left});
+}
+
+std::vector<BoundOf> BoundsIn(const Expr& e, Slot slot) {
+  std::vector<BoundOf> bounds;
+  if (e.kind == Expr::Kind::kBinary) AddBound(*e.kids[0], e.op, *e.kids[1], slot, &bounds);
+  for (size_t i = 0; e.kind == Expr::Kind::kChain && i < e.ops.size(); ++i) {
+    AddBound(*e.kids[i], e.ops[i], *e.kids[i + 1], slot, &bounds);
+  }
+  return bounds;
 }
 
 // The alternatives of a predicate like n.k = 1 OR n.k = 2.
@@ -176,6 +207,32 @@ bool Planner::FindSeek(const NodePattern& node, const std::vector<std::string>& 
   return true;
 }
 
+// By comparisons with values of one key, of which an index has the order.
+Planner::Range Planner::FindRange(const NodePattern& node, const std::string& label,
+                                  const MatchState& state) const {
+  if (!options_.shortcuts) return {};
+  std::vector<Range> ranges;
+  const auto add = [&](const BoundOf& bound) {
+    if (!IsReady(*bound.value, state) || !IsDeterministic(*bound.value)) return;
+    const Slot key = bound.property->slot2;
+    auto range = std::find_if(ranges.begin(), ranges.end(),
+                              [key](const Range& r) { return r.property->slot2 == key; });
+    if (range == ranges.end()) {
+      if (!EveryHasIndex({label}, view_.FindKey(bound.property->name))) return;
+      range = ranges.insert(ranges.end(), Range{bound.property, {}});
+    }
+    range->bounds.emplace_back(bound.kind, bound.value);
+  };
+  for (const Predicate& p : state.predicates) {
+    for (const BoundOf& bound : BoundsIn(*p.expr, node.slot)) add(bound);
+  }
+  // The one with the most bounds: two are of both ends, most often.
+  const auto most = std::max_element(
+      ranges.begin(), ranges.end(),
+      [](const Range& a, const Range& b) { return a.bounds.size() < b.bounds.size(); });
+  return most == ranges.end() ? Range() : std::move(*most);
+}
+
 // By its number, or one of a list of numbers.
 bool Planner::FindById(const NodePattern& node, const MatchState& state, Seek* seek) const {
   if (!options_.shortcuts) return false;
@@ -230,7 +287,8 @@ double Planner::StartCost(const PatternPart& part, size_t node, const MatchState
   for (const std::string& name : n.labels) {
     const auto label = view_.FindLabel(name);
     if (!label) return 0.5;
-    cost = std::min(cost, 2.0 * static_cast<double>(view_.NodeCount(*label)) + 2);
+    const double share = FindRange(n, name, state).property == nullptr ? 1 : kRangeGuess;
+    cost = std::min(cost, 2.0 * share * static_cast<double>(view_.NodeCount(*label)) + 2);
     if (FindSeek(n, {name}, state, cost, seek)) return seek->cost;
   }
   if (!n.any_of.empty()) {
