@@ -3,6 +3,7 @@
 // much for memory is sorted in parts, as runs, which are merged: rows with equal keys stay in the
 // order in which they came.
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "services/graph/cypher/operators.h"
@@ -119,11 +120,16 @@ class SortOperator : public Operator {
       return FlushAndFinish();
     }
     const std::vector<Value> empty(static_cast<size_t>(runtime_->width));
-    for (const Entry& entry : Sorted(keys)) {
+    const std::vector<Entry> order = Sorted(keys);
+    constexpr size_t kAhead = 16;
+    for (size_t i = 0; i < order.size(); ++i) {
+      if (i + kAhead < order.size()) {
+        __builtin_prefetch(rows_.data() + order[i + kAhead].row * kept_.size());
+      }
       Value* row = NewRow(empty.data());
       if (row == nullptr) break;
       for (size_t k = 0; k < kept_.size(); ++k) {
-        row[kept_[k]] = std::move(rows_[entry.row * kept_.size() + k]);
+        row[kept_[k]] = std::move(rows_[order[i].row * kept_.size() + k]);
       }
     }
     Clear();  // before others work at their end
@@ -248,7 +254,7 @@ class SortOperator : public Operator {
         order[i].codes[k] = descending ? ~code : code;
       }
     }
-    std::stable_sort(order.begin(), order.end(), [&](const Entry& a, const Entry& b) {
+    const auto before = [&](const Entry& a, const Entry& b) {
       for (size_t k = 0; k < keys; ++k) {
         if (k < coded) {
           if (a.codes[k] != b.codes[k]) return a.codes[k] < b.codes[k];
@@ -258,8 +264,46 @@ class SortOperator : public Operator {
         if (c != 0) return step_->order[k].second ? c > 0 : c < 0;
       }
       return false;
-    });
+    };
+    SortByCodes(order, 0, coded, exact, before);
     return order;
+  }
+  // By a code, digit by digit, then those whose codes are the same: by the next code, where that
+  // says that the values are, too, and else by what `before` says.
+  template <typename Before>
+  static void SortByCodes(std::span<Entry> entries, size_t k, size_t coded, const bool* exact,
+                          const Before& before) {
+    constexpr size_t kFew = 256;
+    if (k == coded || entries.size() <= kFew) {
+      return std::stable_sort(entries.begin(), entries.end(), before);
+    }
+    SortByDigits(entries, k);
+    for (size_t begin = 0, end; begin < entries.size(); begin = end) {
+      for (end = begin + 1; end < entries.size(); ++end) {
+        if (entries[end].codes[k] != entries[begin].codes[k]) break;
+      }
+      const std::span<Entry> same = entries.subspan(begin, end - begin);
+      if (same.size() > 1) SortByCodes(same, exact[k] ? k + 1 : coded, coded, exact, before);
+    }
+  }
+  // Entries with the same code stay in their order.
+  static void SortByDigits(std::span<Entry> entries, size_t k) {
+    constexpr size_t kDigits = sizeof(uint64_t), kValues = 256;
+    std::vector<std::array<size_t, kValues>> counts(kDigits);
+    for (const Entry& entry : entries) {
+      for (size_t d = 0; d < kDigits; ++d) ++counts[d][entry.codes[k] >> (8 * d) & 0xFF];
+    }
+    std::vector<Entry> buffer(entries.size());
+    std::span<Entry> from = entries, to = buffer;
+    for (size_t d = 0; d < kDigits; ++d) {
+      std::array<size_t, kValues>& places = counts[d];
+      if (places[from[0].codes[k] >> (8 * d) & 0xFF] == entries.size()) continue;
+      size_t place = 0;
+      for (size_t& at : places) place += std::exchange(at, place);
+      for (const Entry& entry : from) to[places[entry.codes[k] >> (8 * d) & 0xFF]++] = entry;
+      std::swap(from, to);
+    }
+    if (from.data() != entries.data()) std::copy(from.begin(), from.end(), entries.begin());
   }
   // Forgets the rows that LIMIT would drop.
   void Cut(size_t keys) {
