@@ -86,13 +86,19 @@ class Value {
  public:
   Value() : int_(0) {}
   Value(const Value& other) : type_(other.type_), small_(other.small_), int_(other.int_) {
-    if (type_ >= Type::kString && IsObject(type_)) Retain();
+    if (IsObject(type_)) Retain();
   }
   Value(Value&& other) noexcept : type_(other.type_), small_(other.small_), int_(other.int_) {
     other.type_ = Type::kNull;
   }
   Value& operator=(const Value& other) {
-    if (this != &other) *this = Value(other);
+    if (IsObject(type_) || IsObject(other.type_)) {
+      if (this != &other) *this = Value(other);
+      return *this;
+    }
+    type_ = other.type_;
+    small_ = other.small_;
+    int_ = other.int_;
     return *this;
   }
   Value& operator=(Value&& other) noexcept {
@@ -102,7 +108,7 @@ class Value {
     return *this;
   }
   ~Value() {
-    if (type_ >= Type::kString && IsObject(type_)) Release();
+    if (IsObject(type_)) Release();
   }
 
   static Value Bool(bool value) { return Value(Type::kBool, value ? 1 : 0); }
@@ -192,8 +198,11 @@ class Value {
   struct DurationObject;
 
   static constexpr bool IsObject(Type type) {
-    return type == Type::kString || type == Type::kList || type == Type::kMap ||
-           type == Type::kEdge || type == Type::kPath || type >= Type::kDateTime;
+    constexpr auto bit = [](Type t) { return uint32_t{1} << static_cast<int>(t); };
+    constexpr uint32_t kObjects = bit(Type::kString) | bit(Type::kList) | bit(Type::kMap) |
+                                  bit(Type::kEdge) | bit(Type::kPath) | bit(Type::kDateTime) |
+                                  bit(Type::kDuration);
+    return (kObjects >> static_cast<int>(type) & 1) != 0;
   }
   Value(Type type, int64_t value, int32_t small = 0) : type_(type), small_(small), int_(value) {}
   Value(Type type, const Object* object) : type_(type), object_(object) {}
