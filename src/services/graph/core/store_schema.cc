@@ -314,8 +314,7 @@ absl::Status StoreImpl::CreateIndex(const IndexDefinition& definition) {
     if (index->definition().name == definition.name) {
       return absl::AlreadyExistsError(Concat("there is an index named ", definition.name));
     }
-    if (index->definition().label == definition.label &&
-        index->definition().keys == definition.keys) {
+    if (index->definition().Excludes(definition)) {
       return absl::AlreadyExistsError(
           Concat("index ", index->definition().name, " is of the same label and keys"));
     }

@@ -42,9 +42,8 @@ bool HasConstraint(const GraphStore& store) {
 
 bool IsThere(const GraphStore& store, const cypher::IndexDefinition& wanted) {
   const auto indexes = store.Indexes();
-  return std::any_of(indexes.begin(), indexes.end(), [&wanted](const auto& index) {
-    return index.label == wanted.label && index.keys == wanted.keys;
-  });
+  return std::any_of(indexes.begin(), indexes.end(),
+                     [&wanted](const auto& index) { return index.Excludes(wanted); });
 }
 
 // The index that nodes of a label are to have by a key; none where there is one, or no label.

@@ -39,6 +39,14 @@ struct IndexDefinition {
   bool unique = false;
   bool required = false;
   bool operator==(const IndexDefinition&) const = default;
+
+  // Whether nodes are found by it; of one that only requires values, that is nobody's business.
+  bool FindsNodes() const { return unique || !constraint; }
+  // Whether there may not be both: of one label and the same keys there is one that finds nodes,
+  // and one that only requires values.
+  bool Excludes(const IndexDefinition& other) const {
+    return label == other.label && keys == other.keys && FindsNodes() == other.FindsNodes();
+  }
 };
 
 // What a copy engine has moved for a database since it was opened. A flush writes two runs, and

@@ -70,8 +70,7 @@ absl::StatusOr<std::unique_ptr<DatabaseTransaction>> MemoryDatabase::Begin() {
 absl::Status MemoryDatabase::CreateIndex(const IndexDefinition& definition) {
   const auto lock = LockAsWriter();
   for (const IndexDefinition& other : indexes_) {
-    if (other.name == definition.name ||
-        (other.label == definition.label && other.keys == definition.keys)) {
+    if (other.name == definition.name || other.Excludes(definition)) {
       return absl::AlreadyExistsError(Concat("there is an index ", other.name));
     }
   }
@@ -79,7 +78,7 @@ absl::Status MemoryDatabase::CreateIndex(const IndexDefinition& definition) {
     return status;
   }
   auto graph = std::make_shared<MemoryGraph>(*states_.back().second);
-  if (definition.unique || !definition.constraint) {
+  if (definition.FindsNodes()) {
     graph->CreateIndex(definition.label, definition.keys);
   }
   indexes_.push_back(definition);
@@ -93,7 +92,7 @@ absl::Status MemoryDatabase::DropIndex(const std::string& name) {
                                [&](const IndexDefinition& index) { return index.name == name; });
   if (it == indexes_.end()) return absl::NotFoundError(Concat("there is no index ", name));
   auto graph = std::make_shared<MemoryGraph>(*states_.back().second);
-  graph->DropIndex(it->label, it->keys);
+  if (it->FindsNodes()) graph->DropIndex(it->label, it->keys);
   indexes_.erase(it);
   Publish(std::move(graph));
   return absl::OkStatus();

@@ -29,6 +29,10 @@ constexpr Row kKinds[] = {
     {"DatabaseNotFound", "Neo.ClientError.Database.DatabaseNotFound"},
     {"ReadOnlyDatabase", "Neo.ClientError.General.ForbiddenOnReadOnlyDatabase"},
     {"Within", "Neo.ClientError.Transaction.TransactionAccessedConcurrently"},
+    {"ConstraintAlreadyExists", "Neo.ClientError.Schema.ConstraintAlreadyExists"},
+    {"ConstraintWithNameAlreadyExists", "Neo.ClientError.Schema.ConstraintWithNameAlreadyExists"},
+    {"IndexAlreadyExists", "Neo.ClientError.Schema.IndexAlreadyExists"},
+    {"IndexWithNameAlreadyExists", "Neo.ClientError.Schema.IndexWithNameAlreadyExists"},
     {"Unsupported", "Neo.ClientError.Statement.UnsupportedOperationError"},
 };
 

@@ -156,7 +156,7 @@ void ServiceProcedures::AddSchema(Database* database) {
         int64_t id = 0;
         for (const IndexDefinition& index : database->Indexes()) {
           ++id;
-          if (index.constraint && !index.unique) continue;  // none behind it
+          if (!index.FindsNodes()) continue;
           for (Value& value :
                ValueList{Value::Int(id), Text(index.name), Text("ONLINE"), Value::Float(100),
                          Text("RANGE"), Text("NODE"), Texts({index.label}), Texts(index.keys),

@@ -390,9 +390,8 @@ absl::Status GraphService::CheckSchema(const SchemaCommand& command,
     *change = true;
     return absl::OkStatus();
   }
-  const auto same = std::find_if(indexes.begin(), indexes.end(), [&](const IndexDefinition& i) {
-    return i.label == wanted.label && i.keys == wanted.keys;
-  });
+  const auto same = std::find_if(indexes.begin(), indexes.end(),
+                                 [&](const IndexDefinition& i) { return i.Excludes(wanted); });
   if (named == indexes.end() && same == indexes.end()) {
     *change = true;
     return absl::OkStatus();
@@ -400,7 +399,17 @@ absl::Status GraphService::CheckSchema(const SchemaCommand& command,
   const IndexDefinition& other = named != indexes.end() ? *named : *same;
   outcome->notice = Concat("there is already ", other.constraint ? "a constraint `" : "an index `",
                            other.name, "` for ", SchemaText(other));
-  return command.lenient ? absl::OkStatus() : absl::AlreadyExistsError(outcome->notice);
+  // What refuses less is not what was asked for; any of them finds nodes.
+  const bool serves = other.unique >= wanted.unique && other.required >= wanted.required;
+  if (command.lenient && (named != indexes.end() || serves)) return absl::OkStatus();
+  const bool equal = same != indexes.end() && same->unique == wanted.unique &&
+                     same->required == wanted.required && same->constraint == wanted.constraint;
+  const absl::Status there = absl::AlreadyExistsError(
+      equal ? outcome->notice : Concat(outcome->notice, ": drop it first, or choose another name"));
+  if (equal) return there;
+  const std::string_view kind = other.constraint ? "Constraint" : "Index";
+  return OfKind(there,
+                Concat(kind, named != indexes.end() ? "WithNameAlreadyExists" : "AlreadyExists"));
 }
 
 absl::Status GraphService::ApplySchema(const SchemaCommand& command, Outcome* outcome) {

@@ -37,6 +37,37 @@ TEST_F(ServiceTest, Schema_CreateShowDrop_Agree) {
   EXPECT_TRUE(Rows("SHOW INDEXES").empty());
 }
 
+// IF NOT EXISTS is content with what refuses as much, and with nothing less.
+TEST_F(ServiceTest, Schema_RulesOfTheSameKey_StandBesideEachOtherOrAreRefused) {
+  const auto code_of = [&](std::string_view text) {
+    return FailureOf(Run(text), Doing::kSchema).code;
+  };
+  ASSERT_TRUE(Run("CREATE CONSTRAINT u FOR (n:A) REQUIRE n.x IS UNIQUE").ok());
+  ASSERT_TRUE(Run("CREATE CONSTRAINT e IF NOT EXISTS FOR (n:A) REQUIRE n.x IS NOT NULL").ok());
+  EXPECT_EQ(outcome_.constraints_added, 1u);
+  EXPECT_FALSE(Run("CREATE (:A)").ok());
+  ASSERT_TRUE(Run("CREATE (:A {x: 1})").ok());
+  EXPECT_FALSE(Run("CREATE (:A {x: 1})").ok());
+  EXPECT_EQ(code_of("CREATE CONSTRAINT e2 FOR (n:A) REQUIRE n.x IS NOT NULL"),
+            "Neo.ClientError.Schema.EquivalentSchemaRuleAlreadyExists");
+  ASSERT_TRUE(Run("CREATE INDEX i IF NOT EXISTS FOR (n:A) ON (n.x)").ok());  // u has one
+  EXPECT_EQ(outcome_.indexes_added, 0u);
+  EXPECT_EQ(code_of("CREATE INDEX i FOR (n:A) ON (n.x)"),
+            "Neo.ClientError.Schema.ConstraintAlreadyExists");
+  EXPECT_EQ(code_of("CREATE CONSTRAINT k IF NOT EXISTS FOR (n:A) REQUIRE n.x IS NODE KEY"),
+            "Neo.ClientError.Schema.ConstraintAlreadyExists");
+  EXPECT_EQ(code_of("CREATE INDEX u FOR (n:B) ON (n.y)"),
+            "Neo.ClientError.Schema.ConstraintWithNameAlreadyExists");
+  ASSERT_TRUE(Run("CREATE INDEX j FOR (n:C) ON (n.x)").ok());
+  EXPECT_EQ(code_of("CREATE CONSTRAINT c IF NOT EXISTS FOR (n:C) REQUIRE n.x IS UNIQUE"),
+            "Neo.ClientError.Schema.IndexAlreadyExists");
+  ASSERT_TRUE(Run("CREATE CONSTRAINT c FOR (n:C) REQUIRE n.x IS NOT NULL").ok());
+  ASSERT_TRUE(Run("DROP CONSTRAINT c").ok());
+  EXPECT_EQ(Rows("SHOW INDEXES YIELD name"), (Strings{"'u'", "'j'"}));
+  ASSERT_TRUE(Run("EXPLAIN MATCH (n:C {x: 1}) RETURN n").ok());
+  EXPECT_NE(outcome_.plan.find("by index"), std::string::npos) << outcome_.plan;
+}
+
 TEST_F(ServiceTest, Schema_NewIndex_IsUsedByPlansThatWereKept) {
   const char* query = "EXPLAIN MATCH (n:A {x: 1}) RETURN n";
   ASSERT_TRUE(Run("CREATE (:A {x: 1})").ok());
