@@ -121,6 +121,96 @@ TEST_F(Engine, Rounding_IsThatOfTheNumberItself) {
   EXPECT_EQ(Run("RETURN round(0.49999999999999994), round(4503599627370497.0), round(-2.5), "
                 "round(2.5), round(1.25, 1)"),
             "0.0, 4503599627370497.0, -2.0, 3.0, 1.3");
+  // To places behind the point: of the decimal that the number is written as, half away from zero.
+  EXPECT_EQ(Run("RETURN round(1.005, 2), round(0.285, 2), round(-1.25, 1), round(9.995, 2), "
+                "round(123456789012345.678, 3), round(1e22, 3), round(1e-7, 3), round(-0.04, 1)"),
+            "1.01, 0.29, -1.3, 10.0, 123456789012345.67, 1.0E22, 0.0, 0.0");
+  EXPECT_EQ(Run("RETURN round(1.25, 1, 'HALF_EVEN'), round(1.35, 1, 'HALF_EVEN'), "
+                "round(1.25, 1, 'HALF_DOWN'), round(-1.21, 1, 'UP'), round(-1.29, 1, 'DOWN'), "
+                "round(-1.21, 1, 'FLOOR'), round(-1.29, 1, 'CEILING'), round(2.5, 0, 'HALF_EVEN')"),
+            "1.2, 1.4, 1.2, -1.3, -1.2, -1.3, -1.2, 2.0");
+  EXPECT_EQ(Run("RETURN round(1.2, 1, 'NEAREST')"), "error InvalidArgumentValue");
+}
+
+TEST_F(Engine, Coalesce_EvaluatesNothingBehindWhatItFinds) {
+  EXPECT_EQ(Run("RETURN coalesce(1, 1 / 0), coalesce(null, 2, date('x')), coalesce(null)"),
+            "1, 2, null");
+  EXPECT_EQ(Run("UNWIND range(1, 600) AS x WITH CASE WHEN x % 3 > 0 THEN x END AS y, x "
+                "RETURN sum(coalesce(y, x * 1000, 1 / (x - x))), count(coalesce(y, null))"),
+            "60420000, 400");
+  EXPECT_EQ(Run("UNWIND range(1, 600) AS x WITH CASE WHEN x < 600 THEN x END AS y "
+                "RETURN max(coalesce(y, 1 / 0))"),
+            "error DivisionByZero");
+}
+
+TEST_F(Engine, UnwoundRange_IsNoList) {
+  EXPECT_EQ(Run("UNWIND range(1, 9223372036854775807) AS x WITH x LIMIT 3 RETURN sum(x)"), "6");
+  EXPECT_EQ(Run("UNWIND range(9223372036854775806, 9223372036854775807) AS x RETURN count(x)"),
+            "2");
+  EXPECT_EQ(Run("UNWIND range(7, 1, -3) AS x RETURN collect(x)"), "[7, 4, 1]");
+  EXPECT_EQ(Run("UNWIND range(1, 0) AS x RETURN count(*)"), "0");
+  EXPECT_EQ(Run("UNWIND range(1, 2, 0) AS x RETURN x"), "error NumberOutOfRange");
+  EXPECT_EQ(Run("UNWIND range(1, 'a') AS x RETURN x"), "error InvalidArgumentType");
+}
+
+TEST_F(Engine, TypesOfValues_AreToldAndTested) {
+  EXPECT_EQ(Run("RETURN valueType(1), valueType(null), valueType([1, 2.0]), valueType([]), "
+                "valueType(['a', null, [1]]), valueType(time('10:00Z'))"),
+            "'INTEGER NOT NULL', 'NULL', 'LIST<INTEGER NOT NULL | FLOAT NOT NULL> NOT NULL', "
+            "'LIST<NOTHING> NOT NULL', 'LIST<STRING | LIST<INTEGER NOT NULL>> NOT NULL', "
+            "'ZONED TIME NOT NULL'");
+  for (const char* holds :
+       {"1 IS :: INTEGER", "1 IS NOT :: STRING", "null IS :: INTEGER", "1 IS TYPED INT NOT NULL",
+        "[1, 'a'] IS :: LIST<INTEGER | STRING>", "[1, null] IS :: LIST<INTEGER>", "[] :: LIST<MAP>",
+        "date() IS :: PROPERTY VALUE", "['a'] IS :: ANY PROPERTY VALUE", "{a: 1} IS :: ANY",
+        "[[1]] IS :: LIST<LIST<INT NOT NULL>>", "[1] IS :: INTEGER LIST", "null IS :: NULL",
+        "datetime() IS :: TIMESTAMP WITH TIME ZONE", "1 IS :: INTEGER | STRING",
+        "1.5 :: ANY<FLOAT | INT>"}) {
+    EXPECT_EQ(Run(std::string("RETURN ") + holds), "true") << holds;
+  }
+  for (const char* does_not :
+       {"1 IS :: FLOAT", "null IS :: INTEGER NOT NULL", "null IS :: INT!", "1 IS :: NOTHING",
+        "[1, null] IS :: LIST<INTEGER NOT NULL>", "{a: 1} IS :: PROPERTY VALUE", "1 :: NULL"}) {
+    EXPECT_EQ(Run(std::string("RETURN ") + does_not), "false") << does_not;
+  }
+  EXPECT_EQ(Run("RETURN 1 IS :: NONSENSE"), "error UnexpectedSyntax");
+  EXPECT_EQ(Run("RETURN `IS TYPED`(1, [1, [2], ['a', 3, 4]])"), "false");
+}
+
+TEST_F(Engine, WordsOfNeo4j_ThatChangeNothing_AreTaken) {
+  ASSERT_EQ(Run("INSERT (:N {k: 1_000})"), "");
+  EXPECT_EQ(Run("MATCH (n:N) USING INDEX n:N(k) USING SCAN n:N USING RANGE INDEX SEEK n:N(k, l) "
+                "WHERE n.k = 1000 RETURN n.k"),
+            "1000");
+  EXPECT_EQ(Run("MATCH (n:N), (m:N) USING JOIN ON n, m RETURN count(*)"), "1");
+  EXPECT_EQ(Run("MATCH (n:N) FINISH"), "");
+  ASSERT_EQ(Run("MATCH (n:N) NODETACH DELETE n FINISH"), "");
+  EXPECT_EQ(Run("MATCH (n:N) RETURN count(*)"), "0");
+  EXPECT_EQ(Run("RETURN 1 FINISH"), "error InvalidClauseComposition");
+  EXPECT_EQ(Run("FINISH"), "error UnexpectedSyntax");
+  EXPECT_EQ(Run("RETURN trim(BOTH 'x' FROM 'xaxx'), trim(LEADING FROM ' a '), "
+                "trim(TRAILING 'y' FROM 'ayy'), trim(' b ')"),
+            "'a', 'a ', 'a', 'b'");
+  EXPECT_EQ(Run("WITH ' c ' AS both RETURN trim(both)"), "'c'");
+}
+
+TEST_F(Engine, TextsOfNumbersThatAreNoDecimals_AreReadAgain) {
+  EXPECT_EQ(Run("UNWIND [0.0 / 0, 1.0 / 0, -1.0 / 0] AS x RETURN toFloat(toString(x))").size(),
+            Run("RETURN 0.0 / 0, 1.0 / 0, -1.0 / 0").size());
+  EXPECT_EQ(Run("RETURN toFloat('1e400'), toFloat('-Infinity'), toFloat('inf'), toFloat('nan')"),
+            "Infinity, -Infinity, null, null");
+}
+
+TEST_F(Engine, OffsetBesideAZone_TellsWhichInstant) {
+  EXPECT_EQ(Run("RETURN datetime('2024-10-27T02:30+01:00[Europe/Berlin]').epochSeconds - "
+                "datetime('2024-10-27T02:30+02:00[Europe/Berlin]').epochSeconds"),
+            "3600");
+  EXPECT_EQ(Run("WITH datetime('2024-10-27T02:30+02:00[Europe/Berlin]') + duration('PT1H') AS d "
+                "RETURN datetime(toString(d)) = d, d.offset"),
+            "true, '+01:00'");
+  EXPECT_EQ(Run("RETURN time('10:00+05:00[Europe/Berlin]')"), "'10:00+05:00'");
+  EXPECT_EQ(Run("RETURN datetime('2024-07-01T00:00+05:00[Europe/Berlin]')"),
+            Run("RETURN datetime('x')"));
 }
 
 TEST_F(Engine, CasesOfLatinLetters_AlsoWhereUpperIsOdd) {

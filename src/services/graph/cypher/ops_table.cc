@@ -157,6 +157,15 @@ class UnwindOperator : public Operator {
   bool Push(Rows& in) override {
     for (size_t i = 0; i < in.size(); ++i) {
       Value* row = in.Row(i);
+      NumberRange range;
+      if (FindRange(row, &range)) {
+        for (uint64_t k = 0; k < range.count; ++k) {
+          Value* out = NewRow(row);
+          if (out == nullptr) return false;
+          out[step().slot] = Value::Int(range.At(k));
+        }
+        continue;
+      }
       const Value v = Eval(*step().expr, row, ctx_);
       if (ctx_.failed()) return false;
       if (v.is_null()) continue;
@@ -168,6 +177,18 @@ class UnwindOperator : public Operator {
       }
     }
     return Flush();
+  }
+
+ private:
+  // Of range(…), of which no list is made. False: it is another expression, or has an error.
+  bool FindRange(Value* row, NumberRange* range) {
+    const Expr& e = *step().expr;
+    if (e.kind != Expr::Kind::kCall || e.function == nullptr || e.function->name != "range") {
+      return false;
+    }
+    Value arguments[3];
+    for (size_t i = 0; i < e.kids.size(); ++i) arguments[i] = Eval(*e.kids[i], row, ctx_);
+    return !ctx_.failed() && NumberRange::Of({arguments, e.kids.size()}, range);
   }
 };
 

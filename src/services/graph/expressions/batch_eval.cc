@@ -400,6 +400,30 @@ bool BatchEval::Case(const Expr& e, const BatchInput& in, std::span<const uint32
   return e.kids[i] == nullptr || take(*e.kids[i], places, left);
 }
 
+// Each argument for the rows of which all before it are null.
+bool BatchEval::FirstFound(const Expr& e, const BatchInput& in, std::span<const uint32_t> rows,
+                           Operand* out) {
+  std::vector<Value>* values = BeginValues(rows.size(), out);
+  std::vector<uint32_t> places(rows.size()), left(rows.begin(), rows.end());
+  std::iota(places.begin(), places.end(), 0);
+  for (const ExprPtr& argument : e.kids) {
+    if (left.empty()) return true;
+    Operand found;
+    if (!Evaluate(*argument, in, left, &found)) return false;
+    size_t kept = 0;
+    for (size_t k = 0; k < left.size(); ++k) {
+      Value& value = (*values)[places[k]];
+      value = found.Take(k);
+      if (!value.is_null()) continue;
+      left[kept] = left[k];
+      places[kept++] = places[k];
+    }
+    left.resize(kept);
+    places.resize(kept);
+  }
+  return true;
+}
+
 bool BatchEval::Call(const Expr& e, const BatchInput& in, std::span<const uint32_t> rows,
                      Operand* out) {
   constexpr size_t kFew = 3;
@@ -409,6 +433,7 @@ bool BatchEval::Call(const Expr& e, const BatchInput& in, std::span<const uint32
     for (size_t i = 0; i < rows.size(); ++i) (*values)[i] = in.rows->Row(rows[i])[e.slot];
     return true;
   }
+  if (f.first_found) return FirstFound(e, in, rows, out);
   const size_t n = e.kids.size();
   // Without arguments it may differ from call to call.
   if (n == 0 || n > kFew) return RowByRow(e, in, rows, out);

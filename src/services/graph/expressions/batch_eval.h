@@ -75,6 +75,8 @@ class BatchEval {
                Operand* out);
   bool Case(const Expr& expr, const BatchInput& in, std::span<const uint32_t> rows, Operand* out);
   bool Call(const Expr& expr, const BatchInput& in, std::span<const uint32_t> rows, Operand* out);
+  bool FirstFound(const Expr& expr, const BatchInput& in, std::span<const uint32_t> rows,
+                  Operand* out);
   bool RowByRow(const Expr& expr, const BatchInput& in, std::span<const uint32_t> rows,
                 Operand* out);
   bool Logical(const Expr& expr, const BatchInput& in, std::span<const uint32_t> rows,

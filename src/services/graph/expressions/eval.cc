@@ -261,6 +261,13 @@ Value EvalCall(const Expr& e, Value* row, EvalContext& ctx) {
   Value few[kFew];
   std::vector<Value> many;
   const size_t n = e.kids.size();
+  if (e.function->first_found) {
+    Value found;
+    for (size_t i = 0; i < n && found.is_null() && !ctx.failed(); ++i) {
+      found = Eval(*e.kids[i], row, ctx);
+    }
+    return found;
+  }
   if (n > kFew) many.resize(n);
   Value* args = n > kFew ? many.data() : few;
   for (size_t i = 0; i < n; ++i) {

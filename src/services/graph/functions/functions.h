@@ -49,6 +49,19 @@ struct Function {
   bool null_in = true;
   Aggregate aggregate = Aggregate::kNone;
   bool deterministic = true;
+  // The first argument that is not null is the result; those behind it are not evaluated.
+  bool first_found = false;
+};
+
+// The numbers of range(first, last[, step]).
+struct NumberRange {
+  int64_t first = 0, step = 1;
+  uint64_t count = 0;
+  int64_t At(uint64_t i) const {
+    return static_cast<int64_t>(static_cast<uint64_t>(first) + i * static_cast<uint64_t>(step));
+  }
+  // False: they are no arguments of it, or there are 2^64 numbers.
+  static bool Of(std::span<const Value> arguments, NumberRange* range);
 };
 
 // nullptr: there is none.

@@ -37,23 +37,18 @@ Value Range(EvalContext& ctx, std::span<Value> a) {
       return ctx.Fail(RuntimeError("ArgumentError", "InvalidArgumentType",
                                    "range() needs INTEGER bounds and steps"));
   }
-  const int64_t begin = a[0].as_int(), end = a[1].as_int(),
-                step = a.size() == 3 ? a[2].as_int() : 1;
-  if (step == 0) return ctx.ArgumentError("NumberOutOfRange", "the step of range() must not be 0");
-  ValueList list;
-  if (step > 0 ? begin > end : begin < end) return Value::List({});
-  const auto distance = step > 0 ? static_cast<uint64_t>(end) - static_cast<uint64_t>(begin)
-                                 : static_cast<uint64_t>(begin) - static_cast<uint64_t>(end);
-  const uint64_t stride = step > 0 ? static_cast<uint64_t>(step) : 0 - static_cast<uint64_t>(step);
-  const uint64_t count = distance / stride + 1;
-  if (count == 0 || count > (uint64_t{1} << 48) || !ctx.Fits(count * sizeof(Value))) {
-    return ctx.ArgumentError("NumberOutOfRange", "this range is too long");
+  if (a.size() == 3 && a[2].as_int() == 0) {
+    return ctx.ArgumentError("NumberOutOfRange", "the step of range() must not be 0");
   }
-  list.reserve(count);
-  auto value = static_cast<uint64_t>(begin);
-  for (uint64_t i = 0; i < count; ++i) {
-    list.push_back(Value::Int(static_cast<int64_t>(value)));
-    value += static_cast<uint64_t>(step);
+  NumberRange range;
+  if (!NumberRange::Of(a, &range) || range.count > (uint64_t{1} << 48) ||
+      !ctx.Fits(range.count * sizeof(Value))) {
+    return ctx.ArgumentError("NumberOutOfRange", "this range is too long for a list");
+  }
+  ValueList list;
+  list.reserve(range.count);
+  for (uint64_t i = 0; i < range.count; ++i) {
+    list.push_back(Value::Int(range.At(i)));
     if (!ctx.Tick()) return {};
   }
   return Value::List(std::move(list));
@@ -84,6 +79,23 @@ Value IsEmpty(EvalContext& ctx, std::span<Value> a) {
 }
 
 }  // namespace
+
+bool NumberRange::Of(std::span<const Value> arguments, NumberRange* range) {
+  for (const Value& v : arguments) {
+    if (!v.is_int()) return false;
+  }
+  const int64_t last = arguments[1].as_int();
+  range->first = arguments[0].as_int();
+  range->step = arguments.size() == 3 ? arguments[2].as_int() : 1;
+  range->count = 0;
+  if (range->step == 0) return false;
+  const bool up = range->step > 0;
+  if (up ? range->first > last : range->first < last) return true;
+  const uint64_t from = static_cast<uint64_t>(range->first), to = static_cast<uint64_t>(last);
+  const auto step = static_cast<uint64_t>(range->step);
+  range->count = (up ? to - from : from - to) / (up ? step : 0 - step) + 1;
+  return range->count != 0;
+}
 
 void AddListFunctions(std::vector<Function>* out) {
   constexpr uint32_t kNull = Bit(Type::kNull), kList = Bit(Type::kList),

@@ -1,6 +1,10 @@
 // Functions on entities and conversions between types.
+#include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <set>
 
 #include "absl/strings/ascii.h"
 #include "services/graph/functions/functions.h"
@@ -66,13 +70,6 @@ Value EndNode(EvalContext& ctx, std::span<Value> a) {
   return a[0].is_edge() ? Value::Node(a[0].as_edge().target) : Wrong(ctx, "endNode", a[0]);
 }
 
-Value Coalesce(EvalContext&, std::span<Value> a) {
-  for (const Value& v : a) {
-    if (!v.is_null()) return v;
-  }
-  return {};
-}
-
 Value NullIf(EvalContext&, std::span<Value> a) { return Equals(a[0], a[1]) == 1 ? Value() : a[0]; }
 
 Value Timestamp(EvalContext& ctx, std::span<Value>) {
@@ -89,9 +86,12 @@ Value ParseNumber(std::string_view text) {
   if (begin != end && stop == end && error == std::errc()) return Value::Int(integer);
   double number = 0;
   const auto parsed = std::from_chars(begin, end, number);
-  if (begin == end || parsed.ptr != end || parsed.ec != std::errc() || !std::isfinite(number))
-    return {};
-  return Value::Float(number);
+  // Words that it reads, as "inf", are none.
+  const bool digits =
+      begin != end && (absl::ascii_isdigit(static_cast<unsigned char>(end[-1])) || end[-1] == '.');
+  if (!digits || parsed.ptr != end) return {};
+  if (parsed.ec == std::errc()) return Value::Float(number);
+  return Value::Float(std::strtod(std::string(begin, end).c_str(), nullptr));  // 0 or infinite
 }
 
 Value ToIntegerOrNull(EvalContext&, std::span<Value> a) {
@@ -107,6 +107,14 @@ Value ToInteger(EvalContext& ctx, std::span<Value> a) {
 }
 
 Value ToFloatOrNull(EvalContext&, std::span<Value> a) {
+  // What toString() makes of numbers that are no decimals.
+  constexpr double kInfinite = std::numeric_limits<double>::infinity();
+  if (a[0].is_string()) {
+    const absl::string_view text = absl::StripAsciiWhitespace(a[0].as_string());
+    if (text == "NaN") return Value::Float(std::numeric_limits<double>::quiet_NaN());
+    if (text == "Infinity" || text == "+Infinity") return Value::Float(kInfinite);
+    if (text == "-Infinity") return Value::Float(-kInfinite);
+  }
   const Value v = a[0].is_string() ? ParseNumber(a[0].as_string()) : a[0];
   return v.is_number() ? Value::Float(v.as_number()) : Value();
 }
@@ -155,7 +163,60 @@ Value ConvertItems(EvalContext& ctx, std::span<Value> a) {
   return Value::List(std::move(items));
 }
 
-Value ValueTypeOf(EvalContext&, std::span<Value> a) { return Value::String(TypeName(a[0].type())); }
+// As Neo4j writes types: of lists with those of their elements, each once, in this order.
+struct TypeText {
+  size_t order = 0;
+  std::string text;
+  auto operator<=>(const TypeText&) const = default;
+};
+
+TypeText TypeTextOf(const Value& value) {
+  static constexpr Type kOrder[] = {
+      Type::kNull,          Type::kBool,     Type::kString,    Type::kInt,
+      Type::kFloat,         Type::kDate,     Type::kLocalTime, Type::kTime,
+      Type::kLocalDateTime, Type::kDateTime, Type::kDuration,  Type::kNode,
+      Type::kEdge,          Type::kMap,      Type::kList,      Type::kPath};
+  TypeText type;
+  type.order = static_cast<size_t>(std::find(std::begin(kOrder), std::end(kOrder), value.type()) -
+                                   std::begin(kOrder));
+  const bool zoned = value.type() == Type::kTime || value.type() == Type::kDateTime;
+  type.text = Concat(zoned ? "ZONED " : "", TypeName(value.type()));
+  if (!value.is_list()) return type;
+  std::set<TypeText> elements;
+  for (const Value& element : value.as_list()) elements.insert(TypeTextOf(element));
+  // With null, each may be null.
+  const bool nullable = !elements.empty() && elements.begin()->order == 0;
+  if (nullable && elements.size() > 1) elements.erase(elements.begin());
+  std::string inner;
+  for (const TypeText& element : elements) {
+    inner += Concat(inner.empty() ? "" : " | ", element.text, nullable ? "" : " NOT NULL");
+  }
+  type.text = Concat("LIST<", inner.empty() ? "NOTHING" : inner, ">");
+  return type;
+}
+
+// Whether a value is one of the alternatives that the parser makes of a type: bits of types,
+// whether it may be null, and what elements of a list may be.
+bool Conforms(const Value& value, const Value& alternatives) {
+  if (!alternatives.is_list()) return false;
+  for (const Value& alternative : alternatives.as_list()) {
+    if (!alternative.is_list() || alternative.as_list().size() != 3) continue;
+    const ValueList& parts = alternative.as_list();
+    if (value.is_null() ? parts[1].is_true()
+                        : parts[0].is_int() && (parts[0].as_int() & Bit(value.type())) != 0) {
+      const auto fits = [&parts](const Value& element) { return Conforms(element, parts[2]); };
+      if (!value.is_list() || parts[2].is_null()) return true;
+      if (std::all_of(value.as_list().begin(), value.as_list().end(), fits)) return true;
+    }
+  }
+  return false;
+}
+
+Value IsTyped(EvalContext&, std::span<Value> a) { return Value::Bool(Conforms(a[0], a[1])); }
+
+Value ValueTypeOf(EvalContext&, std::span<Value> a) {
+  return Value::String(TypeTextOf(a[0]).text + (a[0].is_null() ? "" : " NOT NULL"));
+}
 
 }  // namespace
 
@@ -172,7 +233,8 @@ void AddScalarFunctions(std::vector<Function>* out) {
   out->push_back({"keys", 1, 1, Keys, Bit(Type::kList), {entity | kMap}});
   out->push_back({"startNode", 1, 1, StartNode, kNode, {kEdge | kNull}});
   out->push_back({"endNode", 1, 1, EndNode, kNode, {kEdge | kNull}});
-  out->push_back({"coalesce", 1, 1000, Coalesce, kAnyType, {kAnyType, kAnyType, kAnyType}, false});
+  out->push_back({"coalesce", 1, 1000, nullptr, kAnyType, {kAnyType, kAnyType, kAnyType}, false});
+  out->back().first_found = true;
   out->push_back({"nullIf", 2, 2, NullIf, kAnyType, {kAnyType, kAnyType, kAnyType}, false});
   const uint32_t list = Bit(Type::kList);
   out->push_back({"toBooleanList", 1, 1, ConvertItems<ToBooleanOrNull>, list, {list | kNull}});
@@ -188,6 +250,7 @@ void AddScalarFunctions(std::vector<Function>* out) {
   out->push_back({"toBooleanOrNull", 1, 1, ToBooleanOrNull, Bit(Type::kBool), {kAnyType}});
   out->push_back({"toString", 1, 1, ToString, kString, {kAnyType}});
   out->push_back({"toStringOrNull", 1, 1, ToStringOrNull, kString, {kAnyType}});
+  out->push_back({"IS TYPED", 2, 2, IsTyped, Bit(Type::kBool), {kAnyType, kAnyType}, false});
   out->push_back({"valueType", 1, 1, ValueTypeOf, kString, {kAnyType, kAnyType, kAnyType}, false});
 }
 

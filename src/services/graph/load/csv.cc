@@ -80,7 +80,8 @@ bool CsvReader::QuotedField(CsvField* field) {
   const char escape = dialect_.escape != dialect_.quote ? dialect_.escape : '\0';
   for (; at_ < end_; ++at_) {
     const char c = file_[at_];
-    if (escape != '\0' && c == escape && at_ + 1 < end_) {
+    if (escape != '\0' && c == escape && at_ + 1 < end_ &&
+        (file_[at_ + 1] == dialect_.quote || file_[at_ + 1] == escape)) {
       buffer_to(at_);
       copied = ++at_;
       continue;

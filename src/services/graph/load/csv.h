@@ -21,7 +21,8 @@ namespace pulse::graph {
 struct CsvDialect {
   char delimiter = ',';
   char quote = '"';
-  char escape = '\0';  // none; '\\': the character behind it counts as it is, in quotes only
+  char escape =
+      '\0';  // none; '\\': a quote or another one behind it counts as it is, in quotes only
   char array_delimiter = ';';  // between the elements of a list, and between labels
   // A field of this text without quotes is null. The empty field always is.
   std::string null_text = {};

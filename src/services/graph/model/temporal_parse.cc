@@ -132,7 +132,8 @@ bool ReadZone(Reader* in, TemporalParts* parts) {
     if (rest.back() != ']') return false;
     const auto zone = ParseZone(rest.substr(bracket + 1, rest.size() - bracket - 2));
     if (!zone || zone->name.empty()) return false;
-    parts->zone = *zone;
+    parts->zone.name = zone->name;
+    parts->zone.offset_known = !offset.empty();
   }
   parts->has_zone = true;
   in->Skip(rest.size());
@@ -217,6 +218,13 @@ std::optional<Value> ParseTemporal(Type type, std::string_view text, std::string
   if (ok && (type == Type::kTime || type == Type::kDateTime)) ok = ReadZone(&in, &parts);
   if (!ok || !in.done()) {
     *error = Concat("\"", text, "\" is no ", TypeName(type));
+    return std::nullopt;
+  }
+  if (parts.zone.offset_known && type == Type::kTime) parts.zone.name.clear();
+  // Both tell which of two instants with the same local time it is.
+  if (parts.zone.offset_known && !parts.zone.name.empty() &&
+      OffsetAt(parts.LocalSeconds() - parts.zone.offset, parts.zone) != parts.zone.offset) {
+    *error = Concat("\"", text, "\": ", parts.zone.name, " has another offset at that time");
     return std::nullopt;
   }
   return PutTogether(type, parts);

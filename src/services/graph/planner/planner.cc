@@ -120,7 +120,8 @@ void Planner::PlanQuery(Query* query, Plan* plan, bool nested) {
     PlanClauses(&query->parts[i], plan, nested);
     if (nested) Intersect(&plan->branches.back().steps);
     if (i > 0 && plan->columns != columns) {
-      Fail("DifferentColumnsInUnion", query->pos, "the parts of UNION must have the same columns");
+      Fail("DifferentColumnsInUnion", query->parts[i].front().pos,
+           "the parts of UNION must have the same columns");
     }
     // Rows of this part are done with when the next one runs.
     std::vector<bool> next = used;

@@ -28,6 +28,7 @@ class FileRecords : public CsvRecords {
   FileRecords(std::string name, UniqueFd fd, char separator)
       : name_(std::move(name)), fd_(std::move(fd)) {
     dialect_.delimiter = separator;
+    if (separator != '\\') dialect_.escape = '\\';  // as Neo4j's, of quotes and of itself
     piece_.resize(kFirstPiece);
     StartAt(0);
   }

@@ -175,6 +175,13 @@ TEST_F(LoadCsvTest, WithoutHeaders_RowsAreLists) {
               ElementsAre("'a'"));
 }
 
+// In quotes, as Neo4j: a backslash before a quote or another one goes, any other stays.
+TEST_F(LoadCsvTest, Backslashes_EscapeQuotesAndThemselves) {
+  Write("a.csv", "\"x\\\"y\",\"c:\\\\temp\",\"c:\\dir\",a\\b\n");
+  EXPECT_THAT(Rows("LOAD CSV FROM 'a.csv' AS l UNWIND l AS f RETURN f"),
+              ElementsAre("'x\"y'", "'c:\\\\temp'", "'c:\\\\dir'", "'a\\\\b'"));
+}
+
 TEST_F(LoadCsvTest, CompressedFile_IsRefusedByName) {
   Write("a.csv", "\x1f\x8b\x08 and so on\n");
   EXPECT_THAT(Rows("LOAD CSV FROM 'a.csv' AS r RETURN r").back(),

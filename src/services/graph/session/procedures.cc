@@ -83,14 +83,25 @@ void ServiceProcedures::AddNames(Database* database) {
   const auto add = [&](std::string_view name, std::string_view column, std::string_view description,
                        Member member) {
     Add(name, {}, {{std::string(column), kString}}, description,
-        [database, member](EvalContext&, const ValueList&, ValueList* out) {
+        [database, member](EvalContext& context, const ValueList&, ValueList* out) {
           const DatabaseNames names = database->Names();
-          for (const std::string& text : names.*member) out->push_back(Text(text));
+          // Labels and types that nothing has any more are left out.
+          const auto used = [&](const std::string& text) {
+            if (member == &DatabaseNames::keys) return true;
+            const bool label = member == &DatabaseNames::labels;
+            const auto token =
+                label ? context.graph->FindLabel(text) : context.graph->FindType(text);
+            return token && (label ? context.graph->NodeCount(*token)
+                                   : context.graph->EdgeCount(*token)) > 0;
+          };
+          for (const std::string& text : names.*member) {
+            if (used(text)) out->push_back(Text(text));
+          }
           return absl::OkStatus();
         });
   };
-  add("db.labels", "label", "The labels of the database.", &DatabaseNames::labels);
-  add("db.relationshipTypes", "relationshipType", "The types of relationships of the database.",
+  add("db.labels", "label", "The labels that nodes have.", &DatabaseNames::labels);
+  add("db.relationshipTypes", "relationshipType", "The types that relationships have.",
       &DatabaseNames::types);
   add("db.propertyKeys", "propertyKey", "The keys of properties of the database.",
       &DatabaseNames::keys);

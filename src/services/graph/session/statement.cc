@@ -50,6 +50,7 @@ class StatementParser {
 
   absl::StatusOr<ParsedStatement> Parse() {
     ParsedStatement statement;
+    if (auto st = SkipPrefix(); !st.ok()) return st;
     if (IsWord("USE")) {
       if (!IsWord("NEO4J", 1) && Peek(1).text != "neo4j") {
         return Fail("there is one database here, neo4j: USE names no other one");
@@ -109,6 +110,20 @@ class StatementParser {
     return true;
   }
   bool IsName() const { return Peek().kind == Kind::kName || Peek().kind == Kind::kQuotedName; }
+  // CYPHER [5] [planner=cost …]: a version of the language, and what Neo4j's planner is asked for.
+  absl::Status SkipPrefix() {
+    if (!TakeWord("CYPHER")) return absl::OkStatus();
+    if (Peek().kind == Kind::kInteger || Peek().kind == Kind::kFloat) {
+      if (Peek().kind == Kind::kFloat || Peek().integer != 5) return Fail("this is Cypher 5");
+      ++at_;
+    }
+    while (IsName() && IsSymbol("=", 1)) {
+      at_ += 2;
+      if (!IsName() && Peek().kind != Kind::kInteger) return Unexpected("the value of an option");
+      ++at_;
+    }
+    return absl::OkStatus();
+  }
   absl::Status Fail(std::string_view message) const {
     return CompileError("SyntaxError", "UnexpectedSyntax",
                         AtPosition(text_, Pos{Peek().begin}, message));
@@ -339,8 +354,9 @@ bool MayBeStatement(std::string_view text) {
     const char c = text[at++];
     word += c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
   }
-  static constexpr std::array<std::string_view, 10> kFirst = {
-      "AT", "CREATE", "DROP", "SHOW", "TERMINATE", "EXPLAIN", "PROFILE", "EXPORT", "IMPORT", "USE"};
+  static constexpr std::array<std::string_view, 11> kFirst = {
+      "AT",      "CREATE",  "CYPHER", "DROP",   "SHOW", "TERMINATE",
+      "EXPLAIN", "PROFILE", "EXPORT", "IMPORT", "USE"};
   return std::find(kFirst.begin(), kFirst.end(), word) != kFirst.end() ||
          (!word.empty() && static_cast<unsigned char>(word[0]) >= 0x80);
 }

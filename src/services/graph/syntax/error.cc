@@ -65,7 +65,9 @@ std::string AtPosition(std::string_view query, Pos pos, std::string_view message
   while (begin < offset && (query[begin] & 0xC0) == 0x80) ++begin;
   end = std::min(end, offset + kAfter);
   while (end > offset && end < query.size() && (query[end] & 0xC0) == 0x80) --end;
-  const std::string shown = CleanText(Absl(query.substr(begin, end - begin)));
+  std::string line(query.substr(begin, end - begin));
+  std::replace(line.begin(), line.end(), '\t', ' ');
+  const std::string shown = CleanText(line);
   const size_t indent = Characters(query.substr(begin, offset - begin));
   return Concat(message, " (line ", line_number, ", column ", column, ")\n\"", shown, "\"\n",
                 std::string(indent + 1, ' '), "^");

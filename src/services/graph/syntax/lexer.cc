@@ -178,11 +178,15 @@ class Lexer {
       return Integer(base, begin, digits, lexeme);
     }
     bool is_float = false;
-    while (absl::ascii_isdigit(Byte())) ++at_;
+    // 1_000_000
+    const auto digit = [this] {
+      return absl::ascii_isdigit(Byte()) || (Byte() == '_' && absl::ascii_isdigit(Byte(1)));
+    };
+    while (digit()) ++at_;
     if (Byte() == '.' && absl::ascii_isdigit(Byte(1))) {
       is_float = true;
       ++at_;
-      while (absl::ascii_isdigit(Byte())) ++at_;
+      while (digit()) ++at_;
     }
     const size_t sign = Byte(1) == '-' || Byte(1) == '+' ? 1 : 0;
     if ((Byte() == 'e' || Byte() == 'E') && absl::ascii_isdigit(Byte(1 + sign))) {
@@ -190,7 +194,8 @@ class Lexer {
       at_ += 1 + sign;
       while (absl::ascii_isdigit(Byte())) ++at_;
     }
-    const std::string_view text = query_.substr(begin, at_ - begin);
+    std::string text(query_.substr(begin, at_ - begin));
+    std::erase(text, '_');
     size_t next = at_;
     if (at_ < query_.size() && IsNamePart(NextCodePoint(query_, &next))) {
       const bool key = !out_.empty() && out_.back().text == "{";

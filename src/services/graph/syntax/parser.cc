@@ -115,14 +115,16 @@ std::vector<Clause> Parser::ParseSingleQuery(bool nested) {
   }
   if (failed()) return clauses;
   if (clauses.empty()) Unexpected("a clause");
+  const Pos end = Here();
+  const bool finished = TakeWord("FINISH");
   const bool ends = Peek().kind == Lexeme::Kind::kEnd || IsSymbol(";") || IsWord("UNION") ||
                     (nested && IsSymbol("}"));
   if (!ends) Unexpected("a clause or the end of the query");
-  if (!failed()) CheckComposition(clauses, Here());
+  if (!failed()) CheckComposition(clauses, end, finished);
   return clauses;
 }
 
-void Parser::CheckComposition(const std::vector<Clause>& clauses, Pos end) {
+void Parser::CheckComposition(const std::vector<Clause>& clauses, Pos end, bool finished) {
   for (size_t i = 0; i < clauses.size(); ++i) {
     const Clause& clause = clauses[i];
     if (clause.kind == Clause::Kind::kReturn && i + 1 != clauses.size()) {
@@ -136,11 +138,14 @@ void Parser::CheckComposition(const std::vector<Clause>& clauses, Pos end) {
     }
   }
   const Clause& last = clauses.back();
-  if (last.kind == Clause::Kind::kReturn || last.kind == Clause::Kind::kCall ||
+  if (finished && last.kind == Clause::Kind::kReturn) {
+    return Fail("InvalidClauseComposition", end, "nothing may follow RETURN");
+  }
+  if (finished || last.kind == Clause::Kind::kReturn || last.kind == Clause::Kind::kCall ||
       last.kind == Clause::Kind::kSubquery || IsUpdate(last)) {
     return;
   }
-  Fail("UnexpectedSyntax", end, "the query must end with RETURN or a clause that updates");
+  Fail("UnexpectedSyntax", end, "the query must end with RETURN, FINISH or a clause that updates");
 }
 
 bool Parser::ParseClause(std::vector<Clause>* clauses) {
@@ -160,7 +165,7 @@ bool Parser::ParseClause(std::vector<Clause>* clauses) {
     clause.kind = IsWord("WITH") ? Kind::kWith : Kind::kReturn;
     Advance();
     ParseProjection(&clause);
-  } else if (TakeWord("CREATE")) {
+  } else if (TakeWord("CREATE") || TakeWord("INSERT")) {
     clause.kind = Kind::kCreate;
     clause.pattern = ParsePattern();
   } else if (TakeWord("MERGE")) {
@@ -171,9 +176,11 @@ bool Parser::ParseClause(std::vector<Clause>* clauses) {
   } else if (TakeWord("REMOVE")) {
     clause.kind = Kind::kRemove;
     ParseRemoveItems(&clause.set);
-  } else if (IsWord("DELETE") || (IsWord("DETACH") && IsWord("DELETE", 1))) {
+  } else if (IsWord("DELETE") ||
+             ((IsWord("DETACH") || IsWord("NODETACH")) && IsWord("DELETE", 1))) {
     clause.kind = Kind::kDelete;
     clause.detach = TakeWord("DETACH");
+    TakeWord("NODETACH");
     Advance();
     do {
       clause.exprs.push_back(ParseExpr());
@@ -218,7 +225,38 @@ void Parser::ParseMatch(Clause* clause) {
   clause->optional = TakeWord("OPTIONAL");
   Advance();
   clause->pattern = ParsePattern();
+  while (!failed() && IsWord("USING")) SkipHint();
   if (TakeWord("WHERE")) clause->where = ParseExpr();
+}
+
+// USING [RANGE | TEXT | POINT | BTREE] INDEX [SEEK] n:L(a, b), USING SCAN n:L, USING JOIN ON a, b:
+// the planner chooses by itself.
+void Parser::SkipHint() {
+  Advance();
+  if (TakeWord("JOIN")) {
+    ExpectWord("ON");
+    do {
+      Variable();
+    } while (TakeSymbol(","));
+    return;
+  }
+  const bool scan = TakeWord("SCAN");
+  if (!scan) {
+    for (const std::string_view kind : {"RANGE", "TEXT", "POINT", "BTREE"}) {
+      if (TakeWord(kind)) break;
+    }
+    ExpectWord("INDEX");
+    if (IsWord("SEEK") && !IsSymbol(":", 1)) Advance();
+  }
+  Variable();
+  ExpectSymbol(":");
+  Name("a label");
+  if (scan) return;
+  ExpectSymbol("(");
+  do {
+    Name("a property key");
+  } while (TakeSymbol(","));
+  ExpectSymbol(")");
 }
 
 void Parser::ParseProjection(Clause* clause) {

@@ -109,6 +109,8 @@ ExprPtr Parser::ParsePredicate() {
       left = Binary(Op::kContains, std::move(left), ParseSum());
     } else if (TakeSymbol("=~")) {
       left = Binary(Op::kRegex, std::move(left), ParseSum());
+    } else if (AtTypeTest()) {
+      left = TypeTest(std::move(left));
     } else if (IsWord("IS") && AtLabels()) {
       left = LabelTest(std::move(left));
     } else if (IsWord("IS")) {
@@ -296,6 +298,9 @@ ExprPtr Parser::ParseCallOrVariable() {
     if (quantifier && IsSymbol("(", 1) && IsVariable(2) && IsWord("IN", 3))
       return ParseQuantifier();
     if (IsWord("REDUCE") && IsSymbol("(", 1)) return ParseReduce();
+    if (IsWord("TRIM") && IsSymbol("(", 1)) {
+      if (ExprPtr trim = ParseTrim()) return trim;
+    }
     if (IsWord("COUNT") && IsSymbol("(", 1) && IsSymbol("*", 2) && IsSymbol(")", 3)) {
       for (int i = 0; i < 4; ++i) Advance();
       return Done(New(Expr::Kind::kCountStar, pos));
@@ -319,10 +324,29 @@ ExprPtr Parser::ParseCallOrVariable() {
     return Done(std::move(call));
   }
   ExprPtr variable = New(Expr::Kind::kVariable, pos);
+  if (!IsVariable() || Peek().text.empty()) Unexpected("an expression");
   variable->name = Variable();
   variable = Done(std::move(variable));
   if (IsSymbol("{") && !failed()) return ParseMapProjection(std::move(variable));
   return variable;
+}
+
+// trim([LEADING | TRAILING | BOTH] [characters] FROM text); null: it is a call as any other.
+ExprPtr Parser::ParseTrim() {
+  const bool leading = IsWord("LEADING", 2), trailing = IsWord("TRAILING", 2);
+  const bool side = leading || trailing || IsWord("BOTH", 2);
+  // A variable may have such a name.
+  if (!side || IsSymbol(")", 3) || IsSymbol(",", 3) || IsSymbol(".", 3)) return nullptr;
+  ExprPtr call = New(Expr::Kind::kCall, Here());
+  call->name = leading ? "ltrim" : trailing ? "rtrim" : "btrim";
+  for (int i = 0; i < 3; ++i) Advance();
+  ExprPtr characters;
+  if (!IsWord("FROM")) characters = ParseExpr();
+  ExpectWord("FROM");
+  call->kids.push_back(ParseExpr());
+  if (characters != nullptr) call->kids.push_back(std::move(characters));
+  ExpectSymbol(")");
+  return Done(std::move(call));
 }
 
 ExprPtr Parser::ParseCase() {

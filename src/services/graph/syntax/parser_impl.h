@@ -72,6 +72,7 @@ class Parser {
   bool ParseClause(std::vector<Clause>* clauses);
   void ParseLoadCsv(Clause* clause);
   void ParseMatch(Clause* clause);
+  void SkipHint();
   void ParseProjection(Clause* clause);
   void ParseMerge(Clause* clause);
   SetItem ParseSetTarget();
@@ -81,7 +82,7 @@ class Parser {
   void ParseImports(Clause* clause);
   void ParseCall(Clause* clause);
   void ParseInTransactions(Clause* clause);
-  void CheckComposition(const std::vector<Clause>& clauses, Pos end);
+  void CheckComposition(const std::vector<Clause>& clauses, Pos end, bool finished);
 
   // parser_pattern.cc
   Pattern ParsePattern();
@@ -110,6 +111,15 @@ class Parser {
   void MarkBar(size_t bracket) { bars_.push_back(static_cast<uint32_t>(bracket)); }
   void TakeBar();
 
+  // parser_types.cc
+  bool AtTypeTest() const;  // IS ::, IS TYPED or ::
+  bool AtType(size_t ahead) const;
+  size_t TypeAt(size_t ahead, int64_t* types) const;
+  bool TakeNotNull();
+  Value ParseTypes();
+  void ParseType(ValueList* alternatives);
+  ExprPtr TypeTest(ExprPtr subject);
+
   // parser_expr.cc
   ExprPtr ParseExpr();
   ExprPtr ParseXor();
@@ -125,6 +135,7 @@ class Parser {
   ExprPtr ParseAtom();
   ExprPtr LabelTest(ExprPtr subject);
   ExprPtr ParseNumber(bool negative);
+  ExprPtr ParseTrim();
   ExprPtr ParseCase();
   ExprPtr ParseExists();
   bool AtSubquery() const;
