@@ -133,7 +133,8 @@ void AddGraphLoadCommand(CLI::App* graph) {
   cmd->add_option("--delimiter", args->delimiter, "between fields, as | or tab")
       ->capture_default_str();
   cmd->add_option("--quote", args->quote, "around fields")->capture_default_str();
-  cmd->add_option("--escape", args->escape, "in quotes, before a quote or another one that counts as it is");
+  cmd->add_option("--escape", args->escape,
+                  "in quotes, before a quote or another one that counts as it is");
   cmd->add_option("--array-delimiter", args->array_delimiter,
                   "between the elements of a list, and between labels")
       ->capture_default_str();
