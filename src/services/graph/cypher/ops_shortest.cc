@@ -1,6 +1,7 @@
 // The operator that finds shortest paths between two bound nodes, breadth first and from both of
 // them: the side goes on whose next level has fewer relationships. The sides meet in nodes that
-// every shortest path has one of.
+// every shortest path has one of. Where something is to hold of the path, and does not of these,
+// the longer ones are tried, length by length, as trails.
 #include <algorithm>
 #include <utility>
 
@@ -24,6 +25,7 @@ class ShortestOperator : public Operator {
       if (!Search(row, from, to)) return false;
     }
     for (Side& side : sides_) side = {};
+    trail_.clear();
     ctx_.Charge(-std::exchange(charged_, 0));
     return Flush();
   }
@@ -50,8 +52,11 @@ class ShortestOperator : public Operator {
   };
 
   bool Search(Value* row, NodeId from, NodeId to) {
+    if (!NodeHolds(row, from) || !NodeHolds(row, to)) return !ctx_.failed();
     if (from == to) return step().min > 0 || Emit(row, {}, {});
     if (!known_) return true;
+    emitted_ = false;
+    emitted_more_ = true;
     Begin(from, step().direction, &sides_[0]);
     Begin(to, Reversed(step().direction), &sides_[1]);
     // What a transaction has changed it looks through for each degree, and to read the other end's
@@ -64,7 +69,10 @@ class ShortestOperator : public Operator {
       // Where one of them has nowhere to go there is no path.
       if (sides_[side].cost == 0) break;
       if (!Advance(row, side)) return false;
-      if (!meetings_.empty()) return EmitPaths(row);
+      if (!meetings_.empty()) {
+        if (!EmitPaths(row) || emitted_) return !ctx_.failed() && emitted_more_;
+        return SearchTrails(row, from, to, sides_[0].depth + sides_[1].depth);
+      }
       if (!FindCost(&sides_[side])) return false;
     }
     return !ctx_.failed();
@@ -88,11 +96,105 @@ class ShortestOperator : public Operator {
     return true;
   }
 
-  bool Holds(Value* row, const EdgeRef& edge) {
-    if (step().element < 0) return true;
-    row[step().element] = Value::Edge(edge);
-    return std::all_of(step().predicates.begin(), step().predicates.end(),
-                       [&](const Expr* p) { return cypher::Holds(*p, row, ctx_); });
+  // Whether a relationship may be on the path, with the node behind it.
+  bool Holds(Value* row, const EdgeRef& edge, NodeId node) {
+    if (step().element >= 0) {
+      row[step().element] = Value::Edge(edge);
+      const bool all = std::all_of(step().predicates.begin(), step().predicates.end(),
+                                   [&](const Expr* p) { return cypher::Holds(*p, row, ctx_); });
+      if (!all) return false;
+    }
+    return std::all_of(step().tests.begin(), step().tests.end(), [&](const Step::PathTest& test) {
+      return Holds(row, test, test.of_nodes ? Value::Node(node) : Value::Edge(edge));
+    });
+  }
+  bool NodeHolds(Value* row, NodeId node) {
+    return std::all_of(step().tests.begin(), step().tests.end(), [&](const Step::PathTest& test) {
+      return !test.of_nodes || Holds(row, test, Value::Node(node));
+    });
+  }
+  // Null is neither.
+  bool Holds(Value* row, const Step::PathTest& test, Value of) {
+    row[test.slot] = std::move(of);
+    const Value truth = Eval(*test.expr, row, ctx_);
+    if (truth.is_bool()) return truth.as_bool() == test.holds && !ctx_.failed();
+    if (!truth.is_null()) cypher::Holds(*test.expr, row, ctx_);  // says what is wrong with it
+    return false;
+  }
+
+  // Paths that are longer than `length`, of each length all before those of the next. Of a trail no
+  // relationship comes twice, as in any path.
+  bool SearchTrails(Value* row, NodeId from, NodeId to, int64_t length) {
+    while (!emitted_ && (step().max < 0 || length < step().max)) {
+      ++length;
+      bool grown = false;
+      if (!WalkTrails(row, from, to, static_cast<size_t>(length), &grown)) {
+        return !ctx_.failed() && emitted_more_;
+      }
+      if (!grown) return true;
+    }
+    return true;
+  }
+
+  bool WalkTrails(Value* row, NodeId from, NodeId to, size_t length, bool* grown) {
+    trail_.resize(std::max(trail_.size(), length + 1));
+    edges_.clear();
+    if (!FillStop(row, from, &trail_[0])) return false;
+    for (size_t depth = 0;;) {
+      Stop& stop = trail_[depth];
+      if (stop.next == stop.edges.size()) {
+        if (depth == 0) return true;
+        --depth;
+        edges_.pop_back();
+        continue;
+      }
+      const EdgeRef edge = stop.edges[stop.next];
+      const NodeId node = stop.nodes[stop.next++];
+      if (!ctx_.Tick()) return false;
+      if (std::any_of(edges_.begin(), edges_.end(),
+                      [&edge](const EdgeRef& before) { return before.id == edge.id; })) {
+        continue;
+      }
+      edges_.push_back(edge);
+      if (edges_.size() < length) {
+        if (!FillStop(row, node, &trail_[++depth])) return false;
+        continue;
+      }
+      *grown = true;
+      if (node == to && !Emit(row, {}, edges_)) return false;
+      if (emitted_ && !step().all_paths) return true;
+      edges_.pop_back();
+    }
+  }
+
+  // Whichever of the shortest ones comes first.
+  bool OneIsEnough() const { return !step().all_paths && step().of_path.empty(); }
+
+  struct Stop {
+    std::vector<EdgeRef> edges;
+    std::vector<NodeId> nodes;
+    size_t next = 0;
+  };
+  bool FillStop(Value* row, NodeId node, Stop* stop) {
+    const size_t before = stop->edges.capacity();
+    stop->edges.clear();
+    stop->nodes.clear();
+    stop->next = 0;
+    for (ExpandPosition position; position.node < 1;) {
+      if (!ExpandNext({&node, 1}, step().direction, types_, ctx_, &position, &batch_)) return false;
+      for (size_t i = 0; i < batch_.size(); ++i) {
+        const EdgeRef edge = RefOf(batch_, i, node);
+        if (!Holds(row, edge, batch_.node[i])) {
+          if (ctx_.failed()) return false;
+          continue;
+        }
+        stop->edges.push_back(edge);
+        stop->nodes.push_back(batch_.node[i]);
+      }
+    }
+    const size_t more = (stop->edges.capacity() - before) * (sizeof(EdgeRef) + sizeof(NodeId));
+    charged_ += static_cast<int64_t>(more);
+    return ctx_.Charge(static_cast<int64_t>(more));
   }
 
   // The next level of a side. What the other side has reached of it is where they meet: there at
@@ -110,7 +212,7 @@ class ShortestOperator : public Operator {
       for (size_t i = 0; i < batch_.size(); ++i) {
         const NodeId nearer = side.frontier[batch_.origin[i]];
         const EdgeRef edge = RefOf(batch_, i, nearer);
-        if (!Holds(row, edge)) {
+        if (!Holds(row, edge, batch_.node[i])) {
           if (ctx_.failed()) return false;
           continue;
         }
@@ -119,14 +221,13 @@ class ShortestOperator : public Operator {
           it->second.depth = side.depth;
           next_.push_back(batch_.node[i]);
           if (other.reached.contains(batch_.node[i])) meetings_.push_back(batch_.node[i]);
-        } else if (it->second.depth != side.depth || !step().all_paths) {
+        } else if (it->second.depth != side.depth || OneIsEnough()) {
           continue;
         }
         side.ways.push_back({nearer, edge, it->second.ways});
         it->second.ways = static_cast<uint32_t>(side.ways.size() - 1);
       }
-      // One path is enough.
-      if (!step().all_paths && !meetings_.empty()) break;
+      if (OneIsEnough() && !meetings_.empty()) break;
     }
     std::swap(side.frontier, next_);
     return true;
@@ -147,7 +248,7 @@ class ShortestOperator : public Operator {
 
   // Of a single shortest path, the first one.
   bool EmitPaths(const Value* row) {
-    if (!step().all_paths) meetings_.resize(1);
+    if (OneIsEnough()) meetings_.resize(1);
     for (const NodeId node : meetings_) {
       const bool more = Trace(0, node, [&](const std::vector<EdgeRef>& there) {
         return Trace(1, node,
@@ -194,9 +295,24 @@ class ShortestOperator : public Operator {
     for (auto edge = there.rbegin(); edge != there.rend(); ++edge)
       edges.push_back(Value::Edge(*edge));
     for (const EdgeRef& edge : back) edges.push_back(Value::Edge(edge));
+    Value list = Value::List(std::move(edges));
+    if (!step().of_path.empty()) {
+      if (emitted_ && !step().all_paths) return true;
+      whole_.assign(row, row + runtime_->width);
+      whole_[static_cast<size_t>(step().edge)] = list;
+      if (step().part->slot >= 0) {
+        BuildPath(*step().part, whole_.data(), &whole_[static_cast<size_t>(step().part->slot)]);
+      }
+      const bool holds =
+          std::all_of(step().of_path.begin(), step().of_path.end(),
+                      [&](const Expr* e) { return cypher::Holds(*e, whole_.data(), ctx_); });
+      if (!holds) return !ctx_.failed();
+    }
+    emitted_ = true;
     Value* out = NewRow(row);
+    emitted_more_ = out != nullptr;
     if (out == nullptr) return false;
-    if (step().edge >= 0) out[step().edge] = Value::List(std::move(edges));
+    if (step().edge >= 0) out[step().edge] = std::move(list);
     return true;
   }
 
@@ -207,6 +323,11 @@ class ShortestOperator : public Operator {
   std::vector<NodeId> next_, meetings_;
   std::vector<uint64_t> degrees_;
   bool one_sided_ = false;
+  bool emitted_ = false;      // a path between these nodes
+  bool emitted_more_ = true;  // and more rows are wanted
+  std::vector<Stop> trail_;   // of trails, one for each of their nodes
+  std::vector<EdgeRef> edges_;
+  std::vector<Value> whole_;
   int64_t charged_ = 0;
 };
 

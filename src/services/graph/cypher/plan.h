@@ -155,6 +155,16 @@ struct Step {
   // kScan, kExpand: IsPurePredicate(), on `slot`. kEdgeColumns: comparisons of one of its slots
   // with a literal or parameter.
   std::vector<const Expr*> predicates;
+  // kShortest: what is to hold, or not to hold, of each node or relationship of the path, in a
+  // slot; and what is to hold of the path: longer ones are looked for where it does not of the
+  // shortest.
+  struct PathTest {
+    bool of_nodes = false, holds = true;
+    Slot slot = -1;
+    const Expr* expr = nullptr;
+  };
+  std::vector<PathTest> tests;
+  std::vector<const Expr*> of_path;
   // kQuantified; `element` is the slot of a repetition's first node, which `predicates` are for.
   std::vector<QuantifiedHop> hops;
   std::vector<QuantifiedGroup> groups;

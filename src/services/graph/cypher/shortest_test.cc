@@ -35,6 +35,39 @@ TEST_F(ShortestTest, AllShortestPaths_OfRandomGraphs_AreTheShortestTrails) {
   EXPECT_GT(found, 100u);
 }
 
+// WHERE chooses among all paths, not among the shortest alone.
+TEST_F(ShortestTest, Where_ChoosesTheShortestOfThoseForWhichItHolds) {
+  MakeGraph(40, 90);
+  size_t found = 0;
+  for (const std::string where :
+       {"length(p) > 2", "none(n IN nodes(p) WHERE n.n % 7 = 3)",
+        "all(x IN nodes(p) WHERE x.n <> 6)", "all(x IN relationships(p) WHERE x.n % 3 > 0)",
+        "none(x IN r WHERE x.n % 4 = 0)", "any(x IN nodes(p) WHERE x.n = 8)",
+        "size(r) % 2 = 1 AND length(p) > 1",
+        "all(x IN nodes(p) WHERE x.n + a.n <> 12) AND single(x IN nodes(p) WHERE x.n = 9)",
+        "reduce(s = 0, x IN r | s + x.n) % 2 = 0"}) {
+    for (const std::string edge : {"-[r*..4]-", "-[r:R|S*..4]->", "<-[r*..3]-"}) {
+      const std::string match = "MATCH (a), (b) WHERE a.n % 8 = 0 AND b.n % 5 = 1 AND a <> b ";
+      const std::string text =
+          " RETURN reduce(s = toString(a.n) + ' ' + toString(b.n), r IN relationships(p) | s + ' ' "
+          "+ toString(r.n))";
+      const auto all =
+          Run(match + "MATCH p = allShortestPaths((a)" + edge + "(b)) WHERE " + where + text);
+      const std::string trails = match + "MATCH p = (a)" + edge + "(b) WHERE " + where +
+                                 " WITH a, b, collect(p) AS ps, min(length(p)) AS least ";
+      EXPECT_EQ(all,
+                Run(trails + "UNWIND [p IN ps WHERE length(p) = least] AS p WITH a, b, p" + text))
+          << where << edge;
+      EXPECT_EQ(Run(match + "MATCH p = shortestPath((a)" + edge + "(b)) WHERE " + where +
+                    " RETURN a.n, b.n, length(p)"),
+                Run(trails + "RETURN a.n, b.n, least"))
+          << where << edge;
+      found += all.size();
+    }
+  }
+  EXPECT_GT(found, 100u);
+}
+
 // Long ways of which one end is in the middle of many, and the other at the end of a chain.
 TEST_F(ShortestTest, HubAndChain_PathGoesAlong) {
   MakeGraph(400, 0);

@@ -189,6 +189,7 @@ class Planner {
   void PlanStart(PatternPart* part, size_t node, MatchState* state, Steps* steps);
   void PlanEdge(PatternPart* part, size_t edge, bool forward, MatchState* state, Steps* steps);
   void PlanShortest(PatternPart* part, MatchState* state, Steps* steps);
+  void AddPathTests(const PatternPart& part, MatchState* state, Step* step) const;
   std::vector<Slot> MustDiffer(const EdgePattern& edge, const MatchState& state) const;
   const Expr* Own(ExprPtr expr) {
     plan_->made.push_back(std::move(expr));

@@ -69,6 +69,8 @@ void AddStep(const Step& step, Used* used, Used* numbers) {
       used->all = true;
   }
   for (const Expr* predicate : step.predicates) used->Add(predicate);
+  for (const Expr* predicate : step.of_path) used->Add(predicate);
+  for (const Step::PathTest& test : step.tests) used->Add(test.expr);
   used->Add(step.expr);
   for (const Expr* sought : step.sought) used->Add(sought);
   for (const auto& [kind, value] : step.within) used->Add(value);

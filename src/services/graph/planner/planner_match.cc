@@ -398,6 +398,48 @@ void Planner::PlanEdge(PatternPart* part, size_t index, bool forward, MatchState
   FilterInStep(steps, at);
 }
 
+// What WHERE says of a shortest path holds of the one that is found: among all paths, the shortest
+// of those for which it does. all(… IN nodes(p) WHERE …) and the like choose among nodes and
+// relationships on the way.
+void Planner::AddPathTests(const PatternPart& part, MatchState* state, Step* step) const {
+  const Slot path = part.slot, edges = part.edges[0].slot;
+  const auto is = [](const Expr& e, Slot slot) {
+    return slot >= 0 && e.kind == Expr::Kind::kVariable && e.slot == slot;
+  };
+  const auto test_of = [&](const Expr& e) -> std::optional<Step::PathTest> {
+    if (e.kind != Expr::Kind::kQuantifier || (e.name2 != "ALL" && e.name2 != "NONE")) return {};
+    const Expr& list = *e.kids[0];
+    Step::PathTest test{false, e.name2 == "ALL", e.slot, e.kids[1].get()};
+    if (!is(list, edges)) {
+      const bool call = list.kind == Expr::Kind::kCall && list.function != nullptr &&
+                        list.kids.size() == 1 && is(*list.kids[0], path);
+      test.of_nodes = call && list.function->name == "nodes";
+      const bool of_edges =
+          call && (list.function->name == "relationships" || list.function->name == "rels");
+      if (!test.of_nodes && !of_edges) return {};
+    }
+    std::set<Slot> needs;
+    bool opaque = false;
+    Slots(*test.expr, &needs, &opaque);
+    if (opaque || needs.contains(path) || needs.contains(edges)) return {};
+    return test;
+  };
+  for (Predicate& predicate : state->predicates) {
+    if (predicate.done || predicate.opaque) continue;
+    const auto own = [&](Slot slot) { return slot == path || slot == edges; };
+    const bool ready = std::all_of(predicate.needs.begin(), predicate.needs.end(),
+                                   [&](Slot slot) { return own(slot) || IsBound(slot, *state); });
+    if (!ready || std::none_of(predicate.needs.begin(), predicate.needs.end(), own)) continue;
+    predicate.done = true;
+    if (const auto test = test_of(*predicate.expr)) {
+      step->tests.push_back(*test);
+    } else {
+      step->of_path.push_back(predicate.expr);
+    }
+  }
+  if (!step->of_path.empty()) step->part = &part;
+}
+
 void Planner::PlanShortest(PatternPart* part, MatchState* state, Steps* steps) {
   EdgePattern& edge = part->edges[0];
   if (state->relisted.contains(edge.slot)) {
@@ -421,6 +463,7 @@ void Planner::PlanShortest(PatternPart* part, MatchState* state, Steps* steps) {
   step.min = edge.min;
   step.max = edge.max;
   step.all_paths = part->kind == PatternPart::Kind::kAllShortest;
+  AddPathTests(*part, state, &step);
   steps->push_back(std::move(step));
   if (edge.slot >= 0) {
     state->bound.insert(edge.slot);
