@@ -106,6 +106,10 @@ TEST_F(BatchesTest, RowsInBatches_CommitAfterEach) {
   EXPECT_EQ(
       CommitsOf("UNWIND range(1, 2001) AS i CALL { WITH i CREATE (:M {i: i}) } IN TRANSACTIONS"),
       3u);
+  EXPECT_EQ(CommitsOf("UNWIND range(1, 5) AS i CALL (i) { CREATE (:K {i: i}) } IN 4 CONCURRENT "
+                      "TRANSACTIONS OF 2 ROWS"),
+            3u);
+  EXPECT_EQ(CommitsOf("UNWIND [1] AS i CALL (i) { CREATE (:K) } IN CONCURRENT TRANSACTIONS"), 1u);
   ASSERT_TRUE(Run("MATCH (m:M) CALL (m) { DETACH DELETE m } IN TRANSACTIONS OF $n ROWS RETURN "
                   "count(*)",
                   {{"n", Value::Int(500)}})

@@ -399,6 +399,14 @@ void Parser::ParseImports(Clause* clause) {
 
 void Parser::ParseInTransactions(Clause* clause) {
   clause->in_transactions = true;
+  // How many at once is up to who runs them: here one after the other.
+  const Lexeme::Kind number = Peek().kind;
+  if (number == Lexeme::Kind::kInteger || number == Lexeme::Kind::kParameter) {
+    Advance();
+    ExpectWord("CONCURRENT");
+  } else {
+    TakeWord("CONCURRENT");
+  }
   ExpectWord("TRANSACTIONS");
   bool on_error = false;
   // In any order, each once.
