@@ -10,6 +10,11 @@ namespace {
 
 // Less than this much of a segment is not worth moving the rest.
 constexpr uint32_t kLeastDead = kSegmentBytes / 16;
+// The same of what is urgent: a key that gets an expiry leaves some ten bytes dead or more, and is
+// not to pay for a whole segment.
+constexpr uint32_t kLeastUrgent = kSegmentBytes / 256;
+// So long nothing is looked for again where there was nothing to clean, unless more is dead.
+constexpr int64_t kFutileMs = 20;
 // Of a segment with items of several classes, so long after the first has expired.
 constexpr int64_t kMixedPauseMs = 100;
 // Items whose buckets are fetched together.
@@ -31,11 +36,12 @@ bool Partition::MayHaveExpired(const Segments::Segment& segment) const {
 
 bool Partition::ChooseVictim(bool urgent) {
   victim_ = {};
-  if (!urgent && policy_ == Policy::kNoEviction && futile_dead_ == segments_.dead_bytes() &&
-      futile_ms_ == now_ms_) {
+  const Futile& futile = futile_[urgent ? 1 : 0];
+  if (policy_ == Policy::kNoEviction && futile.dead == segments_.dead_bytes() &&
+      now_ms_ >= futile.since_ms && now_ms_ - futile.since_ms < kFutileMs) {
     return false;
   }
-  const uint32_t least = urgent ? 1 : kLeastDead;
+  const uint32_t least = urgent ? kLeastUrgent : kLeastDead;
   for (int attempt = 0; attempt < 2; ++attempt) {
     uint32_t dirtiest = kNoSegment;
     uint32_t oldest = kNoSegment;
@@ -76,26 +82,29 @@ bool Partition::ChooseVictim(bool urgent) {
     // All that there is is in open segments.
     if (!segments_.SealWhere(evicts ? 0 : least, now_ms_)) break;
   }
-  futile_dead_ = segments_.dead_bytes();
-  futile_ms_ = now_ms_;
+  futile_[urgent ? 1 : 0] = {segments_.dead_bytes(), now_ms_};
   return false;
 }
 
 bool Partition::CleanOne(bool urgent) {
   if (!HasVictim() && !ChooseVictim(urgent)) return false;
   while (HasVictim()) {
-    if (!CleanStep(kTogether)) return false;
+    if (CleanStep(kTogether)) continue;
+    futile_[urgent ? 1 : 0] = {segments_.dead_bytes(), now_ms_};
+    return false;
   }
   return true;
 }
 
 bool Partition::CleanStep(int items) {
-  while (items > 0 && HasVictim()) {
+  // With the last segment taken it goes on to the end: others would fill what it moves items to,
+  // and it could never move the rest.
+  while (HasVictim() && (items > 0 || segments_.available() == 0)) {
     const uint32_t used = segments_.at(victim_.number).used;
     const uint64_t first = uint64_t{victim_.number} * kSegmentBytes;
     std::array<std::pair<uint64_t, uint64_t>, kTogether> found;
     int count = 0;
-    while (count < std::min(items, kTogether) && victim_.at < used) {
+    while (count < std::clamp(items, 1, kTogether) && victim_.at < used) {
       const Item* item = ItemAt(first + victim_.at);
       if (!item->dead()) {
         const uint64_t hash = HashKey(item->key());

@@ -346,7 +346,7 @@ class Partition final : private Index::Items {
   };
   // Cleans one segment to its end. False when nothing can be gained.
   bool CleanOne(bool urgent = false);
-  // `urgent`: whatever has dead bytes.
+  // `urgent`: also what has fewer dead bytes.
   bool ChooseVictim(bool urgent = false);
   bool MayHaveExpired(const Segments::Segment& segment) const;
   // Looks at so many items of the victim, which there is. False when they have nowhere to go.
@@ -381,8 +381,11 @@ class Partition final : private Index::Items {
   const uint32_t keep_;  // segments that are left when a write finds no room
   const uint64_t low_;   // segments to take, below which it cleans ahead
   // When nothing was left to clean, so that it is not looked for again at once.
-  uint64_t futile_dead_ = UINT64_MAX;
-  int64_t futile_ms_ = 0;
+  struct Futile {
+    uint64_t dead = UINT64_MAX;  // bytes, in all
+    int64_t since_ms = 0;
+  };
+  Futile futile_[2];        // of what is urgent: the second
   uint32_t most_open_ = 0;  // segments, before classes share them
   std::function<void(std::string_view)> on_evict_;
   std::function<void(std::string_view)> on_expire_;

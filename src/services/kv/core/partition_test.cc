@@ -91,6 +91,32 @@ TEST(PartitionTest, FullStore_ExpiryOfManyKeysAndThenDeletion_MakesRoom) {
 }
 
 // As few segments are open at a time, items of all classes share them.
+// Other writes must not fill what the cleaner moves items to, or it cannot move the rest, and what
+// is dead stays.
+TEST(PartitionTest, FullStore_ExpiriesOfAllKindsForEachItem_FindRoom) {
+  auto p = OpenPartition(32);
+  const std::string value(100, 'v');
+  uint64_t keys = 0;
+  while (Put(p.get(), KeyOf(keys), value) == Result::kStored) ++keys;
+  for (int round = 0; round < 3; ++round) {
+    for (uint64_t i = 0; i < keys; ++i) {
+      const std::string key = KeyOf(i);
+      ItemFacts facts;
+      if (round != 1) facts.expires_ms = p->now_ms() + 1'000'000 + static_cast<int64_t>(i) * 1000;
+      bool found = false;
+      ASSERT_EQ(p->SetFacts(key, HashKey(key), facts, &found), Result::kStored)
+          << round << " " << i;
+      ASSERT_TRUE(found) << i;
+    }
+  }
+  for (uint64_t i = 0; i < keys; ++i) ASSERT_EQ(Get(p.get(), KeyOf(i)), value) << i;
+  // Of many keys that go, almost all of the room is there for others.
+  for (uint64_t i = 0; i < keys; i += 8) p->Erase(KeyOf(i), HashKey(KeyOf(i)));
+  uint64_t fit = 0;
+  while (Put(p.get(), "new" + KeyOf(fit), value) == Result::kStored) ++fit;
+  EXPECT_GT(fit, keys / 8 / 2);
+}
+
 TEST(PartitionTest, SmallPartition_ItemsThatExpireBesideOthers_MakeRoom) {
   auto p = OpenPartition(16);
   const std::string value(1000, 'v');
