@@ -518,8 +518,11 @@ absl::Status KvCalls::Scan(uint64_t* cursor, VisitItem visit) {
 void KvCalls::Tick() {
   if (InCallback::Of(Held::SourceOf(*this))) return;
   for (const Shard& shard : store_->shards) {
-    const Held held(*this, uint64_t{1} << shard.number);
-    if (held.Find(shard.number) != nullptr) shard.partition->Tick();
+    // Some thousand items with the lock.
+    for (bool more = true; more;) {
+      const Held held(*this, uint64_t{1} << shard.number);
+      more = held.Find(shard.number) != nullptr && shard.partition->Tick();
+    }
   }
 }
 

@@ -103,6 +103,20 @@ TEST_F(KvExpiryTest, Tick_ThatGivesSegmentsBack_TellsOfEachKey) {
   EXPECT_EQ(Run("DBSIZE"), ":2");
 }
 
+// Who ticks is told that there are more, so that many are not given back at some thousand a tenth
+// of a second.
+TEST_F(KvExpiryTest, Tick_OfMoreThanOneLooksAt_SaysSoUntilAllAreGone) {
+  Open(1);
+  store_->watch_table()->SetListener(nullptr);
+  for (int i = 0; i < 3 * Partition::kTickItems; ++i) Run(absl::StrCat("SET key", i, " 1 PX 1000"));
+  EXPECT_FALSE(store_->Tick());
+  now_ms_ += 1000;
+  int ticks = 1;
+  while (store_->Tick()) ASSERT_LT(++ticks, 100);
+  EXPECT_GT(ticks, 2);
+  EXPECT_EQ(Run("DBSIZE"), ":0");
+}
+
 // Values of more than a segment have one of their own.
 TEST_F(KvExpiryTest, Tick_ThatGivesALargeValueBack_TellsOfItsKey) {
   Open();
