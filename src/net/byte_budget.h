@@ -8,6 +8,7 @@
 // Thread-safe; nothing blocks. Under the lock, nobody is called but Remote::Post.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -25,11 +26,20 @@ class ByteBudget {
   // A place in line.
   using Place = std::list<std::shared_ptr<Remote>>::iterator;
 
-  explicit ByteBudget(uint64_t limit) : limit_(limit) {}
+  // What one connection of many may have without a look at the room that there is.
+  static constexpr uint64_t kMostSmall = uint64_t{16} << 10, kLeastSmall = 512;
+  static uint64_t SmallFor(uint64_t limit, uint64_t connections) {
+    return std::clamp(limit / 2 / std::max<uint64_t>(connections, 1), kLeastSmall, kMostSmall);
+  }
+
+  explicit ByteBudget(uint64_t limit, uint64_t small = kMostSmall) : limit_(limit), small_(small) {}
   ByteBudget(const ByteBudget&) = delete;
   ByteBudget& operator=(const ByteBudget&) = delete;
 
   uint64_t held() const { return held_.load(); }
+  // Beyond the limit each connection may still have this much: all of them together do not have
+  // much more than it.
+  uint64_t small() const { return small_; }
   bool IsOver() const { return held() > limit_; }
   // Whether the next reply may be too large to fit, so that its size has to be known.
   bool IsTight() const { return held_.load(std::memory_order_relaxed) > limit_ / 2; }
@@ -64,7 +74,7 @@ class ByteBudget {
   }
   void Wake(size_t count);
 
-  const uint64_t limit_;
+  const uint64_t limit_, small_;
   std::atomic<uint64_t> held_{0};
   std::atomic<size_t> waiting_{0};
   std::atomic<int64_t> lacking_{0};

@@ -50,7 +50,10 @@ absl::StatusOr<std::unique_ptr<Director>> Director::Open(DirectorOptions options
   director->shared_->options = std::move(options);
   const DirectorOptions& o = director->shared_->options;
   director->shared_->budget =
-      o.budget != nullptr ? o.budget : std::make_shared<ByteBudget>(o.limits.all_bytes);
+      o.budget != nullptr
+          ? o.budget
+          : std::make_shared<ByteBudget>(
+                o.limits.all_bytes, ByteBudget::SmallFor(o.limits.all_bytes, o.limits.connections));
   if (!o.host.empty()) {
     PULSE_ASSIGN_OR_RETURN(director->shared_->host, ParseAddress(o.host));
   }

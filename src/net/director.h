@@ -33,8 +33,9 @@ struct DirectorLimits {
   // Per connection and direction. Beyond it, the side that sends is not read until the other has
   // taken half: neither a client that does not read nor a host that does not costs more.
   size_t connection_bytes = size_t{1} << 20;
-  // Of all connections together. Beyond it, connections that have output waiting, or a large
-  // unfinished message, are not read until others have given back enough, but for one at a time.
+  // Of all connections together. Beyond it, connections that have output waiting, or an unfinished
+  // message that is not small (ByteBudget::small), are not read until others have given back
+  // enough, but for one at a time.
   size_t all_bytes = size_t{512} << 20;
   uint32_t outstanding = 4096;  // requests of one connection; then it is not read
   int64_t idle_ms = 0;          // a connection with nothing outstanding ends after this; 0 never
@@ -43,6 +44,9 @@ struct DirectorLimits {
   // that is gone without a word. So is one that others wait for, as they want its room, and that
   // needs so long and a millisecond for each 128 bytes. 0 never.
   int64_t slow_ms = 60'000;
+  // While others wait for room, the same of who has been silent for so long, neither taking what is
+  // for it nor finishing what it has begun. With slow_ms 0 never.
+  int64_t patience_ms = 3'000;
   int64_t connect_ms = 2'000;  // to the host
   // After a failure to reach the host, tries wait so long, doubled up to the maximum.
   int64_t back_off_ms = 10;

@@ -199,6 +199,30 @@ TEST_P(LimitsTest, Clients_LeaveMessagesUnfinished_OthersGetDone) {
   EXPECT_EQ(client.Ask(line), absl::StrCat("agent", line));
 }
 
+// Who takes nothing of its replies, or does not go on with its message, is not waited for as long
+// as one that is slow.
+TEST_P(LimitsTest, Clients_DoNothingWithWhatOthersNeed_AreCutOffSoon) {
+  options_.limits.all_bytes = 100 << 10;
+  options_.limits.max_message = 1 << 20;
+  options_.limits.slow_ms = 600'000;
+  options_.limits.patience_ms = 200;
+  Open();
+  for (const bool reads : {false, true}) {
+    SCOPED_TRACE(reads ? "it does not finish a message" : "it does not read");
+    ASSERT_TRUE(Empty());
+    TestClient idle(director_->port());
+    if (reads) {
+      idle.Send(std::string(200'000, 'a'));
+    } else {
+      idle.Send("r:40000000\n");  // more than the kernel takes for it
+    }
+    ASSERT_TRUE(Eventually([&] { return director_->stats().held_bytes > 80'000; }));
+    TestClient next(director_->port());
+    next.Send("r:90000\n");
+    EXPECT_EQ(next.Line().size(), 90'000u);
+  }
+}
+
 // Whoever is first in line: it is not for want of room that they do not go on.
 TEST_P(LimitsTest, Clients_WaitAndSendNothingMore_AreCutOff) {
   options_.limits.all_bytes = 256 << 10;
@@ -210,7 +234,7 @@ TEST_P(LimitsTest, Clients_WaitAndSendNothingMore_AreCutOff) {
   first.Send(line);
   ASSERT_TRUE(Eventually([&] { return director_->stats().held_bytes > line.size(); }));
   TestClient silent(director_->port());
-  silent.Send(std::string(16 << 10, 'a'));
+  silent.Send(std::string(400, 'a'));
   EXPECT_THAT(silent.Line(), AnyOf("EOF", "RESET", "-error a request was left unfinished"));
   first.Send("\n");
   EXPECT_EQ(first.Line(), absl::StrCat("agent", line));

@@ -99,7 +99,8 @@ absl::Status Loop::Open() {
 
   const DirectorLimits& l = limits();
   int64_t shortest = 1'000;
-  for (const int64_t ms : {l.idle_ms / 4, l.slow_ms / 4, l.connect_ms / 4, l.drain_ms / 4}) {
+  for (const int64_t ms :
+       {l.idle_ms / 4, l.slow_ms / 4, l.patience_ms / 4, l.connect_ms / 4, l.drain_ms / 4}) {
     if (ms > 0) shortest = std::min(shortest, ms);
   }
   sweep_nanos_ = std::max<int64_t>(shortest, 5) * kMillisecond;

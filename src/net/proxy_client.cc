@@ -72,7 +72,7 @@ void ProxyClient::Start(LocalOffer* offer, const absl::Status& refusal) {
 }
 
 void ProxyClient::Begin(const absl::Status& refusal) {
-  began_at_ = active_at_ = sent_at_ = loop_->now();
+  began_at_ = active_at_ = sent_at_ = taken_at_ = loop_->now();
   const DirectorOptions& options = loop_->shared().options;
   if (options.transport != nullptr) transport_ = options.transport();
   flow_ = options.application->NewFlow(this);
@@ -233,7 +233,7 @@ void ProxyClient::OnEnd() {
 void ProxyClient::OnError(int error) { Die(true); }
 
 void ProxyClient::OnSent() {
-  active_at_ = sent_at_ = loop_->now();
+  active_at_ = sent_at_ = taken_at_ = loop_->now();
   Stirred();
 }
 
@@ -371,7 +371,7 @@ void ProxyClient::Advance() {
 
 void ProxyClient::Emit(std::string_view bytes) {
   if (bytes.empty() || stream_ == nullptr) return;
-  if (stream_->out()->empty()) sent_at_ = loop_->now();
+  if (stream_->out()->empty()) sent_at_ = taken_at_ = loop_->now();
   if (transport_ == nullptr) {
     stream_->out()->Append(bytes);
     return;
@@ -390,7 +390,7 @@ void ProxyClient::Emit(Buffer buffer) {
     return;
   }
   if (stream_ == nullptr) return;
-  if (stream_->out()->empty()) sent_at_ = loop_->now();
+  if (stream_->out()->empty()) sent_at_ = taken_at_ = loop_->now();
   stream_->out()->Append(std::move(buffer));
 }
 
@@ -529,8 +529,14 @@ void ProxyClient::EndTurn() {
 void ProxyClient::NoteTaken(int64_t now) {
   int holds = 0;
   if (ioctl(stream_->fd(), SIOCOUTQ, &holds) != 0) return;
-  kernel_gave_ += std::max(0, kernel_holds_ - holds);
+  const int gave = std::max(0, kernel_holds_ - holds);
   kernel_holds_ = holds;
+  kernel_gave_ += gave;
+  gave_others_ += gave;
+  if (gave_others_ >= kSlowestTakenPerMs * loop_->limits().patience_ms) {
+    gave_others_ = 0;
+    taken_at_ = now;
+  }
   if (kernel_gave_ < kSlowestTakenPerMs * loop_->limits().slow_ms) return;
   kernel_gave_ = 0;
   sent_at_ = now;
@@ -558,7 +564,7 @@ void ProxyClient::Sweep(int64_t now) {
     Die(true);
     return;
   }
-  if (slow > 0 && IsTooSlowForOthers(now)) {
+  if (slow > 0 && (IsInTheWay(now) || IsTooSlowForOthers(now))) {
     EndForOthers();
     return;
   }

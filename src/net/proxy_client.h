@@ -99,6 +99,7 @@ class ProxyClient final : public Client, public Connection, private StreamEvents
   void EndTurnInLine();
   bool WaitsWithMore() const;
   bool OthersWait() const;
+  bool IsInTheWay(int64_t now);
   bool IsTooSlowForOthers(int64_t now);
   void EndForOthers();
   size_t Held() const;
@@ -150,8 +151,10 @@ class ProxyClient final : public Client, public Connection, private StreamEvents
   int64_t began_at_ = 0;
   int64_t active_at_ = 0;  // last byte either way
   int64_t sent_at_ = 0;    // last byte that left, or that found nothing before it
+  int64_t taken_at_ = 0;   // the same, or when the client had taken some of it last
   int kernel_holds_ = 0;   // of what left, bytes that the client has not taken, when last looked at
   int64_t kernel_gave_ = 0;  // that it has taken, since this was progress
+  int64_t gave_others_ = 0;  // the same, for taken_at_
   int64_t message_since_ = 0;
   int64_t deadline_ = 0;  // of the end
 };

@@ -10,14 +10,15 @@
 namespace pulse::net {
 size_t ProxyClient::MostBytes() {
   if (state_ != State::kOpen || !loop_->budget()->IsOver() || HasTurn()) return SIZE_MAX;
-  return std::max<size_t>(1, kAlwaysAllowed - std::min(kAlwaysAllowed, Unsplit()));
+  const size_t small = loop_->budget()->small();
+  return std::max<size_t>(1, small - std::min(small, Unsplit()));
 }
 
 // Of what was kept, without the requests that were given.
 size_t ProxyClient::Unsplit() const { return in_.size() - in_begin_; }
 
 bool ProxyClient::WantsRoom() const {
-  const bool grows = state_ == State::kOpen && need_more_ && Unsplit() >= kAlwaysAllowed;
+  const bool grows = state_ == State::kOpen && need_more_ && Unsplit() >= loop_->budget()->small();
   return grows || flow_->lacks_room();
 }
 
@@ -61,7 +62,8 @@ void ProxyClient::EndTurnInLine() {
 }
 
 bool ProxyClient::MayGrow() {
-  return Unsplit() < kAlwaysAllowed || !loop_->budget()->IsOver() || HasTurn();
+  const ByteBudget& budget = *loop_->budget();
+  return !budget.IsOver() || Unsplit() < budget.small() || HasTurn();
 }
 
 bool ProxyClient::MayExceed() {
@@ -85,6 +87,20 @@ bool ProxyClient::OthersWait() const {
   const ByteBudget& budget = *loop_->budget();
   if (!place_in_line_.has_value() || budget.waiting() < 2) return false;
   return budget.IsOver() || budget.lacking() > (lacks_ ? 1 : 0);
+}
+
+// Whether others have a use for what it holds and does nothing with: it takes next to nothing of
+// its replies, or has not gone on with its message.
+bool ProxyClient::IsInTheWay(int64_t now) {
+  const DirectorLimits& limits = loop_->limits();
+  const ByteBudget& budget = *loop_->budget();
+  const int64_t patience = limits.patience_ms * kMillisecond;
+  const bool others = budget.waiting() > (place_in_line_.has_value() ? 1 : 0) &&
+                      (budget.IsOver() || budget.lacking() > (lacks_ ? 1 : 0));
+  if (patience == 0 || !others || Held() < budget.small()) return false;
+  if (Output() > 0) return !stream_->out()->empty() && now - taken_at_ >= patience;
+  const bool unread = paused_ && (flow_->held() > 0 || WaitsWithMore());
+  return need_more_ && !in_.empty() && !unread && now - active_at_ >= patience;
 }
 
 // Its turn may take as long as its bytes take at the slowest.

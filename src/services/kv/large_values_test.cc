@@ -24,7 +24,8 @@ class KvLargeValuesTest : public KvServerTest, public testing::WithParamInterfac
 
   void OpenForLargeValues() {
     options_.limits.max_bulk = kValue;
-    options_.buffer_bytes = uint64_t{1} << 20;
+    options_.buffer_bytes = 4 * kValue;  // half of them for these
+    options_.patience_ms = 600'000;
     memory_bytes_ = uint64_t{256} << 20;
     Open(2);
     ASSERT_TRUE(designs_->Set(GetParam()).ok());

@@ -231,6 +231,8 @@ class KvStore final : public redis::Keyspace {
   }
   void ClearShard(Shard* shard);
   void Housekeeping();
+  // Gives what is free in the process's heap back to the system, where it has become much.
+  void TrimHeap();
 
   KvStoreOptions options_;
   std::vector<Shard> shards_;
@@ -243,6 +245,7 @@ class KvStore final : public redis::Keyspace {
   std::mutex mutex_;
   std::condition_variable wake_;
   bool stopping_ = false;
+  uint64_t untrimmed_from_ = 0;  // free bytes of the heap, the fewest since it was trimmed
   std::thread housekeeper_;
 };
 

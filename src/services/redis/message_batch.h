@@ -17,7 +17,7 @@
 
 namespace pulse::redis {
 
-// A reply that needs no look at the room that there is.
+// A reply that needs no look at the room that there is, while there is much.
 inline constexpr uint64_t kSmallReply = uint64_t{64} << 10;
 
 struct MessageBatch {
@@ -41,7 +41,7 @@ struct MessageBatch {
 
   // Whether the next reply, of `needed` bytes, has to wait for room. If not, it has the room.
   bool MustWait(const std::shared_ptr<net::ByteBudget>& budget, uint64_t needed) {
-    if (needed <= kSmallReply || share.TryAdd(budget, needed)) return false;
+    if (needed <= Small(*budget) || share.TryAdd(budget, needed)) return false;
     if (may_exceed) {
       may_exceed = false;
       return false;
@@ -65,7 +65,11 @@ struct MessageBatch {
     CountReplies(budget);
   }
   void CountReplies(const std::shared_ptr<net::ByteBudget>& budget) {
-    if (budget != nullptr && out.size() > kSmallReply) share.Set(budget, out.size());
+    if (budget != nullptr && out.size() > Small(*budget)) share.Set(budget, out.size());
+  }
+
+  static uint64_t Small(const net::ByteBudget& budget) {
+    return budget.IsTight() ? budget.small() : kSmallReply;
   }
 
   void Add(net::Ticket ticket, std::string_view request, bool split = false) {
@@ -85,7 +89,13 @@ struct MessageBatch {
     }
     delivered = next;
     share.Set(nullptr, 0);
-    out.clear();
+    // Who waits may do so with its batch for long, and there may be many.
+    constexpr size_t kKept = size_t{16} << 10;
+    if (out.capacity() > kKept) {
+      std::string().swap(out);
+    } else {
+      out.clear();
+    }
     ends.clear();
   }
 };

@@ -136,10 +136,11 @@ net::DirectorOptions ServerImpl::HostOptions() {
   options.thread_name = "pulse-host-";
   options.cpus = options_.cpus;
   options.limits.connections = options_.max_clients;
+  options.limits.patience_ms = options_.patience_ms;
   LimitMessages(options_.limits, &options.limits);
   if (options_.buffer_bytes > 0) {
-    options.limits.all_bytes =
-        std::max<uint64_t>(options_.buffer_bytes / 2, 2 * options_.limits.max_bulk);
+    // Of larger requests and replies one goes on at a time.
+    options.limits.all_bytes = options_.buffer_bytes / 2;
   }
   return options;
 }

@@ -1,4 +1,5 @@
 // What the server tells of itself: INFO and COMMAND.
+#include <malloc.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -340,8 +341,10 @@ std::string Executor::Info(const Arguments& args) {
 }
 
 void Executor::MemoryReport(const Arguments& args, ReplyWriter* reply) {
-  if (EqualsIgnoringCase(args[1], "purge"))
-    return reply->Ok();  // what is free is given back anyway
+  if (EqualsIgnoringCase(args[1], "purge")) {
+    malloc_trim(0);
+    return reply->Ok();
+  }
   std::string numbers;
   store_->AddInfo("memory", &numbers);
   if (EqualsIgnoringCase(args[1], "malloc-stats")) {
