@@ -87,7 +87,7 @@ struct ServeOptions : net::AccessOptions {
   uint64_t transaction_bytes = 0;  // of these, for transactions and watches; 0: half of them
   // Who has been silent for so long while others wait for the room that it has is cut off.
   int64_t patience_ms = 3'000;
-  uint32_t idle_seconds = 0;       // a client that asks nothing for so long is cut off; 0: never
+  uint32_t idle_seconds = 0;  // a client that asks nothing for so long is cut off; 0: never
   Limits limits;
 
   // A Unix socket for directors, beside the public listeners: PULSE.* allowed, and before AUTH;
