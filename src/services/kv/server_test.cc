@@ -122,6 +122,27 @@ TEST_F(KvServerTest, Exec_WithInfoAndConfig_IsAnswered) {
   EXPECT_THAT(client.Ask("config get maxmemory-policy"), HasSubstr("allkeys-lru"));
 }
 
+// What changes no bit is no change, and the last millisecond that there is one is an expiry.
+TEST_F(KvServerTest, Watch_OfAKeyThatIsWrittenAsItIs_LetsExecRun) {
+  Open();
+  redis::BlockingClient client(port()), writer(port());
+  for (const char* same : {"SETBIT a 0 0", "BITFIELD a SET u8 0 49",
+                           "BITFIELD a OVERFLOW FAIL INCRBY u8 0 999", "SETBIT a 7 1"}) {
+    client.Ask("SET a 1");
+    client.Ask("WATCH a");
+    writer.Ask(same);
+    client.Ask("MULTI");
+    client.Ask("PING");
+    EXPECT_EQ(client.Ask("EXEC"), "*1\r\n+PONG\r\n") << same;
+  }
+  client.Ask("WATCH a");
+  writer.Ask("SETBIT a 7 0");
+  client.Ask("MULTI");
+  EXPECT_EQ(client.Ask("EXEC"), "*-1\r\n");
+  EXPECT_EQ(client.Ask("PEXPIREAT a 9223372036854775807"), ":1\r\n");
+  EXPECT_EQ(client.Ask("PERSIST a"), ":1\r\n");
+}
+
 TEST_F(KvServerTest, Errorstats_CountEachKindUntilTheyAreReset) {
   Open(2);
   redis::BlockingClient client(port());

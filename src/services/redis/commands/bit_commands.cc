@@ -54,11 +54,15 @@ void SetBit(Call& call) {
   }
   Found before;
   if (!call.view.Get(call.args[1], &before)) return;
-  std::string value(BytesOf(before));
-  const int was = BitAt(value, offset);
-  if (value.size() <= offset >> 3) value.resize((offset >> 3) + 1, '\0');
-  SetBitAt(&value, offset, call.args[3] == "1");
-  call.view.PutFrom(before, call.args[1], value);
+  const std::string_view bytes = BytesOf(before);
+  const int was = BitAt(bytes, offset), now = call.args[3] == "1" ? 1 : 0;
+  // What changes nothing is no write: who watches the key is not told of any.
+  if (was != now || bytes.size() <= offset >> 3) {
+    std::string value(bytes);
+    if (value.size() <= offset >> 3) value.resize((offset >> 3) + 1, '\0');
+    SetBitAt(&value, offset, now);
+    call.view.PutFrom(before, call.args[1], value);
+  }
   call.reply.Integer(was);
 }
 
@@ -351,7 +355,8 @@ void Fields(Call& call, bool read_only) {
       call.reply.Integer(op.kind == FieldOp::kSet ? was : now);
     }
   }
-  if (writes) call.view.PutFrom(before, call.args[1], value);
+  const bool changed = !before.exists || value != BytesOf(before);
+  if (writes && changed) call.view.PutFrom(before, call.args[1], value);
 }
 
 constexpr Handling kHandlings[] = {

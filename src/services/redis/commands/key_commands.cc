@@ -282,7 +282,8 @@ bool ReadExpiry(Call& call, std::string_view text, bool seconds, bool relative, 
     return Refuse(
         call, absl::StrCat("ERR invalid expire time in '", AbslOf(call.command.name), "' command"));
   }
-  *expires_ms = time;
+  // Stores have a number for never, the largest one.
+  *expires_ms = std::min(time, INT64_MAX - 1);
   return true;
 }
 
