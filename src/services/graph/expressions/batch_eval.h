@@ -46,6 +46,13 @@ struct Operand {
   }
 };
 
+inline std::vector<Value>* BeginValues(size_t count, Operand* out) {
+  out->constant = false;
+  out->column.kind = Column::Kind::kValues;
+  out->column.values.assign(count, Value());
+  return &out->column.values;
+}
+
 // Where variables are: in rows, or one variable in a list of nodes or relationships.
 struct BatchInput {
   Rows* rows = nullptr;
