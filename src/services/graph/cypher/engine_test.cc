@@ -216,6 +216,8 @@ TEST_F(Engine, OffsetBesideAZone_TellsWhichInstant) {
 TEST_F(Engine, CasesOfLatinLetters_AlsoWhereUpperIsOdd) {
   EXPECT_EQ(Run("RETURN toUpper('łódź żaba ĺ ň ı'), toLower('ŁÓDŹ ŽABA Ĺ Ň')"),
             "'ŁÓDŹ ŻABA Ĺ Ň I', 'łódź žaba ĺ ň'");
+  EXPECT_EQ(Run("RETURN toUpper('straße ŉ ệ ςάίώϋ'), toLower('İ Ệ ΆΊΏΫ ẞ')"),
+            "'STRASSE ʼN Ệ ΣΆΊΏΫ', 'i̇ ệ άίώϋ ß'");
 }
 
 TEST_F(Engine, InstantsOfTheHourThatComesTwice_KeepTheirOffset) {

@@ -157,7 +157,7 @@ Value Split(EvalContext& ctx, std::span<Value> a) {
   return Value::List(std::move(parts));
 }
 
-// Of ASCII and of the Latin, Greek and Cyrillic letters whose cases lie at fixed distances.
+// Of ASCII, and of the Latin, Greek and Cyrillic letters that have one of the other case.
 uint32_t ChangeCase(uint32_t c, bool upper) {
   const auto in = [c](uint32_t low, uint32_t high) { return c >= low && c <= high; };
   if (upper) {
@@ -166,7 +166,13 @@ uint32_t ChangeCase(uint32_t c, bool upper) {
     if (c == 0x131) return 'I';
     if (in(0x139, 0x148) || in(0x179, 0x17E)) return c - ((c & 1) ^ 1);
     if (in(0x100, 0x137) || in(0x14A, 0x177)) return c & ~1u;
-    if (in(0x3B1, 0x3C9) && c != 0x3C2) return c - 32;
+    if (in(0x1E00, 0x1E95) || in(0x1EA0, 0x1EFF)) return c & ~1u;
+    if (c == 0x3C2) return 0x3A3;
+    if (in(0x3B1, 0x3CB)) return c - 32;
+    if (c == 0x3AC) return 0x386;
+    if (in(0x3AD, 0x3AF)) return c - 37;
+    if (c == 0x3CC) return 0x38C;
+    if (in(0x3CD, 0x3CE)) return c - 63;
     if (in(0x430, 0x44F)) return c - 32;
     if (in(0x450, 0x45F)) return c - 80;
     return c;
@@ -175,7 +181,13 @@ uint32_t ChangeCase(uint32_t c, bool upper) {
   if (c == 0x178) return 0xFF;
   if (in(0x139, 0x148) || in(0x179, 0x17E)) return c + (c & 1);
   if (c != 0x130 && (in(0x100, 0x137) || in(0x14A, 0x177))) return c | 1u;
-  if (in(0x391, 0x3A9)) return c + 32;
+  if (c == 0x1E9E) return 0xDF;
+  if (in(0x1E00, 0x1E95) || in(0x1EA0, 0x1EFF)) return c | 1u;
+  if (in(0x391, 0x3AB) && c != 0x3A2) return c + 32;
+  if (c == 0x386) return 0x3AC;
+  if (in(0x388, 0x38A)) return c + 37;
+  if (c == 0x38C) return 0x3CC;
+  if (in(0x38E, 0x38F)) return c + 63;
   if (in(0x410, 0x42F)) return c + 32;
   if (in(0x400, 0x40F)) return c + 80;
   return c;
@@ -189,6 +201,15 @@ Value ToCase(EvalContext& ctx, std::span<Value> a) {
   out.reserve(text.size());
   for (size_t at = 0; at < text.size();) {
     const int32_t c = NextCodePoint(text, &at);
+    // Those that become two.
+    if (upper && (c == 0xDF || c == 0x149)) {
+      out += c == 0xDF ? "SS" : "\u02BCN";
+      continue;
+    }
+    if (!upper && c == 0x130) {
+      out += "i\u0307";
+      continue;
+    }
     AppendCodePoint(c < 0 ? 0xFFFD : ChangeCase(static_cast<uint32_t>(c), upper), &out);
   }
   return Value::TakeString(std::move(out));
