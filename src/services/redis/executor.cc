@@ -315,14 +315,15 @@ Executor::Stop Executor::RunOne(Session* session, RequestBatch* batch, bool may_
   }
   const bool plain_get = command->id == Command::kGet;
   if (plain_get || (command->id == Command::kSet && request->size() == 3)) {
-    const size_t batchable = CountBatchable(*session, batch, command->id);
-    // Of several GETs, the size of the first one's reply is known.
-    const size_t length = plain_get && is_tight ? std::min<size_t>(batchable, 1) : batchable;
+    const size_t length = CountBatchable(*session, batch, command->id);
     const CpuScope scope(CpuComponent::kStore);
     if (length > 0 && plain_get) {
       const size_t before = batch->ends.size();
-      const auto ran = store_->RunGets(request, length, kFullBytes, may_block, &reply, &batch->ends,
-                                       &batch->counts);
+      // Of several GETs, the size of the first one's reply is known; others are left out that would
+      // be too much with it.
+      const size_t most = is_tight ? net::ByteBudget::kMostSmall : kFullBytes;
+      const auto ran =
+          store_->RunGets(request, length, most, may_block, &reply, &batch->ends, &batch->counts);
       if (ran == Keyspace::RunResult::kWouldBlock) return Stop::kWouldBlock;
       return answered(batch->ends.size() - before);
     }
