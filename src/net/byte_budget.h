@@ -27,7 +27,7 @@ class ByteBudget {
   using Place = std::list<std::shared_ptr<Remote>>::iterator;
 
   // What one connection of many may have without a look at the room that there is.
-  static constexpr uint64_t kMostSmall = uint64_t{16} << 10, kLeastSmall = 512;
+  static constexpr uint64_t kMostSmall = uint64_t{16} << 10, kLeastSmall = 2048;
   static uint64_t SmallFor(uint64_t limit, uint64_t connections) {
     return std::clamp(limit / 2 / std::max<uint64_t>(connections, 1), kLeastSmall, kMostSmall);
   }

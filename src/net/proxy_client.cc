@@ -72,7 +72,7 @@ void ProxyClient::Start(LocalOffer* offer, const absl::Status& refusal) {
 }
 
 void ProxyClient::Begin(const absl::Status& refusal) {
-  began_at_ = active_at_ = sent_at_ = taken_at_ = loop_->now();
+  began_at_ = active_at_ = sent_at_ = taken_at_ = heard_at_ = loop_->now();
   const DirectorOptions& options = loop_->shared().options;
   if (options.transport != nullptr) transport_ = options.transport();
   flow_ = options.application->NewFlow(this);
@@ -100,6 +100,11 @@ std::shared_ptr<Remote> ProxyClient::remote() {
 
 void ProxyClient::OnBytes(std::string_view bytes) {
   active_at_ = loop_->now();
+  heard_ += static_cast<int64_t>(bytes.size());
+  if (in_.empty() || heard_ >= kSlowestTakenPerMs * loop_->limits().patience_ms) {
+    heard_ = 0;
+    heard_at_ = active_at_;
+  }
   if (state_ == State::kLingering || state_ == State::kDead) return;
   Stirred();
   if (transport_ == nullptr) {
@@ -516,6 +521,7 @@ void ProxyClient::EndTurn() {
     paused_ = true;
     loop_->stats().Add(LoopStats::kPauses);
   } else if (takes) {
+    if (paused_) heard_at_ = loop_->now();
     paused_ = false;
   }
   stream_->SetReading(!ended_ &&
@@ -553,6 +559,8 @@ void ProxyClient::Sweep(int64_t now) {
     return;
   }
   const int64_t slow = limits.slow_ms * kMillisecond;
+  // What is not read is not its fault.
+  if (paused_ && (flow_->held() > 0 || WaitsWithMore())) heard_at_ = now;
   if (slow > 0 && !stream_->out()->empty()) {
     NoteTaken(now);
     if (now - sent_at_ >= slow) {

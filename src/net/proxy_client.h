@@ -18,7 +18,7 @@ namespace pulse::net {
 
 class ClientRemote;
 
-// Beyond all_bytes, unfinished messages may still have this much.
+// Of an unfinished message, that is counted at once.
 inline constexpr size_t kAlwaysAllowed = size_t{16} << 10;
 // As long as others wait for the room that a client's message and replies have.
 inline constexpr int64_t kSlowestForOthersPerMs = 128;
@@ -98,6 +98,7 @@ class ProxyClient final : public Client, public Connection, private StreamEvents
   void NoteLack();
   void EndTurnInLine();
   bool WaitsWithMore() const;
+  bool HasUnread() const;
   bool OthersWait() const;
   bool IsInTheWay(int64_t now);
   bool IsTooSlowForOthers(int64_t now);
@@ -155,6 +156,8 @@ class ProxyClient final : public Client, public Connection, private StreamEvents
   int kernel_holds_ = 0;   // of what left, bytes that the client has not taken, when last looked at
   int64_t kernel_gave_ = 0;  // that it has taken, since this was progress
   int64_t gave_others_ = 0;  // the same, for taken_at_
+  int64_t heard_at_ = 0;     // last time that it had sent some bytes more than a few
+  int64_t heard_ = 0;        // bytes since
   int64_t message_since_ = 0;
   int64_t deadline_ = 0;  // of the end
 };

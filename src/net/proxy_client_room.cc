@@ -78,9 +78,11 @@ bool ProxyClient::MayExceed() {
 
 // It is not read, though there is something to read: who has sent nothing more than was read has
 // itself to blame that its message is not finished.
-bool ProxyClient::WaitsWithMore() const {
+bool ProxyClient::WaitsWithMore() const { return place_in_line_.has_value() && HasUnread(); }
+
+bool ProxyClient::HasUnread() const {
   int unread = 0;
-  return place_in_line_.has_value() && (ioctl(stream_->fd(), SIOCINQ, &unread) != 0 || unread > 0);
+  return ioctl(stream_->fd(), SIOCINQ, &unread) != 0 || unread > 0;
 }
 
 bool ProxyClient::OthersWait() const {
@@ -99,8 +101,8 @@ bool ProxyClient::IsInTheWay(int64_t now) {
                       (budget.IsOver() || budget.lacking() > (lacks_ ? 1 : 0));
   if (patience == 0 || !others || Held() < budget.small()) return false;
   if (Output() > 0) return !stream_->out()->empty() && now - taken_at_ >= patience;
-  const bool unread = paused_ && (flow_->held() > 0 || WaitsWithMore());
-  return need_more_ && !in_.empty() && !unread && now - active_at_ >= patience;
+  if (!need_more_ || in_.empty() || now - heard_at_ < patience) return false;
+  return flow_->held() == 0 && !HasUnread();
 }
 
 // Its turn may take as long as its bytes take at the slowest.
@@ -119,8 +121,9 @@ bool ProxyClient::IsTooSlowForOthers(int64_t now) {
 }
 
 size_t ProxyClient::Held() const {
-  return HeapBytes(in_) + Output() + slots_.memory() + HeapBytes(last_words_) + flow_->held() +
-         (link_ != nullptr ? link_->held() : 0) + (transport_ != nullptr ? transport_->held() : 0);
+  return HeapBytes(in_) + Output() + (slots_.empty() ? 0 : slots_.memory()) +
+         HeapBytes(last_words_) + flow_->held() + (link_ != nullptr ? link_->held() : 0) +
+         (transport_ != nullptr ? transport_->held() : 0);
 }
 
 void ProxyClient::EndForOthers() {

@@ -340,6 +340,10 @@ KvStore::RunResult KvStore::RunGets(const Place& place, const Request* requests,
   RunTogether(place, keys.data(), count,
               [&](size_t i, Partition& partition, uint64_t hash, const Candidate& candidate) {
                 const Item* item = partition.FindAt(candidate.at, candidate.word, keys[i], hash);
+                // What would be too much with those before it is left for the next call.
+                if (item != nullptr && i > 0 && bytes + item->value_size() > most_bytes) {
+                  return false;
+                }
                 if (item != nullptr) {
                   reply->Bulk(item->value());
                   bytes += item->value_size();

@@ -81,8 +81,9 @@ struct ServeOptions : net::AccessOptions {
   std::vector<int> agent_cpus;  // of the agent's
   int agent_spin_us = 0;        // how long the agent looks for requests before it sleeps
   uint32_t max_clients = 10000;
-  // Of requests and replies on their way and of queued transactions, of all clients together; one
-  // value of max_bulk always fits, but in a transaction. 0: the usual bounds, some hundred MiB.
+  // Of requests and replies on their way and of queued transactions, of all clients together; of
+  // those that do not fit one goes on at a time, but in a transaction. 0: the usual bounds, some
+  // hundred MiB.
   uint64_t buffer_bytes = 0;
   uint64_t transaction_bytes = 0;  // of these, for transactions and watches; 0: half of them
   // Who has been silent for so long while others wait for the room that it has is cut off.

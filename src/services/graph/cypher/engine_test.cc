@@ -174,6 +174,14 @@ TEST_F(Engine, TypesOfValues_AreToldAndTested) {
     EXPECT_EQ(Run(std::string("RETURN ") + does_not), "false") << does_not;
   }
   EXPECT_EQ(Run("RETURN 1 IS :: NONSENSE"), "error UnexpectedSyntax");
+  // The bar of a comprehension is none of types, unless another one is.
+  EXPECT_EQ(Run("RETURN [x IN [1, 'a', 2] WHERE x IS :: INTEGER | x * 2]"), "[2, 4]");
+  EXPECT_EQ(Run("RETURN [x IN [1, 'a', 2.5] WHERE x IS :: INTEGER | STRING | x]"), "[1, 'a']");
+  EXPECT_EQ(Run("RETURN [x IN [[1], ['a'], [2.5]] WHERE x IS :: LIST<INTEGER | STRING> | x[0]]"),
+            "[1, 'a']");
+  std::string deep = "RETURN 1 IS :: INTEGER";
+  for (int i = 0; i < 100'000; ++i) deep += " LIST";
+  EXPECT_EQ(Run(deep), "error NestingTooDeep");
   EXPECT_EQ(Run("RETURN `IS TYPED`(1, [1, [2], ['a', 3, 4]])"), "false");
 }
 
@@ -192,6 +200,8 @@ TEST_F(Engine, WordsOfNeo4j_ThatChangeNothing_AreTaken) {
                 "trim(TRAILING 'y' FROM 'ayy'), trim(' b ')"),
             "'a', 'a ', 'a', 'b'");
   EXPECT_EQ(Run("WITH ' c ' AS both RETURN trim(both)"), "'c'");
+  EXPECT_EQ(Run("WITH ' c' AS leading, [' d'] AS both RETURN trim(leading + 'x '), trim(both[0])"),
+            "'cx', 'd'");
 }
 
 TEST_F(Engine, TextsOfNumbersThatAreNoDecimals_AreReadAgain) {

@@ -16,7 +16,7 @@ bool NodeSource::Begin(const Step& scan, Token label, Value* row, EvalContext& c
   position_ = 0;
   size_ = context.graph->NodeCount(label);
   by_index_ = false;
-  return scan.within.empty() || FindWithin(scan, row, context);
+  return scan.within.empty() || size_ == 0 || FindWithin(scan, row, context);
 }
 
 bool NodeSource::FindWithin(const Step& scan, Value* row, EvalContext& context) {

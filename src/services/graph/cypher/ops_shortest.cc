@@ -25,7 +25,8 @@ class ShortestOperator : public Operator {
       if (!Search(row, from, to)) return false;
     }
     for (Side& side : sides_) side = {};
-    trail_.clear();
+    std::vector<Stop>().swap(trail_);
+    charged_ += std::exchange(trail_charged_, 0);
     ctx_.Charge(-std::exchange(charged_, 0));
     return Flush();
   }
@@ -52,11 +53,16 @@ class ShortestOperator : public Operator {
   };
 
   bool Search(Value* row, NodeId from, NodeId to) {
-    if (!NodeHolds(row, from) || !NodeHolds(row, to)) return !ctx_.failed();
-    if (from == to) return step().min > 0 || Emit(row, {}, {});
-    if (!known_) return true;
     emitted_ = false;
     emitted_more_ = true;
+    if (!FindMost(row)) return false;
+    if (!NodeHolds(row, from) || !NodeHolds(row, to)) return !ctx_.failed();
+    if (from == to) {
+      if (step().min > 0) return true;
+      if (!Emit(row, {}, {}) || emitted_ || !known_) return !ctx_.failed() && emitted_more_;
+      return SearchTrails(row, from, to, 0);
+    }
+    if (!known_) return true;
     Begin(from, step().direction, &sides_[0]);
     Begin(to, Reversed(step().direction), &sides_[1]);
     // What a transaction has changed it looks through for each degree, and to read the other end's
@@ -64,7 +70,7 @@ class ShortestOperator : public Operator {
     one_sided_ = ctx_.transaction != nullptr;
     sides_[1].cost = UINT64_MAX;
     if (!FindCost(&sides_[0]) || (!one_sided_ && !FindCost(&sides_[1]))) return false;
-    while (step().max < 0 || sides_[0].depth + sides_[1].depth < step().max) {
+    while (most_ < 0 || sides_[0].depth + sides_[1].depth < most_) {
       const size_t side = sides_[1].cost < sides_[0].cost ? 1 : 0;
       // Where one of them has nowhere to go there is no path.
       if (sides_[side].cost == 0) break;
@@ -116,16 +122,15 @@ class ShortestOperator : public Operator {
   // Null is neither.
   bool Holds(Value* row, const Step::PathTest& test, Value of) {
     row[test.slot] = std::move(of);
+    // What is no boolean is neither, too: it may be on no path that is found.
     const Value truth = Eval(*test.expr, row, ctx_);
-    if (truth.is_bool()) return truth.as_bool() == test.holds && !ctx_.failed();
-    if (!truth.is_null()) cypher::Holds(*test.expr, row, ctx_);  // says what is wrong with it
-    return false;
+    return truth.is_bool() && truth.as_bool() == test.holds && !ctx_.failed();
   }
 
   // Paths that are longer than `length`, of each length all before those of the next. Of a trail no
   // relationship comes twice, as in any path.
   bool SearchTrails(Value* row, NodeId from, NodeId to, int64_t length) {
-    while (!emitted_ && (step().max < 0 || length < step().max)) {
+    while (!emitted_ && (most_ < 0 || length < most_)) {
       ++length;
       bool grown = false;
       if (!WalkTrails(row, from, to, static_cast<size_t>(length), &grown)) {
@@ -167,6 +172,19 @@ class ShortestOperator : public Operator {
     }
   }
 
+  // The longest path that WHERE leaves.
+  bool FindMost(Value* row) {
+    most_ = step().max;
+    for (const auto& [bound, less] : step().most_lengths) {
+      const Value value = Eval(*bound, row, ctx_);
+      if (ctx_.failed()) return false;
+      if (!value.is_int()) continue;  // the predicate sees to it
+      const int64_t most = std::max<int64_t>(0, value.as_int() - (less ? 1 : 0));
+      most_ = most_ < 0 ? most : std::min(most_, most);
+    }
+    return true;
+  }
+
   // Whichever of the shortest ones comes first.
   bool OneIsEnough() const { return !step().all_paths && step().of_path.empty(); }
 
@@ -193,7 +211,7 @@ class ShortestOperator : public Operator {
       }
     }
     const size_t more = (stop->edges.capacity() - before) * (sizeof(EdgeRef) + sizeof(NodeId));
-    charged_ += static_cast<int64_t>(more);
+    trail_charged_ += static_cast<int64_t>(more);
     return ctx_.Charge(static_cast<int64_t>(more));
   }
 
@@ -313,7 +331,7 @@ class ShortestOperator : public Operator {
     emitted_more_ = out != nullptr;
     if (out == nullptr) return false;
     if (step().edge >= 0) out[step().edge] = std::move(list);
-    return true;
+    return step().all_paths || step().of_path.empty();  // else no other is looked for
   }
 
   bool known_ = true;
@@ -328,7 +346,8 @@ class ShortestOperator : public Operator {
   std::vector<Stop> trail_;   // of trails, one for each of their nodes
   std::vector<EdgeRef> edges_;
   std::vector<Value> whole_;
-  int64_t charged_ = 0;
+  int64_t most_ = -1;  // length
+  int64_t charged_ = 0, trail_charged_ = 0;
 };
 
 }  // namespace

@@ -165,6 +165,7 @@ struct Step {
   };
   std::vector<PathTest> tests;
   std::vector<const Expr*> of_path;
+  std::vector<std::pair<const Expr*, bool>> most_lengths;  // of it; true: less than that
   // kQuantified; `element` is the slot of a repetition's first node, which `predicates` are for.
   std::vector<QuantifiedHop> hops;
   std::vector<QuantifiedGroup> groups;

@@ -45,7 +45,8 @@ TEST_F(ShortestTest, Where_ChoosesTheShortestOfThoseForWhichItHolds) {
         "none(x IN r WHERE x.n % 4 = 0)", "any(x IN nodes(p) WHERE x.n = 8)",
         "size(r) % 2 = 1 AND length(p) > 1",
         "all(x IN nodes(p) WHERE x.n + a.n <> 12) AND single(x IN nodes(p) WHERE x.n = 9)",
-        "reduce(s = 0, x IN r | s + x.n) % 2 = 0"}) {
+        "reduce(s = 0, x IN r | s + x.n) % 2 = 0", "length(p) <= 1",
+        "3 > size(r) AND length(p) > 1", "length(p) = 2"}) {
     for (const std::string edge : {"-[r*..4]-", "-[r:R|S*..4]->", "<-[r*..3]-"}) {
       const std::string match = "MATCH (a), (b) WHERE a.n % 8 = 0 AND b.n % 5 = 1 AND a <> b ";
       const std::string text =
@@ -66,6 +67,34 @@ TEST_F(ShortestTest, Where_ChoosesTheShortestOfThoseForWhichItHolds) {
     }
   }
   EXPECT_GT(found, 100u);
+}
+
+// There are more trails than anybody could look at: those beyond a bound of the length, and other
+// shortest ones than the first, are not asked for.
+TEST_F(ShortestTest, Where_OnManyPaths_LooksAtNoMoreThanItHasTo) {
+  MakeGraph(144, 0);
+  const Token r = *graph_.AddTypeName("R");
+  for (size_t i = 0; i < 144; ++i) {
+    if (i % 12 < 11) {
+      ASSERT_TRUE(graph_.CreateEdge(ids_[i], ids_[i + 1], r, {}).ok());
+    }
+    if (i < 132) {
+      ASSERT_TRUE(graph_.CreateEdge(ids_[i], ids_[i + 12], r, {}).ok());
+    }
+  }
+  using Strings = std::vector<std::string>;
+  const auto lengths = [this](const std::string& where) {
+    return Run("MATCH (a {n: 0}), (b {n: 143}) MATCH p = shortestPath((a)-[:R*]-(b)) WHERE " +
+               where + " RETURN length(p)");
+  };
+  EXPECT_EQ(lengths("length(p) >= 1"), Strings{"22"});
+  EXPECT_EQ(lengths("length(p) < 22"), Strings{});
+  EXPECT_EQ(lengths("length(p) <= 22"), Strings{"22"});
+  EXPECT_EQ(lengths("21 >= length(p)"), Strings{});
+  EXPECT_EQ(Run("MATCH (a), (b {n: 3}) WHERE a.n < 5 MATCH p = shortestPath((a)-[:R*0..]-(b)) "
+                "WHERE length(p) >= 0 RETURN a.n, length(p)")
+                .size(),
+            5u);
 }
 
 // Long ways of which one end is in the middle of many, and the other at the end of a chain.

@@ -24,12 +24,11 @@ void IndexOrder::Complete(std::vector<Entry> entries) {
   for (size_t i = 1; i < kSteps; ++i) {
     if (!entries.empty()) steps.push_back(entries[entries.size() * i / kSteps].place);
   }
+  absl::btree_set<Entry> all(entries.begin(), entries.end());
+  // Commits wait only for what they have added meanwhile.
   const std::unique_lock lock(mu_);
-  if (entries_.empty()) {
-    entries_ = absl::btree_set<Entry>(entries.begin(), entries.end());
-  } else {
-    entries_.insert(entries.begin(), entries.end());
-  }
+  all.insert(entries_.begin(), entries_.end());
+  entries_.swap(all);
   steps_ = std::move(steps);
   changes_ = 0;
   complete_.store(true, std::memory_order_release);

@@ -138,8 +138,8 @@ void Planner::PlanClauses(std::vector<Clause>* clauses, Plan* plan, bool nested)
   if (options_.shortcuts) RewriteMatches(clauses);
   for (size_t i = 0; i < clauses->size() && !failed(); ++i) {
     const Clause* const next = i + 1 < clauses->size() ? &(*clauses)[i + 1] : nullptr;
-    PlanClause(&(*clauses)[i], next, clauses->size() == 1 && !nested, plan,
-               &plan->branches.back().steps);
+    PlanClause(&(*clauses)[i], next, clauses->size() == 1 && !nested && !(*clauses)[i].finished,
+               plan, &plan->branches.back().steps);
   }
   // Updates need not collect their rows where nothing reads, before or after.
   const bool only_updates = std::all_of(clauses->begin(), clauses->end(), [](const Clause& c) {

@@ -70,6 +70,7 @@ void AddStep(const Step& step, Used* used, Used* numbers) {
   }
   for (const Expr* predicate : step.predicates) used->Add(predicate);
   for (const Expr* predicate : step.of_path) used->Add(predicate);
+  for (const auto& [bound, less] : step.most_lengths) used->Add(bound);
   for (const Step::PathTest& test : step.tests) used->Add(test.expr);
   used->Add(step.expr);
   for (const Expr* sought : step.sought) used->Add(sought);

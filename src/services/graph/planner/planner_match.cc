@@ -424,6 +424,22 @@ void Planner::AddPathTests(const PatternPart& part, MatchState* state, Step* ste
     if (opaque || needs.contains(path) || needs.contains(edges)) return {};
     return test;
   };
+  // length(p), or the size of its relationships.
+  const auto is_length = [&](const Expr& e) {
+    if (e.kind != Expr::Kind::kCall || e.function == nullptr || e.kids.size() != 1) return false;
+    if (e.function->name == "length") return is(*e.kids[0], path);
+    return e.function->name == "size" && is(*e.kids[0], edges);
+  };
+  // Whatever it is, there is no longer one for which it holds.
+  const auto add_most = [&](const Expr& e) {
+    if (e.kind != Expr::Kind::kBinary) return;
+    const bool left = is_length(*e.kids[0]);
+    if (!left && !is_length(*e.kids[1])) return;
+    const Expr& bound = *e.kids[left ? 1 : 0];
+    const bool less = e.op == (left ? Op::kLt : Op::kGt);
+    const bool most = e.op == (left ? Op::kLe : Op::kGe) || e.op == Op::kEq;
+    if ((less || most) && IsReady(bound, *state)) step->most_lengths.emplace_back(&bound, less);
+  };
   for (Predicate& predicate : state->predicates) {
     if (predicate.done || predicate.opaque) continue;
     const auto own = [&](Slot slot) { return slot == path || slot == edges; };
@@ -435,6 +451,7 @@ void Planner::AddPathTests(const PatternPart& part, MatchState* state, Step* ste
       step->tests.push_back(*test);
     } else {
       step->of_path.push_back(predicate.expr);
+      add_most(*predicate.expr);
     }
   }
   if (!step->of_path.empty()) step->part = &part;

@@ -98,6 +98,10 @@ class ChainedTransaction : public DatabaseTransaction {
   bool HasIndex(Token label, std::span<const Token> keys) const override {
     return now_->HasIndex(label, keys);
   }
+  absl::StatusOr<bool> SeekRange(Token label, Token key, std::span<const Bound> bounds, size_t most,
+                                 std::vector<NodeId>* out) const override {
+    return now_->SeekRange(label, key, bounds, most, out);
+  }
   absl::Status Seek(Token label, std::span<const Token> keys, std::span<const Value> values,
                     std::vector<NodeId>* out) const override {
     return now_->Seek(label, keys, values, out);

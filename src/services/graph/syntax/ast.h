@@ -209,6 +209,7 @@ struct Clause {
   };
   Kind kind = Kind::kMatch;
   Pos pos;
+  bool finished = false;  // FINISH is behind it
   bool optional = false;  // OPTIONAL MATCH
   bool detach = false;
   Pattern pattern;

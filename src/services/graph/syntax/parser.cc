@@ -117,6 +117,7 @@ std::vector<Clause> Parser::ParseSingleQuery(bool nested) {
   if (clauses.empty()) Unexpected("a clause");
   const Pos end = Here();
   const bool finished = TakeWord("FINISH");
+  if (finished && !clauses.empty()) clauses.back().finished = true;
   const bool ends = Peek().kind == Lexeme::Kind::kEnd || IsSymbol(";") || IsWord("UNION") ||
                     (nested && IsSymbol("}"));
   if (!ends) Unexpected("a clause or the end of the query");

@@ -335,8 +335,15 @@ ExprPtr Parser::ParseCallOrVariable() {
 ExprPtr Parser::ParseTrim() {
   const bool leading = IsWord("LEADING", 2), trailing = IsWord("TRAILING", 2);
   const bool side = leading || trailing || IsWord("BOTH", 2);
-  // A variable may have such a name.
-  if (!side || IsSymbol(")", 3) || IsSymbol(",", 3) || IsSymbol(".", 3)) return nullptr;
+  if (!side) return nullptr;
+  // A variable may have such a name: then there is no FROM.
+  size_t from = 3;
+  const size_t end = Peek(1).match > at_ ? Peek(1).match - at_ : 0;
+  while (from < end && !IsWord("FROM", from)) {
+    const size_t match = Peek(from).match;
+    from = match > at_ + from ? match - at_ + 1 : from + 1;
+  }
+  if (from >= end) return nullptr;
   ExprPtr call = New(Expr::Kind::kCall, Here());
   call->name = leading ? "ltrim" : trailing ? "rtrim" : "btrim";
   for (int i = 0; i < 3; ++i) Advance();

@@ -116,6 +116,7 @@ class Parser {
   bool AtType(size_t ahead) const;
   size_t TypeAt(size_t ahead, int64_t* types) const;
   bool TakeNotNull();
+  bool BarEndsTypes() const;
   Value ParseTypes();
   void ParseType(ValueList* alternatives);
   ExprPtr TypeTest(ExprPtr subject);
@@ -159,6 +160,7 @@ class Parser {
   StopCheck stop_;
   size_t at_ = 0;
   int depth_ = 0;
+  int angles_ = 0;              // of types, around here
   std::vector<uint32_t> bars_;  // brackets whose "|" is still to come
   absl::Status status_;
 };

@@ -1,7 +1,7 @@
 // Types of values in queries: x IS :: LIST<INTEGER NOT NULL> | STRING. A type becomes a literal,
 // which the function `IS TYPED` takes: a list of alternatives, each [types as bits, may be null,
 // what the elements of lists may be].
-#include <span>
+#include <algorithm>
 
 #include "services/graph/syntax/parser_impl.h"
 
@@ -99,11 +99,22 @@ bool Parser::TakeNotNull() {
   return true;
 }
 
+// Of a comprehension, as of labels: the one bar that it has, or the last of several.
+bool Parser::BarEndsTypes() const {
+  const uint32_t bracket = Peek().inside;
+  if (angles_ > 0 || std::find(bars_.begin(), bars_.end(), bracket) == bars_.end()) return false;
+  if (!AtType(1)) return true;
+  for (size_t i = 1; at_ + i < tokens_[bracket].match; ++i) {
+    if (Peek(i).inside == bracket && IsSymbol("|", i)) return false;
+  }
+  return true;
+}
+
 Value Parser::ParseTypes() {
   ValueList alternatives;
   do {
     ParseType(&alternatives);
-  } while (!failed() && TakeSymbol("|"));
+  } while (!failed() && IsSymbol("|") && !BarEndsTypes() && TakeSymbol("|"));
   return Value::List(std::move(alternatives));
 }
 
@@ -119,7 +130,9 @@ void Parser::ParseType(ValueList* alternatives) {
   int64_t types = 0;
   if (TakeWord("LIST") || TakeWord("ARRAY")) {
     ExpectSymbol("<");
+    ++angles_;
     Value elements = ParseTypes();
+    --angles_;
     ExpectSymbol(">");
     add(list, !TakeNotNull(), std::move(elements));
   } else if (const size_t words = TypeAt(0, &types); words > 0) {
@@ -144,6 +157,9 @@ void Parser::ParseType(ValueList* alternatives) {
     Unexpected("a type");
   }
   while (!failed() && (TakeWord("LIST") || TakeWord("ARRAY"))) {
+    if (alternatives->back().depth() >= kMaxParseDepth) {
+      return Fail("NestingTooDeep", Here(), "this type is nested too deeply");
+    }
     ValueList elements(alternatives->begin() + static_cast<std::ptrdiff_t>(first),
                        alternatives->end());
     alternatives->resize(first);

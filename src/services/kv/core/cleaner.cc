@@ -11,8 +11,8 @@ namespace {
 // Less than this much of a segment is not worth moving the rest.
 constexpr uint32_t kLeastDead = kSegmentBytes / 16;
 // The same of what is urgent: a key that gets an expiry leaves some ten bytes dead or more, and is
-// not to pay for a whole segment.
-constexpr uint32_t kLeastUrgent = kSegmentBytes / 256;
+// not to pay for a whole segment, unless nothing else is left.
+constexpr uint32_t kLeast[] = {kLeastDead, kSegmentBytes / 256, 64};
 // So long nothing is looked for again where there was nothing to clean, unless more is dead.
 constexpr int64_t kFutileMs = 20;
 // Of a segment with items of several classes, so long after the first has expired.
@@ -34,14 +34,15 @@ bool Partition::MayHaveExpired(const Segments::Segment& segment) const {
   return now_ms_ - segment.first_expiry_ms >= span / kParts;
 }
 
-bool Partition::ChooseVictim(bool urgent) {
+bool Partition::ChooseVictim(Urgency urgency) {
   victim_ = {};
-  const Futile& futile = futile_[urgent ? 1 : 0];
+  const auto which = static_cast<size_t>(urgency);
+  const Futile& futile = futile_[which];
   if (policy_ == Policy::kNoEviction && futile.dead == segments_.dead_bytes() &&
       now_ms_ >= futile.since_ms && now_ms_ - futile.since_ms < kFutileMs) {
     return false;
   }
-  const uint32_t least = urgent ? kLeastUrgent : kLeastDead;
+  const uint32_t least = kLeast[which];
   for (int attempt = 0; attempt < 2; ++attempt) {
     uint32_t dirtiest = kNoSegment;
     uint32_t oldest = kNoSegment;
@@ -82,15 +83,15 @@ bool Partition::ChooseVictim(bool urgent) {
     // All that there is is in open segments.
     if (!segments_.SealWhere(evicts ? 0 : least, now_ms_)) break;
   }
-  futile_[urgent ? 1 : 0] = {segments_.dead_bytes(), now_ms_};
+  futile_[which] = {segments_.dead_bytes(), now_ms_};
   return false;
 }
 
-bool Partition::CleanOne(bool urgent) {
-  if (!HasVictim() && !ChooseVictim(urgent)) return false;
+bool Partition::CleanOne(Urgency urgency) {
+  if (!HasVictim() && !ChooseVictim(urgency)) return false;
   while (HasVictim()) {
     if (CleanStep(kTogether)) continue;
-    futile_[urgent ? 1 : 0] = {segments_.dead_bytes(), now_ms_};
+    futile_[static_cast<size_t>(urgency)] = {segments_.dead_bytes(), now_ms_};
     return false;
   }
   return true;

@@ -126,13 +126,16 @@ uint64_t Partition::AllocateSlowly(size_t bytes, int ttl_class, bool urgent) {
       if (const uint64_t at = segments_.AllocateAnyOpen(bytes)) return at;
     }
     if (segments_.Open(ttl_class, keep_)) return segments_.AllocateOpen(bytes, ttl_class);
-  } while (CleanOne(urgent));
+  } while (CleanOne(urgent ? Urgency::kUrgent : Urgency::kNone));
   if (bytes > kSegmentBytes) {
     return urgent ? segments_.AllocateRun(bytes, ttl_class, keep_ - 1) : 0;
   }
   if (const uint64_t at = segments_.AllocateAnyOpen(bytes)) return at;
   if (urgent && segments_.Open(ttl_class, keep_ - 1)) {
     return segments_.AllocateOpen(bytes, ttl_class);
+  }
+  while (urgent && CleanOne(Urgency::kLast)) {
+    if (const uint64_t at = segments_.AllocateAnyOpen(bytes)) return at;
   }
   return 0;
 }

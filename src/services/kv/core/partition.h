@@ -344,10 +344,11 @@ class Partition final : private Index::Items {
     uint32_t walked = 0;  // bytes of live items
     uint32_t kept = 0;
   };
+  // How few dead bytes are worth it.
+  enum class Urgency : uint8_t { kNone, kUrgent, kLast };
   // Cleans one segment to its end. False when nothing can be gained.
-  bool CleanOne(bool urgent = false);
-  // `urgent`: also what has fewer dead bytes.
-  bool ChooseVictim(bool urgent = false);
+  bool CleanOne(Urgency urgency = Urgency::kNone);
+  bool ChooseVictim(Urgency urgency = Urgency::kNone);
   bool MayHaveExpired(const Segments::Segment& segment) const;
   // Looks at so many items of the victim, which there is. False when they have nowhere to go.
   bool CleanStep(int items);
@@ -385,7 +386,7 @@ class Partition final : private Index::Items {
     uint64_t dead = UINT64_MAX;  // bytes, in all
     int64_t since_ms = 0;
   };
-  Futile futile_[2];        // of what is urgent: the second
+  Futile futile_[3];        // of each urgency
   uint32_t most_open_ = 0;  // segments, before classes share them
   std::function<void(std::string_view)> on_evict_;
   std::function<void(std::string_view)> on_expire_;
