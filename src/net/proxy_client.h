@@ -99,6 +99,7 @@ class ProxyClient final : public Client, public Connection, private StreamEvents
   void EndTurnInLine();
   bool WaitsWithMore() const;
   bool HasUnread() const;
+  bool OthersWantRoom() const;
   bool OthersWait() const;
   bool IsInTheWay(int64_t now);
   bool IsTooSlowForOthers(int64_t now);

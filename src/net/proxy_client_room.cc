@@ -85,21 +85,19 @@ bool ProxyClient::HasUnread() const {
   return ioctl(stream_->fd(), SIOCINQ, &unread) != 0 || unread > 0;
 }
 
-bool ProxyClient::OthersWait() const {
+bool ProxyClient::OthersWantRoom() const {
   const ByteBudget& budget = *loop_->budget();
-  if (!place_in_line_.has_value() || budget.waiting() < 2) return false;
+  if (budget.waiting() <= (place_in_line_.has_value() ? 1 : 0)) return false;
   return budget.IsOver() || budget.lacking() > (lacks_ ? 1 : 0);
 }
+
+bool ProxyClient::OthersWait() const { return place_in_line_.has_value() && OthersWantRoom(); }
 
 // Whether others have a use for what it holds and does nothing with: it takes next to nothing of
 // its replies, or has not gone on with its message.
 bool ProxyClient::IsInTheWay(int64_t now) {
-  const DirectorLimits& limits = loop_->limits();
-  const ByteBudget& budget = *loop_->budget();
-  const int64_t patience = limits.patience_ms * kMillisecond;
-  const bool others = budget.waiting() > (place_in_line_.has_value() ? 1 : 0) &&
-                      (budget.IsOver() || budget.lacking() > (lacks_ ? 1 : 0));
-  if (patience == 0 || !others || Held() < budget.small()) return false;
+  const int64_t patience = loop_->limits().patience_ms * kMillisecond;
+  if (patience == 0 || !OthersWantRoom() || Held() < loop_->budget()->small()) return false;
   if (Output() > 0) return !stream_->out()->empty() && now - taken_at_ >= patience;
   if (!need_more_ || in_.empty() || now - heard_at_ < patience) return false;
   return flow_->held() == 0 && !HasUnread();

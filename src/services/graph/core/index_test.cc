@@ -18,6 +18,13 @@ namespace {
 
 using cypher::Bound;
 
+auto OpenStore(SimFiles* files) {
+  StoreOptions options;
+  options.files = files;
+  options.background = false;
+  return GraphStore::Open("db", options);
+}
+
 // What a view finds of a range, against its own scan. False: the index does not tell.
 bool CheckRange(const cypher::GraphView& view, Token label, Token key, std::vector<Bound> bounds) {
   std::vector<NodeId> all, some(1000), found;
@@ -58,10 +65,7 @@ std::vector<Bound> Between(int64_t low, int64_t high) {
 TEST(IndexTest, RandomChanges_EachValueFindsItsNodes) {
   std::mt19937_64 random(testing_util::TestSeed());
   SimFiles files;
-  StoreOptions options;
-  options.files = &files;
-  options.background = false;
-  auto store = GraphStore::Open("db", options);
+  auto store = OpenStore(&files);
   ASSERT_TRUE(store.ok()) << store.status();
   ASSERT_TRUE((*store)->CreateIndex({"one", "P", {"a"}}).ok());
   ASSERT_TRUE((*store)->CreateIndex({"two", "P", {"b", "a"}}).ok());
@@ -123,10 +127,7 @@ TEST(IndexTest, RandomChanges_EachValueFindsItsNodes) {
 
 TEST(IndexTest, Range_OfASnapshotBeforeTheOrder_IsNotTold) {
   SimFiles files;
-  StoreOptions options;
-  options.files = &files;
-  options.background = false;
-  auto store = GraphStore::Open("db", options);
+  auto store = OpenStore(&files);
   ASSERT_TRUE(store.ok()) << store.status();
   ASSERT_TRUE((*store)->CreateIndex({"one", "P", {"a"}}).ok());
   const auto add = [&](int from) {
@@ -157,10 +158,7 @@ TEST(IndexTest, Range_OfASnapshotBeforeTheOrder_IsNotTold) {
 TEST(IndexTest, OrderMadeWhileOthersCommit_HasEveryNode) {
   std::mt19937_64 random(testing_util::TestSeed());
   SimFiles files;
-  StoreOptions options;
-  options.files = &files;
-  options.background = false;
-  auto store = GraphStore::Open("db", options);
+  auto store = OpenStore(&files);
   ASSERT_TRUE(store.ok()) << store.status();
   auto names = *(*store)->Begin();
   const Token label = *names->AddLabelName("P"), a = *names->AddKeyName("a");

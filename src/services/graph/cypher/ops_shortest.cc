@@ -167,7 +167,6 @@ class ShortestOperator : public Operator {
       }
       *grown = true;
       if (node == to && !Emit(row, {}, edges_)) return false;
-      if (emitted_ && !step().all_paths) return true;
       edges_.pop_back();
     }
   }
@@ -315,7 +314,6 @@ class ShortestOperator : public Operator {
     for (const EdgeRef& edge : back) edges.push_back(Value::Edge(edge));
     Value list = Value::List(std::move(edges));
     if (!step().of_path.empty()) {
-      if (emitted_ && !step().all_paths) return true;
       whole_.assign(row, row + runtime_->width);
       whole_[static_cast<size_t>(step().edge)] = list;
       if (step().part->slot >= 0) {

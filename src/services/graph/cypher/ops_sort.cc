@@ -334,8 +334,8 @@ class SortOperator : public Operator {
   std::vector<Operand> operands_;
   std::vector<Slot> kept_;  // of each row
   std::vector<Value> keys_, rows_;
-  std::vector<Value>
-      last_kept_;  // keys of the last row that LIMIT keeps of those until the last Cut
+  // Keys of the last row that LIMIT keeps of those until the last Cut.
+  std::vector<Value> last_kept_;
   size_t count_ = 0;
   size_t keep_ = 0;
   bool limited_ = false;
