@@ -24,7 +24,8 @@ namespace pulse::redis {
 
 class CommandStats {
  public:
-  CommandStats() = default;
+  // `rate`: of the cycles that are added.
+  explicit CommandStats(const CycleRate& rate = CycleRate()) : rate_(rate) {}
   ~CommandStats();
   CommandStats(const CommandStats&) = delete;
   CommandStats& operator=(const CommandStats&) = delete;
@@ -87,7 +88,7 @@ class CommandStats {
 
   std::array<ShardCounts, kShards> shards_;
   std::atomic<bool> keeps_latencies_{true};
-  CycleRate rate_;
+  const CycleRate rate_;
 };
 
 }  // namespace pulse::redis
