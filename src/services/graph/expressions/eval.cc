@@ -111,10 +111,12 @@ Value EvalCase(const Expr& e, Value* row, EvalContext& ctx) {
   size_t i = 0;
   Value subject;
   if (e.flag) subject = Eval(*e.kids[i++], row, ctx);
+  const bool compares = e.flag && e.slot < 0;
+  if (e.slot >= 0) row[e.slot] = std::move(subject);
   for (; i + 1 < e.kids.size(); i += 2) {
     const Value when = Eval(*e.kids[i], row, ctx);
     if (ctx.failed()) return {};
-    const bool taken = e.flag ? Equals(subject, when) == 1 : Truth(when, ctx) == 1;
+    const bool taken = compares ? Equals(subject, when) == 1 : Truth(when, ctx) == 1;
     if (taken) return Eval(*e.kids[i + 1], row, ctx);
   }
   return e.kids[i] != nullptr ? Eval(*e.kids[i], row, ctx) : Value();

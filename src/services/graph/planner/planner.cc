@@ -21,6 +21,22 @@ size_t CountSteps(const Steps& steps) {
   return count;
 }
 
+// Brings the columns of a part of UNION, and what they are of, into the order of the first part's.
+// False: they are others.
+bool OrderColumns(const std::vector<std::string>& wanted, std::vector<std::string>* columns,
+                  std::vector<Slot>* outputs) {
+  if (columns->size() != wanted.size()) return false;
+  std::vector<Slot> ordered;
+  for (const std::string& name : wanted) {
+    const auto it = std::find(columns->begin(), columns->end(), name);
+    if (it == columns->end()) return false;
+    ordered.push_back((*outputs)[static_cast<size_t>(it - columns->begin())]);
+  }
+  *columns = wanted;
+  *outputs = std::move(ordered);
+  return true;
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const Plan>> MakePlan(std::string_view query, const GraphView& view,
@@ -119,7 +135,8 @@ void Planner::PlanQuery(Query* query, Plan* plan, bool nested) {
     plan->branches.emplace_back();
     PlanClauses(&query->parts[i], plan, nested);
     if (nested) Intersect(&plan->branches.back().steps);
-    if (i > 0 && plan->columns != columns) {
+    if (i > 0 && plan->columns != columns &&
+        !OrderColumns(columns, &plan->columns, &plan->branches.back().outputs)) {
       Fail("DifferentColumnsInUnion", query->parts[i].front().pos,
            "the parts of UNION must have the same columns");
     }
@@ -216,11 +233,31 @@ void Planner::PlanClause(Clause* clause, const Clause* behind, bool only, Plan* 
       PlanForeach(clause, &step, plan);
       break;
     case Kind::kCall:
-      return PlanProcedure(clause, only, plan, steps);
+      PlanProcedure(clause, only, plan, steps);
+      return clause->optional ? MakeOptional(steps) : void();
     case Kind::kSubquery:
-      return PlanSubquery(clause, behind, plan, steps);
+      PlanSubquery(clause, behind, plan, steps);
+      return clause->optional ? MakeOptional(steps) : void();
   }
   steps->push_back(std::move(step));
+}
+
+// OPTIONAL CALL: of what the last CALL has become, nulls where that gives no row.
+void Planner::MakeOptional(Steps* steps) {
+  if (failed()) return;
+  auto call = steps->end() - 1;
+  while (call->kind != Step::Kind::kSubquery && call->kind != Step::Kind::kProcedure) --call;
+  if (call->unit) return;
+  Step optional;
+  optional.kind = Step::Kind::kOptional;
+  optional.row_number = Allocate();
+  for (const auto& [column, slot] : call->outputs) optional.nulls.push_back(slot);
+  // A filter is YIELD's; rows are collected behind it.
+  const bool filtered = call + 1 != steps->end() && call[1].kind == Step::Kind::kFilter;
+  const auto end = call + (filtered ? 2 : 1);
+  std::move(call, end, std::back_inserter(optional.inner));
+  *call = std::move(optional);
+  steps->erase(call + 1, end);
 }
 
 void Planner::PlanUnwind(Clause* clause, Steps* steps) {

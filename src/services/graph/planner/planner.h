@@ -88,6 +88,7 @@ class Planner {
   void PlanOrderSkipLimit(Clause* clause, const Scope& before, bool closed, Steps* steps);
   void CheckCount(const Expr& expr, std::string_view what);
   void PlanUnwind(Clause* clause, Steps* steps);
+  void MakeOptional(Steps* steps);
 
   // planner_count.cc
   void CountPaths(Step* aggregate, Steps* steps);

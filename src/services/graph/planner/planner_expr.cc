@@ -126,12 +126,17 @@ void Planner::Bind(Expr* e, Context context) {
     default:
       break;
   }
-  for (const ExprPtr& kid : e->kids) {
+  const bool of_subject = e->kind == Expr::Kind::kCase && !e->name.empty();
+  const Scope saved = of_subject ? scope_ : Scope();
+  for (size_t i = 0; i < e->kids.size(); ++i) {
+    Expr* kid = e->kids[i].get();
     if (kid == nullptr) continue;
     Context of_kid = inner;
     of_kid.predicate = e->kind == Expr::Kind::kCase && !e->flag;
-    Bind(kid.get(), of_kid);
+    Bind(kid, of_kid);
+    if (of_subject && i == 0) e->slot = Declare(e->name, kid->types);
   }
+  if (of_subject) scope_ = saved;
   if (failed()) return;
   const Expr& first = e->kids.empty() || e->kids[0] == nullptr ? *e : *e->kids[0];
   switch (e->kind) {

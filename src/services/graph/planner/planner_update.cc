@@ -371,6 +371,14 @@ void Planner::PlanSubquery(Clause* clause, const Clause* behind, Plan* within, S
     }
     step.outputs.emplace_back(static_cast<Slot>(i), Declare(plan->columns[i], kAnyType));
   }
+  for (const std::vector<Clause>& part : clause->subquery->parts) {
+    if (part.back().kind != Clause::Kind::kReturn) continue;
+    for (const ProjectionItem& item : part.back().items) {
+      if (item.named) continue;
+      return Fail("NoExpressionAlias", item.pos,
+                  "an expression that CALL { … } returns needs a name: AS name");
+    }
+  }
   if (clause->in_transactions) PlanBatches(clause, wrote, within, &step);
   if (writes || step.in_transactions) CollectReads(steps);
   step.subplan = std::move(plan);

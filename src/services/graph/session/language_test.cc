@@ -69,5 +69,61 @@ TEST_F(LanguageTest, Use_NamesTheOneDatabase) {
   EXPECT_NE(Text(other).find("there is one database here, neo4j"), std::string::npos) << other;
 }
 
+TEST_F(LanguageTest, Case_ValuesAndPredicatesOfItsSubject_AreTaken) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"CASE 5 WHEN 1, 2 THEN 'a' WHEN 4, 5 THEN 'b' END", "'b'"},
+      {"CASE 5 WHEN 1, > 4 THEN 'a' ELSE 'b' END", "'a'"},
+      {"CASE 5 WHEN <> 5 THEN 'a' WHEN <= 5 THEN 'b' END", "'b'"},
+      {"CASE null WHEN null THEN 'a' WHEN IS NULL THEN 'b' END", "'b'"},
+      {"CASE null WHEN > 1, 7 THEN 'a' WHEN IS NOT NULL THEN 'b' ELSE 'c' END", "'c'"},
+      {"CASE 'abc' WHEN STARTS WITH 'b' THEN 1 WHEN =~ '.*c' THEN 2 END", "2"},
+      {"CASE 'abc' WHEN IS :: INTEGER THEN 1 WHEN CONTAINS 'b' THEN 2 END", "2"},
+      {"CASE 3 WHEN IN [1, 2] THEN 1 WHEN 1 + 2 THEN 2 END", "2"},
+      {"CASE 3 WHEN CASE 9 WHEN > 8 THEN 3 END THEN 'x' WHEN > 0 THEN 'y' END", "'x'"},
+      {"[i IN [1, 2] | CASE i WHEN > 1 THEN CASE i + 1 WHEN >= 3 THEN 'z' END END]", "[null, 'z']"},
+  };
+  for (const auto& [text, wanted] : cases) {
+    EXPECT_EQ(Rows(Concat("RETURN ", text)), Strings{wanted}) << text;
+  }
+  EXPECT_EQ(Rows("UNWIND [1, 2, 2] AS x RETURN CASE count(x) WHEN > 2 THEN 'many' END"),
+            Strings{"'many'"});
+  EXPECT_EQ(Rows("UNWIND [1, 2, 3] AS x RETURN CASE x WHEN > 1 THEN 'b' ELSE 'a' END AS c, "
+                 "count(*) AS n ORDER BY CASE x WHEN > 1 THEN 'b' ELSE 'a' END DESC"),
+            (Strings{"'b', 2", "'a', 1"}));
+  ASSERT_TRUE(Run("UNWIND range(1, 9) AS i CREATE (:P {i: i})").ok());
+  EXPECT_EQ(Rows("MATCH (p:P) WHERE CASE p.i WHEN > 7 THEN true ELSE false END RETURN p.i"),
+            (Strings{"8", "9"}));
+  EXPECT_FALSE(Run("RETURN CASE 1 WHEN 1, THEN 2 END").ok());
+}
+
+TEST_F(LanguageTest, OptionalCall_WithoutARow_GivesNulls) {
+  EXPECT_EQ(Rows("UNWIND [1, 2] AS a OPTIONAL CALL (a) { WITH a WHERE a = 2 RETURN a + 1 AS b } "
+                 "RETURN a, b ORDER BY a"),
+            (Strings{"1, null", "2, 3"}));
+  EXPECT_EQ(Rows("UNWIND [0, 2] AS a OPTIONAL CALL (a) { UNWIND range(1, a) AS b RETURN b, b * b "
+                 "AS c UNION WITH a WHERE a > 1 RETURN 8 AS c, 7 AS b } RETURN a, b, c "
+                 "ORDER BY a, b"),
+            (Strings{"0, null, null", "2, 1, 1", "2, 2, 4", "2, 7, 8"}));
+  EXPECT_EQ(Rows("OPTIONAL CALL db.labels() YIELD label AS l RETURN l, 1"), Strings{"null, 1"});
+  // One that writes does so for each row, and one without RETURN leaves the rows as they are.
+  EXPECT_EQ(Rows("UNWIND [1, 2, 3] AS a OPTIONAL CALL (a) { WITH a WHERE a > 1 CREATE (p:P {a: a}) "
+                 "RETURN p } RETURN a, p.a ORDER BY a"),
+            (Strings{"1, null", "2, 2", "3, 3"}));
+  EXPECT_EQ(Rows("MATCH (p:P) OPTIONAL CALL (p) { SET p.b = p.a } RETURN p.b ORDER BY p.b"),
+            (Strings{"2", "3"}));
+  EXPECT_EQ(Rows("OPTIONAL CALL db.labels() YIELD label AS l WHERE l = 'Q' RETURN l"),
+            Strings{"null"});
+  EXPECT_FALSE(Run("OPTIONAL CALL { UNWIND [1] AS x RETURN x } IN TRANSACTIONS RETURN x").ok());
+}
+
+TEST_F(LanguageTest, Union_ColumnsInAnotherOrder_AreTakenByTheirNames) {
+  EXPECT_EQ(Rows("RETURN 1 AS a, 2 AS b UNION ALL RETURN 4 AS b, 3 AS a"),
+            (Strings{"1, 2", "3, 4"}));
+  EXPECT_EQ(Rows("RETURN 1 AS a, 2 AS b UNION RETURN 2 AS b, 1 AS a"), Strings{"1, 2"});
+  EXPECT_FALSE(Run("RETURN 1 AS a, 2 AS b UNION RETURN 2 AS b, 1 AS c").ok());
+  const absl::Status unnamed = Run("CALL { RETURN 1 } RETURN 2");
+  EXPECT_NE(Text(unnamed).find("needs a name: AS name"), std::string::npos) << unnamed;
+}
+
 }  // namespace
 }  // namespace pulse::cypher

@@ -127,7 +127,8 @@ struct Expr {
     kBinary,         // kids[0] op kids[1]; flag: the pattern of =~ is a literal without mistake
     kChain,          // kids[0] ops[0] kids[1] ops[1] kids[2] ...: comparisons
     kHasLabels,      // kids[0]:names, all of them; with label_ops what these say
-    kCase,           // flag: kids[0] is what is compared; then pairs; then the default or null
+    kCase,           // flag: kids[0] is what is compared, with each, or by predicates of `name`;
+                     // then pairs; then the default or null
     kCall,           // name(kids); flag: DISTINCT
     kCountStar,
     kListComprehension,     // [name IN kids[0] WHERE kids[1] | kids[2]]

@@ -188,7 +188,9 @@ bool Parser::ParseClause(std::vector<Clause>* clauses) {
     } while (TakeSymbol(","));
   } else if (TakeWord("FOREACH")) {
     ParseForeach(&clause);
-  } else if (TakeWord("CALL")) {
+  } else if (IsWord("CALL") || (IsWord("OPTIONAL") && IsWord("CALL", 1))) {
+    clause.optional = TakeWord("OPTIONAL");
+    Advance();
     ParseCall(&clause);
   } else {
     return false;
@@ -448,7 +450,12 @@ void Parser::ParseCall(Clause* clause) {
     clause->kind = Clause::Kind::kSubquery;
     clause->subquery = ParseQuery(true);
     ExpectSymbol("}");
-    if (TakeWord("IN")) ParseInTransactions(clause);
+    const Pos pos = Here();
+    if (!TakeWord("IN")) return;
+    ParseInTransactions(clause);
+    if (clause->optional) {
+      Fail("InvalidClauseComposition", pos, "OPTIONAL CALL may not be IN TRANSACTIONS");
+    }
     return;
   }
   clause->kind = Clause::Kind::kCall;

@@ -67,7 +67,7 @@ ExprPtr Parser::ParseNot() {
   return expr;
 }
 
-ExprPtr Parser::ParseComparison() {
+ExprPtr Parser::ParseComparison(ExprPtr left) {
   static constexpr std::pair<std::string_view, Op> kOps[] = {{"=", Op::kEq}, {"<>", Op::kNe},
                                                              {"<", Op::kLt}, {"<=", Op::kLe},
                                                              {">", Op::kGt}, {">=", Op::kGe}};
@@ -76,7 +76,7 @@ ExprPtr Parser::ParseComparison() {
                     : std::find_if(std::begin(kOps), std::end(kOps),
                                    [this](const auto& entry) { return IsSymbol(entry.first); });
   };
-  ExprPtr left = ParsePredicate();
+  left = ParsePredicate(std::move(left));
   const auto* op = next();
   if (op == std::end(kOps)) return left;
   ExprPtr chain = New(Expr::Kind::kChain, left->pos);
@@ -92,8 +92,8 @@ ExprPtr Parser::ParseComparison() {
   return Done(std::move(chain));
 }
 
-ExprPtr Parser::ParsePredicate() {
-  ExprPtr left = ParseSum();
+ExprPtr Parser::ParsePredicate(ExprPtr left) {
+  if (left == nullptr) left = ParseSum();
   while (!failed()) {
     if (TakeWord("IN")) {
       left = Binary(Op::kIn, std::move(left), ParseSum());
@@ -356,6 +356,59 @@ ExprPtr Parser::ParseTrim() {
   return Done(std::move(call));
 }
 
+// Of CASE x WHEN > 5, WHEN IS NULL, WHEN STARTS WITH 'a' ...: what follows goes on behind x.
+bool Parser::AtPredicateOfSubject() const {
+  for (const std::string_view symbol : {"=", "<>", "<", "<=", ">", ">=", "=~"}) {
+    if (IsSymbol(symbol)) return true;
+  }
+  const bool with = (IsWord("STARTS") || IsWord("ENDS")) && IsWord("WITH", 1);
+  return with || IsWord("IS") || IsWord("IN") || IsWord("CONTAINS") || IsSymbol("::");
+}
+
+// The pairs of a CASE with a subject. Where one has several values or a predicate, all become
+// predicates of a variable that stands for the subject.
+void Parser::ParseWhens(Expr* expr) {
+  constexpr std::string_view kSubject =
+      "\x01"
+      "subject";  // as no variable is written
+  struct Operand {
+    ExprPtr expr;
+    bool predicate;
+  };
+  std::vector<std::pair<std::vector<Operand>, ExprPtr>> whens;
+  const auto variable = [&](Pos pos) {
+    ExprPtr made = New(Expr::Kind::kVariable, pos);
+    made->name = kSubject;
+    return Done(std::move(made));
+  };
+  bool plain = true;
+  while (TakeWord("WHEN")) {
+    std::vector<Operand> operands;
+    do {
+      const bool predicate = AtPredicateOfSubject();
+      operands.push_back({predicate ? ParseComparison(variable(Here())) : ParseExpr(), predicate});
+      plain = plain && !predicate && operands.size() == 1;
+    } while (TakeSymbol(","));
+    ExpectWord("THEN");
+    whens.emplace_back(std::move(operands), ParseExpr());
+  }
+  if (failed()) return;
+  if (!plain) expr->name = kSubject;
+  for (auto& [operands, result] : whens) {
+    ExprPtr any;
+    for (Operand& operand : operands) {
+      ExprPtr test = std::move(operand.expr);
+      if (!plain && !operand.predicate) {
+        const Pos pos = test->pos;
+        test = Binary(Op::kEq, variable(pos), std::move(test));
+      }
+      any = any == nullptr ? std::move(test) : Binary(Op::kOr, std::move(any), std::move(test));
+    }
+    expr->kids.push_back(std::move(any));
+    expr->kids.push_back(std::move(result));
+  }
+}
+
 ExprPtr Parser::ParseCase() {
   ExprPtr expr = New(Expr::Kind::kCase, Here());
   Advance();
@@ -364,6 +417,7 @@ ExprPtr Parser::ParseCase() {
     expr->kids.push_back(ParseExpr());
   }
   if (!IsWord("WHEN")) Unexpected("WHEN");
+  if (expr->flag) ParseWhens(expr.get());
   while (TakeWord("WHEN")) {
     expr->kids.push_back(ParseExpr());
     ExpectWord("THEN");

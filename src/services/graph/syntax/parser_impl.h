@@ -126,8 +126,9 @@ class Parser {
   ExprPtr ParseXor();
   ExprPtr ParseAnd();
   ExprPtr ParseNot();
-  ExprPtr ParseComparison();
-  ExprPtr ParsePredicate();
+  // Both go on behind `left` where there is one.
+  ExprPtr ParseComparison(ExprPtr left = nullptr);
+  ExprPtr ParsePredicate(ExprPtr left = nullptr);
   ExprPtr ParseSum();
   ExprPtr ParseProduct();
   ExprPtr ParsePower();
@@ -138,6 +139,8 @@ class Parser {
   ExprPtr ParseNumber(bool negative);
   ExprPtr ParseTrim();
   ExprPtr ParseCase();
+  bool AtPredicateOfSubject() const;
+  void ParseWhens(Expr* expr);
   ExprPtr ParseExists();
   bool AtSubquery() const;
   ExprPtr ParseSubqueryExpr(Expr::Use use);
