@@ -352,12 +352,12 @@ class ContendedAgentTest : public ThreadMigrationTest {
 // Long ones, which notice while they run, and others, each of which is over before one could tell.
 TEST_F(ContendedAgentTest, Contention_NextCompactions_StayOnHostUntilItIsOver) {
   static const SlowFilter filter;
-  for (const int keys : {4000, 150}) {
+  for (const int keys : {1500, 150}) {
     SCOPED_TRACE(keys);
     ScratchDir dir;
     PlacedDb placed(Embedded(Uri("placement=adaptive")), dir / "db", [&](rocksdb::Options* o) {
       o->compaction_filter = &filter;
-      if (keys < 4000) return;
+      if (keys < 1500) return;
       // Of one long compaction, which is asked for.
       o->write_buffer_size = 4 << 20;
       o->target_file_size_base = 64 << 20;

@@ -318,7 +318,7 @@ TEST(LockedPool, Open_HeldByTheParentProcess_IsRefusedNamingIt) {
 TEST_F(PoolDbTest, Segments_AgentStillWrites_AreNotUsedAgain) {
   auto pool = Pool::Open(pool_);
   ASSERT_TRUE(pool.ok());
-  Rig rig(MakeOptions(Uri("&write_threshold=64K")));
+  Rig rig(MakeOptions(Uri("&write_threshold=64K&queue=32M")));
   const std::string old = dir_ / "1.sst";
   rig.script.Hold(IoOp::kWrite);
   {
