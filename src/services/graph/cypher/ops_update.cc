@@ -40,12 +40,25 @@ bool ReadProperties(const Expr* expr, Value* row, EvalContext& ctx, Properties* 
   return true;
 }
 
+// What has all of the labels: those that are named, and dynamic ones.
+bool ReadDynamic(const std::vector<const Expr*>& dynamic, Value* row, EvalContext& ctx,
+                 std::vector<std::string>* names) {
+  for (const Expr* expr : dynamic) {
+    const Value value = Eval(*expr, row, ctx);
+    if (ctx.failed() || !ctx.ReadLabelNames(value, names)) return false;
+  }
+  return true;
+}
+
 bool CreateNode(const CreateNodeOp& op, Value* row, EvalContext& ctx) {
   Properties properties;
   std::vector<Token> labels;
   if (!ReadProperties(op.properties, row, ctx, &properties)) return false;
-  for (const int name : op.labels) {
-    const auto token = ctx.transaction->AddLabelName(ctx.NameOf(name));
+  std::vector<std::string> names;
+  for (const int name : op.labels) names.push_back(ctx.NameOf(name));
+  if (!ReadDynamic(op.dynamic, row, ctx, &names)) return false;
+  for (const std::string& name : names) {
+    const auto token = ctx.transaction->AddLabelName(name);
     if (!ctx.Check(token.status())) return false;
     if (std::find(labels.begin(), labels.end(), *token) == labels.end()) labels.push_back(*token);
   }
@@ -73,7 +86,19 @@ bool CreateEdge(const CreateEdgeOp& op, Value* row, EvalContext& ctx) {
   }
   Properties properties;
   if (!ReadProperties(op.properties, row, ctx, &properties)) return false;
-  const auto type = ctx.transaction->AddTypeName(ctx.NameOf(op.type));
+  std::vector<std::string> types;
+  if (op.dynamic_type == nullptr) {
+    types.push_back(ctx.NameOf(op.type));
+  } else if (!ReadDynamic({op.dynamic_type}, row, ctx, &types)) {
+    return false;
+  }
+  if (types.size() != 1) {
+    ctx.ArgumentError(
+        "NoSingleRelationshipType",
+        Concat("a relationship is created with exactly one type, found ", types.size()));
+    return false;
+  }
+  const auto type = ctx.transaction->AddTypeName(types[0]);
   if (!ctx.Check(type.status())) return false;
   const auto edge =
       ctx.transaction->CreateEdge(source.as_node(), target.as_node(), *type, properties);
@@ -109,18 +134,21 @@ void SetProperty(const Value& entity, std::string_view key, const Value& value, 
                              : ctx.transaction->SetEdgeProperty(entity.as_edge(), *token, value));
 }
 
-void SetLabels(const SetOp& op, const Value& node, EvalContext& ctx) {
+void SetLabels(const SetOp& op, const Value& node, Value* row, EvalContext& ctx) {
   if (!node.is_node()) {
     ctx.TypeError(Concat("a ", TypeName(node.type()), " has no labels"));
     return;
   }
-  for (const int name : op.names) {
+  std::vector<std::string> names;
+  for (const int name : op.names) names.push_back(ctx.NameOf(name));
+  if (!ReadDynamic(op.dynamic, row, ctx, &names)) return;
+  for (const std::string& name : names) {
     Token label = kNoToken;
     if (op.remove) {
-      label = ctx.Label(name);
+      label = ctx.graph->FindLabel(name).value_or(kNoToken);
       if (label == kNoToken) continue;
     } else {
-      const auto token = ctx.transaction->AddLabelName(ctx.NameOf(name));
+      const auto token = ctx.transaction->AddLabelName(name);
       if (!ctx.Check(token.status())) return;
       label = *token;
     }
@@ -163,7 +191,8 @@ void ApplySet(const std::vector<SetOp>& ops, Value* row, EvalContext& ctx) {
     if (ctx.failed()) return;
     if (entity.is_null()) continue;
     if (op.kind == SetItem::Kind::kLabels) {
-      SetLabels(op, entity, ctx);
+      SetLabels(op, entity, row, ctx);
+      if (ctx.failed()) return;
       if (!ctx.ChangesFit()) return;
       continue;
     }
@@ -377,15 +406,16 @@ class MergeOperator : public UpdateOperator {
   // be made.
   bool Prepare(Value* row) {
     for (const auto& [expr, slot] : step().items) {
-      Value map = Eval(*expr, row, ctx_);
+      Value value_of = Eval(*expr, row, ctx_);
       if (ctx_.failed()) return false;
-      for (const auto& [key, value] : map.as_map()) {
+      static const ValueMap kNoProperties;  // of names of labels
+      for (const auto& [key, value] : value_of.is_map() ? value_of.as_map() : kNoProperties) {
         if (!value.is_null()) continue;
         ctx_.Fail(RuntimeError("SemanticError", "MergeReadOwnWrites",
                                Concat("MERGE cannot use null for the property ", key)));
         return false;
       }
-      row[slot] = std::move(map);
+      row[slot] = std::move(value_of);
     }
     return true;
   }

@@ -43,12 +43,14 @@ class ProcedureCatalog {
 
 struct CreateNodeOp {
   Slot slot = -1;
-  std::vector<int> labels;  // names
+  std::vector<int> labels;           // names
+  std::vector<const Expr*> dynamic;  // more of them
   const Expr* properties = nullptr;
 };
 struct CreateEdgeOp {
   Slot slot = -1, source = -1, target = -1;
-  int type = -1;
+  int type = -1;                       // name
+  const Expr* dynamic_type = nullptr;  // instead of it
   const Expr* properties = nullptr;
 };
 // Nodes and relationships in the order of their making; `edge` says which list is next.
@@ -61,10 +63,11 @@ struct CreateOps {
 
 struct SetOp {
   SetItem::Kind kind = SetItem::Kind::kProperty;
-  const Expr* target = nullptr;  // the entity
-  const Expr* key = nullptr;     // kDynamic: the name of the property
-  const Expr* value = nullptr;   // null: remove
-  std::vector<int> names;        // the property, or labels
+  const Expr* target = nullptr;      // the entity
+  const Expr* key = nullptr;         // kDynamic: the name of the property
+  const Expr* value = nullptr;       // null: remove
+  std::vector<int> names;            // the property, or labels
+  std::vector<const Expr*> dynamic;  // more labels
   bool remove = false;
 };
 

@@ -146,6 +146,20 @@ Token EvalContext::Label(int name) {
   if (token == kNoToken) token = graph->FindLabel(NameOf(name)).value_or(kNoToken);
   return token;
 }
+bool EvalContext::ReadLabelNames(const Value& v, std::vector<std::string>* names) {
+  const auto read = [&](const Value& name) {
+    if (name.is_string() && !name.as_string().empty()) {
+      names->push_back(name.as_string());
+      return true;
+    }
+    TypeError(Concat("a label or type is a STRING of some characters, or a LIST of these, found ",
+                     name.is_string() ? "an empty one" : TypeName(name.type())));
+    return false;
+  };
+  if (!v.is_list()) return read(v);
+  return std::all_of(v.as_list().begin(), v.as_list().end(), read);
+}
+
 Token EvalContext::EdgeType(int name) {
   Token& token = tokens_[static_cast<size_t>(name)].type;
   if (token == kNoToken) token = graph->FindType(NameOf(name)).value_or(kNoToken);

@@ -178,6 +178,8 @@ class EvalContext {
   Value EdgeProperty(const EdgeRef& edge, Token key);
   Value PropertyMap(const Value& entity);  // of a node or relationship
   std::vector<Token> Labels(NodeId node);
+  // One name, or a list of them; false: it is neither, and this has failed.
+  bool ReadLabelNames(const Value& v, std::vector<std::string>* names);
 
  private:
   struct Tokens {

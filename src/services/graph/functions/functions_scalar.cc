@@ -10,6 +10,7 @@
 #include "services/graph/functions/functions.h"
 #include "services/graph/model/temporal.h"
 #include "services/graph/model/text.h"
+#include "services/graph/syntax/ast.h"
 #include "services/graph/syntax/error.h"
 
 namespace pulse::cypher {
@@ -46,6 +47,29 @@ Value LabelsOf(EvalContext& ctx, std::span<Value> a) {
   for (const Token label : ctx.Labels(a[0].as_node()))
     names.push_back(Value::String(ctx.graph->LabelName(label)));
   return Value::List(std::move(names));
+}
+
+// Of a node or relationship, one name or a list of them, and whether any of them is enough.
+Value HasDynamic(EvalContext& ctx, std::span<Value> a) {
+  if (a[0].is_null()) return {};
+  if (!a[0].is_node() && !a[0].is_edge()) return Wrong(ctx, "a test of labels", a[0]);
+  std::vector<std::string> names;
+  if (!ctx.ReadLabelNames(a[1], &names)) return {};
+  const bool any = a[2].is_true();
+  for (const std::string& name : names) {
+    bool holds = false;
+    if (a[0].is_edge()) {
+      const auto type = ctx.graph->FindType(name);
+      holds = type && *type == a[0].as_edge().type;
+    } else if (const auto label = ctx.graph->FindLabel(name)) {
+      const NodeId node = a[0].as_node();
+      uint8_t has = 0;
+      if (!ctx.Check(ctx.graph->HasLabel(*label, {&node, 1}, {&has, 1}))) return {};
+      holds = has != 0;
+    }
+    if (holds == any) return Value::Bool(any);
+  }
+  return Value::Bool(!any);
 }
 
 Value PropertiesOf(EvalContext& ctx, std::span<Value> a) {
@@ -250,6 +274,13 @@ void AddScalarFunctions(std::vector<Function>* out) {
   out->push_back({"toBooleanOrNull", 1, 1, ToBooleanOrNull, Bit(Type::kBool), {kAnyType}});
   out->push_back({"toString", 1, 1, ToString, kString, {kAnyType}});
   out->push_back({"toStringOrNull", 1, 1, ToStringOrNull, kString, {kAnyType}});
+  out->push_back({kHasDynamicLabels,
+                  3,
+                  3,
+                  HasDynamic,
+                  Bit(Type::kBool) | kNull,
+                  {kNode | kEdge | kNull, kAnyType, kAnyType},
+                  false});
   out->push_back({"IS TYPED", 2, 2, IsTyped, Bit(Type::kBool), {kAnyType, kAnyType}, false});
   out->push_back({"valueType", 1, 1, ValueTypeOf, kString, {kAnyType, kAnyType, kAnyType}, false});
 }

@@ -204,6 +204,11 @@ class Planner {
   // planner_labels.cc
   static std::vector<std::string> AnyOf(const LabelExpr& expr);
   void AddLabelTest(const LabelExpr& test, ExprPtr subject, MatchState* state);
+  // The expressions of both are bound.
+  ExprPtr TestDynamic(DynamicLabels labels, ExprPtr subject);
+  void AddDynamicTests(std::vector<DynamicLabels>* dynamic, const std::string& name, Slot slot,
+                       uint32_t type, MatchState* state);
+  void BindDynamic(const std::vector<DynamicLabels>& labels, std::vector<const Expr*>* out);
   void FindLabels(const MatchState& state, NodePattern* node) const;
   double CountOf(const std::vector<std::string>& labels) const;
   void DropScanned(const NodePattern& node, const Step& scan, MatchState* state) const;

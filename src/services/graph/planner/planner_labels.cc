@@ -97,6 +97,24 @@ void Planner::AddLabelTest(const LabelExpr& test, ExprPtr subject, MatchState* s
   AddPredicate(Own(std::move(labels)), state);
 }
 
+ExprPtr Planner::TestDynamic(DynamicLabels labels, ExprPtr subject) {
+  ExprPtr call = HasDynamicLabels(std::move(subject), std::move(labels));
+  call->function = FindFunction(call->name);
+  call->types = kBoolType | kNullType;
+  call->kids[2]->types = kBoolType;
+  return call;
+}
+
+void Planner::AddDynamicTests(std::vector<DynamicLabels>* dynamic, const std::string& name,
+                              Slot slot, uint32_t type, MatchState* state) {
+  for (DynamicLabels& labels : *dynamic) {
+    Bind(labels.names.get(), {});
+    if (failed()) return;
+    const Pos pos = labels.pos;
+    AddPredicate(Own(TestDynamic(std::move(labels), MakeVariable(name, slot, type, pos))), state);
+  }
+}
+
 // Of all predicates, so that WHERE n:A is found as (n:A) is.
 void Planner::FindLabels(const MatchState& state, NodePattern* node) const {
   for (const Predicate& p : state.predicates) {

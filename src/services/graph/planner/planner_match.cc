@@ -2,6 +2,7 @@
 // what an index finds, then the smallest label; predicates apply as soon as what they need is
 // there.
 #include <algorithm>
+#include <utility>
 
 #include "services/graph/model/text.h"
 #include "services/graph/planner/planner.h"
@@ -61,7 +62,8 @@ void Planner::DeclarePattern(Pattern* pattern, MatchState* state) {
       if (i == part.edges.size()) break;
       EdgePattern& edge = part.edges[i];
       const bool needed = edges > 1 || path || edge.properties != nullptr ||
-                          edge.where != nullptr || !edge.test.ops.empty() || edge.variable_length ||
+                          edge.where != nullptr || !edge.test.ops.empty() ||
+                          !edge.test.dynamic.empty() || edge.variable_length ||
                           part.kind != PatternPart::Kind::kPlain;
       DeclareEdge(&edge, state, needed);
       if (edge.path != nullptr && !failed()) DeclareQuantified(&edge, state);
@@ -118,9 +120,10 @@ ExprPtr Planner::MakeProperty(ExprPtr of, const std::string& key, Pos pos) {
 void Planner::BindNode(NodePattern* node, MatchState* state) {
   if (!node->labels.empty() || !node->test.ops.empty()) {
     const LabelExpr plain{node->labels, {}, node->pos};
-    AddLabelTest(node->test.ops.empty() ? plain : node->test,
+    AddLabelTest(node->test.ops.empty() ? plain : std::as_const(node->test),
                  MakeVariable(node->variable, node->slot, kNodeType, node->pos), state);
   }
+  AddDynamicTests(&node->test.dynamic, node->variable, node->slot, kNodeType, state);
   AddPropertyPredicates(node->properties.get(), node->variable, node->slot, kNodeType, node->pos,
                         state);
   if (node->where != nullptr && !failed()) {
@@ -140,6 +143,7 @@ void Planner::AddEdgePredicates(EdgePattern* edge, Slot slot, MatchState* state)
     if (edge->types.empty()) edge->types = AnyOf(edge->test);
     AddLabelTest(edge->test, MakeVariable(edge->variable, slot, kEdgeType, edge->pos), state);
   }
+  AddDynamicTests(&edge->test.dynamic, edge->variable, slot, kEdgeType, state);
   AddPropertyPredicates(edge->properties.get(), edge->variable, slot, kEdgeType, edge->pos, state);
   if (edge->where != nullptr && !failed()) {
     Bind(edge->where.get(), {.predicate = true});
@@ -150,7 +154,10 @@ void Planner::AddEdgePredicates(EdgePattern* edge, Slot slot, MatchState* state)
 // The same for each relationship of a variable length, or of a shortest path.
 void Planner::AddElementPredicates(EdgePattern* edge, Step* step) {
   if (!edge->variable_length) return;
-  if (edge->properties == nullptr && edge->where == nullptr && edge->test.ops.empty()) return;
+  if (edge->properties == nullptr && edge->where == nullptr && edge->test.ops.empty() &&
+      edge->test.dynamic.empty()) {
+    return;
+  }
   MatchState inner;
   const Scope saved = scope_;
   step->element = Declare(edge->variable, kEdgeType);

@@ -18,6 +18,17 @@ void Planner::RefuseOwn(const Expr& properties, const std::vector<Slot>& own) {
   }
 }
 
+// What is set or made has all of the labels.
+void Planner::BindDynamic(const std::vector<DynamicLabels>& labels, std::vector<const Expr*>* out) {
+  for (const DynamicLabels& one : labels) {
+    if (one.any) {
+      return Fail("InvalidLabelExpression", one.pos, "$any(…) is for what a query looks for");
+    }
+    Bind(one.names.get(), {});
+    out->push_back(one.names.get());
+  }
+}
+
 void Planner::PlanCreate(Pattern* pattern, bool merge, CreateOps* ops, std::vector<Slot>* fresh) {
   for (PatternPart& part : *pattern) {
     if (part.kind != PatternPart::Kind::kPlain) {
@@ -34,7 +45,8 @@ void Planner::PlanCreate(Pattern* pattern, bool merge, CreateOps* ops, std::vect
       const auto it = node.variable.empty() ? scope_.end() : scope_.find(node.variable);
       if (it != scope_.end()) {
         const bool alone = part.edges.empty();
-        if (alone || !node.labels.empty() || node.properties != nullptr) {
+        if (alone || !node.labels.empty() || !node.test.dynamic.empty() ||
+            node.properties != nullptr) {
           return Fail("VariableAlreadyBound", node.pos,
                       Concat("`", node.variable, "` is already defined"));
         }
@@ -53,9 +65,14 @@ void Planner::PlanCreate(Pattern* pattern, bool merge, CreateOps* ops, std::vect
         if (merge) RefuseOwn(*node.properties, *fresh);
         if (failed()) return;
       }
+      CreateNodeOp op;
+      BindDynamic(node.test.dynamic, &op.dynamic);
+      for (const Expr* names : op.dynamic) {
+        if (merge && !failed()) RefuseOwn(*names, *fresh);
+      }
+      if (failed()) return;
       node.slot = Declare(node.variable, kNodeType);
       fresh->push_back(node.slot);
-      CreateNodeOp op;
       op.slot = node.slot;
       op.labels = NameIndexes(node.labels);
       op.properties = node.properties.get();
@@ -72,7 +89,7 @@ void Planner::PlanCreate(Pattern* pattern, bool merge, CreateOps* ops, std::vect
         return Fail("VariableAlreadyBound", edge.pos,
                     Concat("`", edge.variable, "` is already defined"));
       }
-      if (edge.types.size() != 1 || !edge.test.ops.empty()) {
+      if (edge.types.size() + edge.test.dynamic.size() != 1 || !edge.test.ops.empty()) {
         return Fail("NoSingleRelationshipType", edge.pos,
                     "a relationship is created with exactly one type");
       }
@@ -89,6 +106,10 @@ void Planner::PlanCreate(Pattern* pattern, bool merge, CreateOps* ops, std::vect
         if (merge) RefuseOwn(*edge.properties, *fresh);
         if (failed()) return;
       }
+      std::vector<const Expr*> dynamic;
+      BindDynamic(edge.test.dynamic, &dynamic);
+      if (merge && !failed() && !dynamic.empty()) RefuseOwn(*dynamic[0], *fresh);
+      if (failed()) return;
       edge.slot = Declare(edge.variable, kEdgeType);
       fresh->push_back(edge.slot);
       const bool left = edge.direction == Direction::kIn;
@@ -96,7 +117,11 @@ void Planner::PlanCreate(Pattern* pattern, bool merge, CreateOps* ops, std::vect
       op.slot = edge.slot;
       op.source = part.nodes[left ? i + 1 : i].slot;
       op.target = part.nodes[left ? i : i + 1].slot;
-      op.type = NameIndex(edge.types[0]);
+      if (dynamic.empty()) {
+        op.type = NameIndex(edge.types[0]);
+      } else {
+        op.dynamic_type = dynamic[0];
+      }
       op.properties = edge.properties.get();
       ops->edges.push_back(op);
       ops->order.push_back(true);
@@ -126,6 +151,17 @@ void Planner::PlanMerge(Clause* clause, Step* step) {
                      MakeVariable(node.variable, node.slot, kNodeType, node.pos), &state);
       }
     }
+    // The names of these stay where they are, too.
+    const auto same_dynamic = [&](const LabelExpr& test, Slot slot, uint32_t type) {
+      for (const DynamicLabels& labels : test.dynamic) {
+        const Slot value = Allocate();
+        step->items.emplace_back(labels.names.get(), value);
+        AddPredicate(
+            Own(TestDynamic({MakeVariable("", value, kAnyType, labels.pos), false, labels.pos},
+                            MakeVariable("", slot, type, labels.pos))),
+            &state);
+      }
+    };
     const auto same_properties = [&](const Expr* map, Slot slot, uint32_t type, Pos pos) {
       if (map == nullptr) return;
       // The map stays where it is; a slot that holds its value stands for it.
@@ -138,11 +174,14 @@ void Planner::PlanMerge(Clause* clause, Step* step) {
       }
     };
     for (NodePattern& node : part.nodes) {
-      if (state.fresh.contains(node.slot))
-        same_properties(node.properties.get(), node.slot, kNodeType, node.pos);
+      if (!state.fresh.contains(node.slot)) continue;
+      same_dynamic(node.test, node.slot, kNodeType);
+      same_properties(node.properties.get(), node.slot, kNodeType, node.pos);
     }
-    for (EdgePattern& edge : part.edges)
+    for (EdgePattern& edge : part.edges) {
+      same_dynamic(edge.test, edge.slot, kEdgeType);
       same_properties(edge.properties.get(), edge.slot, kEdgeType, edge.pos);
+    }
   }
   ApplyPredicates(&state, &step->inner);
   const std::vector<bool> done(1, false);
@@ -168,6 +207,8 @@ void Planner::PlanSet(std::vector<SetItem>* items, bool remove, std::vector<SetO
       if (failed()) return;
     } else if (item.kind == SetItem::Kind::kLabels) {
       op.names = NameIndexes(item.labels);
+      BindDynamic(item.dynamic, &op.dynamic);
+      if (failed()) return;
     }
     Bind(entity, {});
     if (item.value != nullptr && !failed()) Bind(item.value.get(), {});

@@ -125,5 +125,59 @@ TEST_F(LanguageTest, Union_ColumnsInAnotherOrder_AreTakenByTheirNames) {
   EXPECT_NE(Text(unnamed).find("needs a name: AS name"), std::string::npos) << unnamed;
 }
 
+TEST_F(LanguageTest, DynamicLabels_AreSetMadeAndLookedFor) {
+  const ValueMap names = {{"none", Value::List({})},
+                          {"one", Value::String("B")},
+                          {"two", Value::List({Value::String("C"), Value::String("D d")})},
+                          {"type", Value::String("T")},
+                          {"types", Value::List({Value::String("T"), Value::String("U")})}};
+  const auto rows = [&](std::string_view query) { return Rows(query, names); };
+  ASSERT_TRUE(Run("CREATE (a:A:$($one) {i: 1})-[:$($type) {w: 1}]->(b:$($two)&A {i: 2}), "
+                  "(c:$($none) {i: 3})-[:U]->(a)",
+                  names)
+                  .ok());
+  EXPECT_EQ(outcome_.counters.labels_added, 5u);
+  EXPECT_EQ(rows("MATCH (n) RETURN n.i, labels(n) ORDER BY n.i"),
+            (Strings{"1, ['A', 'B']", "2, ['A', 'C', 'D d']", "3, []"}));
+  EXPECT_EQ(rows("MATCH (n:$($one)) RETURN n.i"), Strings{"1"});
+  EXPECT_EQ(rows("MATCH (n:A:$all($two)) RETURN n.i"), Strings{"2"});
+  EXPECT_EQ(rows("MATCH (n:$any(['B', 'C'])) RETURN n.i ORDER BY n.i"), (Strings{"1", "2"}));
+  EXPECT_EQ(rows("MATCH (n:$($none)) RETURN count(n)"), Strings{"3"});
+  EXPECT_EQ(rows("MATCH (n:$any($none)) RETURN count(n)"), Strings{"0"});
+  EXPECT_EQ(rows("MATCH (n) WHERE n:A:$($one) OR NOT n:$('A') RETURN n.i ORDER BY n.i"),
+            (Strings{"1", "3"}));
+  EXPECT_EQ(rows("UNWIND ['A', 'B', 'X'] AS l MATCH (n:$(l)) RETURN l, count(n) ORDER BY l"),
+            (Strings{"'A', 2", "'B', 1"}));
+  EXPECT_EQ(rows("MATCH (m)-[r:$($type)]->() RETURN type(r), m.i"), Strings{"'T', 1"});
+  EXPECT_EQ(rows("MATCH (m)-[:$any($types)]->() RETURN m.i ORDER BY m.i"), (Strings{"1", "3"}));
+  EXPECT_EQ(rows("MATCH (m)-[:$($types)]->() RETURN count(*)"), Strings{"0"});
+  EXPECT_EQ(rows("MATCH (m)-[:$any($types)*2]->(n) RETURN m.i, n.i"), Strings{"3, 2"});
+  EXPECT_EQ(rows("MATCH (x) WHERE EXISTS { (x:$($one))-[:$($type)]->() } RETURN x.i"),
+            Strings{"1"});
+  // It is found the second time, and made but once.
+  for (const char* count : {"1", "1"}) {
+    EXPECT_EQ(rows("UNWIND ['M', 'N', 'M'] AS l MERGE (n:$(l) {k: 7})-[r:$(l + 'r')]->(:E) "
+                   "RETURN count(DISTINCT n), count(DISTINCT type(r))"),
+              Strings{"2, 2"})
+        << count;
+  }
+  EXPECT_EQ(rows("MATCH (n:M)-[r:Mr]->(:E) RETURN count(*)"), Strings{"1"});
+  ASSERT_TRUE(
+      Run("MATCH (n {i: 3}) SET n:X:$($two), n.z = 1 REMOVE n:$('X'):$('unknown')", names).ok());
+  EXPECT_EQ(rows("MATCH (n {i: 3}) RETURN labels(n), n.z"), Strings{"['C', 'D d'], 1"});
+  ASSERT_TRUE(Run("MERGE (n:Q) ON CREATE SET n:$($one) ON MATCH SET n:Z", names).ok());
+  EXPECT_EQ(rows("MATCH (n:Q) RETURN labels(n)"), Strings{"['Q', 'B']"});
+  for (const char* wrong :
+       {"CREATE (:$(1))", "CREATE (:$(null))", "CREATE (:$(''))", "CREATE ()-[:$($types)]->()",
+        "CREATE ()-[:$($none)]->()", "CREATE (:$any($two))", "CREATE ()-[:A:$('b')]->()",
+        "MATCH (n:A|$('b')) RETURN n", "MATCH (n:!$('b')) RETURN n", "MATCH (n:$) RETURN n",
+        "MATCH (n:$('b') RETURN n", "MATCH (n:$([1])) RETURN n",
+        "MATCH ()-[r:A|$('b')]->() RETURN r", "MERGE (n:A {i: 1})-[:$(n.x)]->()",
+        "MATCH (n) SET n:$any('b')", "MATCH (n) SET n:$([[]])", "MATCH (n:$(m.x)) RETURN n",
+        "RETURN $()", "RETURN $(1)"}) {
+    EXPECT_FALSE(Run(wrong, names).ok()) << wrong;
+  }
+}
+
 }  // namespace
 }  // namespace pulse::cypher

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "services/graph/model/graph.h"
@@ -63,16 +64,27 @@ enum class OnError : uint8_t { kFail, kContinue, kBreak };
 // A test of labels, or of a relationship's type: a program for a stack of truths. kName stands for
 // the next of `names`. Without a program, all of the names.
 enum class LabelOp : uint8_t { kName, kAny, kNot, kAnd, kOr };
+// $(names), whose value is one name or a list of them: all of these, or any of them.
+struct DynamicLabels {
+  ExprPtr names;
+  bool any = false;
+  Pos pos;
+};
 struct LabelExpr {
   std::vector<std::string> names;
   std::vector<LabelOp> ops;
   Pos pos;
+  std::vector<DynamicLabels> dynamic = {};  // beside the names; without a program
 };
+
+// A call of the function that tests for them, which no query can name.
+inline constexpr std::string_view kHasDynamicLabels = "HAS LABELS";
+ExprPtr HasDynamicLabels(ExprPtr subject, DynamicLabels labels);
 
 struct NodePattern {
   std::string variable;  // empty: none was written
   std::vector<std::string> labels;
-  LabelExpr test;      // with a program: the expression, where it is more than `labels`
+  LabelExpr test;      // with a program: the expression, where it is more than `labels`; dynamic
   ExprPtr properties;  // a map literal or a parameter
   ExprPtr where;
   Pos pos;
@@ -84,7 +96,7 @@ struct NodePattern {
 struct EdgePattern {
   std::string variable;
   std::vector<std::string> types;  // one of them; empty: any
-  LabelExpr test;                  // with a program: the expression, where it is more than `types`
+  LabelExpr test;                  // as of a node
   Direction direction = Direction::kBoth;
   bool variable_length = false;
   int64_t min = 1;
@@ -184,6 +196,7 @@ struct SetItem {
   ExprPtr target;
   ExprPtr value;  // null for REMOVE and for labels
   std::vector<std::string> labels;
+  std::vector<DynamicLabels> dynamic;  // labels
   Pos pos;
 };
 

@@ -99,7 +99,7 @@ class Lexer {
     if (code >= 0x80 || code < 0) {
       return Error("InvalidUnicodeCharacter", at_, "no token begins with this character");
     }
-    if (c == '$') return Parameter(lexeme);
+    if (c == '$' && query_.substr(at_, 2) != "$(") return Parameter(lexeme);
     lexeme->kind = Lexeme::Kind::kSymbol;
     for (const std::string_view two : {"..", "+=", "=~", "<>", "<=", ">=", "||"}) {
       if (query_.substr(at_, 2) == two) {
@@ -108,7 +108,8 @@ class Lexer {
         return absl::OkStatus();
       }
     }
-    if (std::string_view("()[]{},.:;|+-*/%^=<>!&").find(c) == std::string_view::npos || c == '\0') {
+    if (std::string_view("()[]{},.:;|+-*/%^=<>!&$").find(c) == std::string_view::npos ||
+        c == '\0') {
       return Error("UnexpectedSyntax", at_, "no token begins with this character");
     }
     lexeme->text = std::string(1, c);

@@ -320,15 +320,15 @@ void Parser::ParseMerge(Clause* clause) {
 SetItem Parser::ParseSetTarget() {
   SetItem item;
   item.pos = Here();
-  item.target = ParsePostfix();
-  if (!failed() && item.target->kind == Expr::Kind::kHasLabels) {
-    if (!item.target->label_ops.empty()) {
-      Fail("InvalidLabelExpression", item.pos, "SET and REMOVE take labels, no label expression");
-    }
-    item.kind = SetItem::Kind::kLabels;
-    item.labels = item.target->names;
-    item.target = std::move(item.target->kids[0]);
+  item.target = ParsePostfix(/*with_labels=*/false);
+  if (failed() || !AtLabels() || IsWord("IS")) return item;
+  LabelExpr labels = ParseLabels(false);
+  if (!labels.ops.empty()) {
+    Fail("InvalidLabelExpression", item.pos, "SET and REMOVE take labels, no label expression");
   }
+  item.kind = SetItem::Kind::kLabels;
+  item.labels = std::move(labels.names);
+  item.dynamic = std::move(labels.dynamic);
   return item;
 }
 

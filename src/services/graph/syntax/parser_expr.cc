@@ -179,7 +179,7 @@ ExprPtr Parser::ParseUnary() {
   return expr;
 }
 
-ExprPtr Parser::ParsePostfix() {
+ExprPtr Parser::ParsePostfix(bool with_labels) {
   ExprPtr expr = ParseAtom();
   while (!failed()) {
     const Pos pos = expr->pos;
@@ -204,22 +204,13 @@ ExprPtr Parser::ParsePostfix() {
       access->kids.push_back(std::move(from));
       if (slice) access->kids.push_back(std::move(to));
       expr = Done(std::move(access));
-    } else if (IsSymbol(":") && AtLabels()) {
+    } else if (with_labels && IsSymbol(":") && AtLabels()) {
       expr = LabelTest(std::move(expr));
     } else {
       break;
     }
   }
   return expr;
-}
-
-ExprPtr Parser::LabelTest(ExprPtr subject) {
-  ExprPtr test = New(Expr::Kind::kHasLabels, subject->pos);
-  LabelExpr labels = ParseLabels(false);
-  test->names = std::move(labels.names);
-  test->label_ops = std::move(labels.ops);
-  test->kids.push_back(std::move(subject));
-  return Done(std::move(test));
 }
 
 ExprPtr Parser::ParseNumber(bool negative) {
@@ -354,78 +345,6 @@ ExprPtr Parser::ParseTrim() {
   if (characters != nullptr) call->kids.push_back(std::move(characters));
   ExpectSymbol(")");
   return Done(std::move(call));
-}
-
-// Of CASE x WHEN > 5, WHEN IS NULL, WHEN STARTS WITH 'a' ...: what follows goes on behind x.
-bool Parser::AtPredicateOfSubject() const {
-  for (const std::string_view symbol : {"=", "<>", "<", "<=", ">", ">=", "=~"}) {
-    if (IsSymbol(symbol)) return true;
-  }
-  const bool with = (IsWord("STARTS") || IsWord("ENDS")) && IsWord("WITH", 1);
-  return with || IsWord("IS") || IsWord("IN") || IsWord("CONTAINS") || IsSymbol("::");
-}
-
-// The pairs of a CASE with a subject. Where one has several values or a predicate, all become
-// predicates of a variable that stands for the subject.
-void Parser::ParseWhens(Expr* expr) {
-  constexpr std::string_view kSubject =
-      "\x01"
-      "subject";  // as no variable is written
-  struct Operand {
-    ExprPtr expr;
-    bool predicate;
-  };
-  std::vector<std::pair<std::vector<Operand>, ExprPtr>> whens;
-  const auto variable = [&](Pos pos) {
-    ExprPtr made = New(Expr::Kind::kVariable, pos);
-    made->name = kSubject;
-    return Done(std::move(made));
-  };
-  bool plain = true;
-  while (TakeWord("WHEN")) {
-    std::vector<Operand> operands;
-    do {
-      const bool predicate = AtPredicateOfSubject();
-      operands.push_back({predicate ? ParseComparison(variable(Here())) : ParseExpr(), predicate});
-      plain = plain && !predicate && operands.size() == 1;
-    } while (TakeSymbol(","));
-    ExpectWord("THEN");
-    whens.emplace_back(std::move(operands), ParseExpr());
-  }
-  if (failed()) return;
-  if (!plain) expr->name = kSubject;
-  for (auto& [operands, result] : whens) {
-    ExprPtr any;
-    for (Operand& operand : operands) {
-      ExprPtr test = std::move(operand.expr);
-      if (!plain && !operand.predicate) {
-        const Pos pos = test->pos;
-        test = Binary(Op::kEq, variable(pos), std::move(test));
-      }
-      any = any == nullptr ? std::move(test) : Binary(Op::kOr, std::move(any), std::move(test));
-    }
-    expr->kids.push_back(std::move(any));
-    expr->kids.push_back(std::move(result));
-  }
-}
-
-ExprPtr Parser::ParseCase() {
-  ExprPtr expr = New(Expr::Kind::kCase, Here());
-  Advance();
-  if (!IsWord("WHEN")) {
-    expr->flag = true;
-    expr->kids.push_back(ParseExpr());
-  }
-  if (!IsWord("WHEN")) Unexpected("WHEN");
-  if (expr->flag) ParseWhens(expr.get());
-  while (TakeWord("WHEN")) {
-    expr->kids.push_back(ParseExpr());
-    ExpectWord("THEN");
-    expr->kids.push_back(ParseExpr());
-  }
-  expr->kids.push_back(TakeWord("ELSE") ? ParseExpr() : nullptr);
-  ExpectWord("END");
-  return Done(std::move(expr));
 }
 
 ExprPtr Parser::ParseExists() {

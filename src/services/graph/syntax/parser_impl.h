@@ -103,6 +103,9 @@ class Parser {
   bool AtLabels(size_t ahead = 0) const;  // ":" or IS, and what labels begin with
   size_t AfterLabels(size_t ahead) const;
   LabelExpr ParseLabels(bool relationship);
+  size_t AfterDynamic(size_t ahead) const;  // $(…), $all(…), $any(…); `ahead`: there is none
+  void ParseDynamic(LabelExpr* out);
+  ExprPtr LabelTest(ExprPtr subject);
   void ParseLabelOr(std::string_view what, bool* colon, LabelExpr* out);
   void ParseLabelNot(std::string_view what, LabelExpr* out);
   void MixedLabels(Pos pos);
@@ -121,6 +124,11 @@ class Parser {
   void ParseType(ValueList* alternatives);
   ExprPtr TypeTest(ExprPtr subject);
 
+  // parser_case.cc
+  ExprPtr ParseCase();
+  bool AtPredicateOfSubject() const;
+  void ParseWhens(Expr* expr);
+
   // parser_expr.cc
   ExprPtr ParseExpr();
   ExprPtr ParseXor();
@@ -133,14 +141,10 @@ class Parser {
   ExprPtr ParseProduct();
   ExprPtr ParsePower();
   ExprPtr ParseUnary();
-  ExprPtr ParsePostfix();
+  ExprPtr ParsePostfix(bool with_labels = true);
   ExprPtr ParseAtom();
-  ExprPtr LabelTest(ExprPtr subject);
   ExprPtr ParseNumber(bool negative);
   ExprPtr ParseTrim();
-  ExprPtr ParseCase();
-  bool AtPredicateOfSubject() const;
-  void ParseWhens(Expr* expr);
   ExprPtr ParseExists();
   bool AtSubquery() const;
   ExprPtr ParseSubqueryExpr(Expr::Use use);

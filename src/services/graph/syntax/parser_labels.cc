@@ -6,12 +6,44 @@
 
 namespace pulse::cypher {
 
+ExprPtr HasDynamicLabels(ExprPtr subject, DynamicLabels labels) {
+  auto call = std::make_unique<Expr>();
+  auto any = std::make_unique<Expr>();
+  call->kind = Expr::Kind::kCall;
+  call->name = kHasDynamicLabels;
+  call->pos = any->pos = labels.pos;
+  any->value = Value::Bool(labels.any);
+  call->kids.push_back(std::move(subject));
+  call->kids.push_back(std::move(labels.names));
+  call->kids.push_back(std::move(any));
+  return call;
+}
+
 bool Parser::AtLabels(size_t i) const {
   const bool is = IsWord("IS", i);
   if (!is && !IsSymbol(":", i)) return false;
   ++i;
   if (is && (IsWord("NOT", i) || IsWord("NULL", i))) return false;
-  return IsName(i) || IsSymbol("!", i) || IsSymbol("%", i) || IsSymbol("(", i);
+  return IsName(i) || IsSymbol("!", i) || IsSymbol("%", i) || IsSymbol("(", i) ||
+         AfterDynamic(i) != i;
+}
+
+size_t Parser::AfterDynamic(size_t i) const {
+  const Lexeme& t = Peek(i);
+  const bool word = t.kind == Lexeme::Kind::kParameter && (t.text == "any" || t.text == "all");
+  if (!(word || IsSymbol("$", i)) || !IsSymbol("(", i + 1) || Peek(i + 1).match == 0) return i;
+  return Peek(i + 1).match - at_ + 1;
+}
+
+void Parser::ParseDynamic(LabelExpr* out) {
+  DynamicLabels labels;
+  labels.pos = Here();
+  labels.any = Peek().text == "any";
+  Advance();
+  ExpectSymbol("(");
+  labels.names = ParseExpr();
+  ExpectSymbol(")");
+  out->dynamic.push_back(std::move(labels));
 }
 
 // Where labels that begin at `i` end, by their tokens alone; brackets are stepped over.
@@ -27,10 +59,39 @@ size_t Parser::AfterLabels(size_t i) const {
       operand = false;
     } else if (IsName(i) || IsSymbol("%", i)) {
       operand = false;
+    } else if (AfterDynamic(i) != i) {
+      i = AfterDynamic(i) - 1;
+      operand = false;
     } else if (!IsSymbol("!", i) && !IsSymbol(":", i)) {
       return i;
     }
   }
+}
+
+// subject:A:B:$(x): the names are one test, and each dynamic one is one more.
+ExprPtr Parser::LabelTest(ExprPtr subject) {
+  const Pos pos = subject->pos;
+  LabelExpr labels = ParseLabels(false);
+  if (!labels.dynamic.empty() && subject->kind != Expr::Kind::kVariable) {
+    Fail("InvalidLabelExpression", labels.dynamic[0].pos,
+         "dynamic labels, $(…), are of a variable");
+  }
+  if (failed()) return subject;
+  ExprPtr all;
+  for (DynamicLabels& dynamic : labels.dynamic) {
+    ExprPtr variable = New(Expr::Kind::kVariable, pos);
+    variable->name = subject->name;
+    ExprPtr test = HasDynamicLabels(Done(std::move(variable)), std::move(dynamic));
+    test = Done(std::move(test));
+    all = all == nullptr ? std::move(test) : Binary(Op::kAnd, std::move(all), std::move(test));
+  }
+  if (all != nullptr && labels.names.empty()) return all;
+  ExprPtr test = New(Expr::Kind::kHasLabels, pos);
+  test->names = std::move(labels.names);
+  test->label_ops = std::move(labels.ops);
+  test->kids.push_back(std::move(subject));
+  test = Done(std::move(test));
+  return all == nullptr ? std::move(test) : Binary(Op::kAnd, std::move(test), std::move(all));
 }
 
 void Parser::TakeBar() {
@@ -53,11 +114,19 @@ LabelExpr Parser::ParseLabels(bool relationship) {
                &out);
   // A:B:C, without another symbol.
   const bool chain = !relationship && IsSymbol(":");
-  if (chain && (is || out.ops.size() > 1 || out.ops.empty() || out.ops[0] != LabelOp::kName)) {
+  const bool one = out.ops.size() + out.dynamic.size() == 1;
+  if (chain && (is || !one || (!out.ops.empty() && out.ops[0] != LabelOp::kName))) {
     MixedLabels(Here());
   }
   while (chain && TakeSymbol(":")) {
-    if (!IsName()) return MixedLabels(Here()), out;
+    if (AfterDynamic(0) != 0) {
+      ParseDynamic(&out);
+      continue;
+    }
+    if (!IsName()) {
+      MixedLabels(Here());
+      return out;
+    }
     out.names.push_back(Name("a label"));
     out.ops.insert(out.ops.end(), {LabelOp::kName, LabelOp::kAnd});
     if (IsSymbol("&") || IsSymbol("|")) MixedLabels(Here());
@@ -68,6 +137,12 @@ LabelExpr Parser::ParseLabels(bool relationship) {
     return op == LabelOp::kName || op == plain;
   });
   if (names_alone) out.ops.clear();
+  if (!out.dynamic.empty() && (!out.ops.empty() || (relationship && out.names.size() > 0))) {
+    Fail("InvalidLabelExpression", out.dynamic[0].pos,
+         relationship
+             ? "a dynamic type, $(…), stands alone"
+             : "dynamic labels, $(…), stand beside others with & or :, not with |, ! or %");
+  }
   return out;
 }
 
@@ -94,8 +169,10 @@ void Parser::ParseLabelOr(std::string_view what, bool* colon, LabelExpr* out) {
   const auto conjunction = [this, what, out] {
     ParseLabelNot(what, out);
     while (TakeSymbol("&")) {
+      const bool two = !out->ops.empty();
+      const size_t dynamic = out->dynamic.size();
       ParseLabelNot(what, out);
-      out->ops.push_back(LabelOp::kAnd);
+      if (two && out->dynamic.size() == dynamic) out->ops.push_back(LabelOp::kAnd);
     }
   };
   const auto symbols = [out] {
@@ -127,6 +204,9 @@ void Parser::ParseLabelNot(std::string_view what, LabelExpr* out) {
     ParseLabelOr(what, nullptr, out);
     if (IsSymbol(":")) MixedLabels(Here());
     ExpectSymbol(")");
+  } else if (AfterDynamic(0) != 0) {
+    if (negated) Unexpected(what);
+    return ParseDynamic(out);
   } else {
     out->names.push_back(Name(what));
     out->ops.push_back(LabelOp::kName);

@@ -163,6 +163,7 @@ NodePattern Parser::ParseNode() {
     (labels.ops.empty() ? node.labels : node.test.names) = std::move(labels.names);
     node.test.ops = std::move(labels.ops);
     node.test.pos = labels.pos;
+    node.test.dynamic = std::move(labels.dynamic);
   }
   node.properties = ParsePatternProperties();
   if (TakeWord("WHERE")) node.where = ParseExpr();
@@ -192,6 +193,7 @@ EdgePattern Parser::ParseEdge() {
       (types.ops.empty() ? edge.types : edge.test.names) = std::move(types.names);
       edge.test.ops = std::move(types.ops);
       edge.test.pos = types.pos;
+      edge.test.dynamic = std::move(types.dynamic);
     }
     if (TakeSymbol("*")) ParseRange(&edge);
     edge.properties = ParsePatternProperties();
