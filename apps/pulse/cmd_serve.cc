@@ -32,6 +32,7 @@ struct RedisServerArgs : ServerArgs {
   std::string cache = "256M";
   std::string hot = "64M";
   std::string sync = "everysec";
+  std::string damaged_log = "auto";
   std::string offload = "auto";
   std::string offload_reason;  // why there is an agent in front, or none
   std::string agent_cpus;
@@ -82,6 +83,10 @@ absl::Status ReadRedisServerArgs(RedisServerArgs* args) {
           options.host_socket));
     }
   }
+  // A power cut may leave holes in what was not synced.
+  const bool may_have_holes = args->damaged_log == "auto" && args->sync != "always";
+  options.damaged_log = may_have_holes || args->damaged_log == "cut" ? redis::DamagedLog::kCut
+                                                                     : redis::DamagedLog::kRefuse;
   options.sync = args->sync == "always" ? redis::SyncMode::kAlways
                  : args->sync == "no"   ? redis::SyncMode::kNo
                                         : redis::SyncMode::kEverySecond;
@@ -192,6 +197,13 @@ void AddServeCommand(CLI::App& app) {
                   "when writes are synced to the device: always (before they are answered),\n"
                   "everysec, or no (when the kernel likes)")
       ->check(CLI::IsMember({"always", "everysec", "no"}))
+      ->capture_default_str();
+  cmd->add_option(
+         "--damaged-log", args->damaged_log,
+         "where the database's log is damaged before its end: refuse; or cut: go on with\n"
+         "what is before the damage, and keep a copy of the log; auto: refuse with --sync\n"
+         "always, else cut")
+      ->check(CLI::IsMember({"auto", "refuse", "cut"}))
       ->capture_default_str();
   AddAccessOptions(cmd, &args->options, &args->password_file);
   AddResourceOptions(cmd, args);

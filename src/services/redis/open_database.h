@@ -22,6 +22,20 @@ rocksdb::Status OpenDatabaseAt(const rocksdb::Options& options, const std::strin
   }
 }
 
+// For reading alone: changes nothing.
+template <typename Db>
+rocksdb::Status OpenToReadAt(const rocksdb::Options& options, const std::string& path,
+                             std::unique_ptr<Db>* db) {
+  if constexpr (requires { Db::OpenForReadOnly(options, path, db); }) {
+    return Db::OpenForReadOnly(options, path, db);
+  } else {
+    Db* raw = nullptr;
+    const rocksdb::Status status = Db::OpenForReadOnly(options, path, &raw);
+    db->reset(raw);
+    return status;
+  }
+}
+
 // The database at `path` followed by an instance that has its own files in `own`.
 template <typename Db>
 rocksdb::Status OpenSecondaryAt(const rocksdb::Options& options, const std::string& path,

@@ -38,6 +38,9 @@ struct DirectorLimits;
 namespace pulse::redis {
 
 enum class SyncMode { kAlways, kEverySecond, kNo };
+// What to do where the database's log is damaged before its end: say so, or go on with what is
+// before the damage and keep a copy of the log.
+enum class DamagedLog { kRefuse, kCut };
 
 class Cluster;
 class Designs;
@@ -70,6 +73,7 @@ struct ServeOptions : net::AccessOptions {
   uint64_t cache_bytes = uint64_t{256} << 20;
   uint64_t hot_bytes = uint64_t{64} << 20;  // for values that were read lately; 0: none
   SyncMode sync = SyncMode::kEverySecond;
+  DamagedLog damaged_log = DamagedLog::kRefuse;
 
   std::string bind = "127.0.0.1";
   uint16_t port = 0;  // 0: chosen by the kernel, see Server::port()

@@ -126,6 +126,7 @@ absl::Status ServerImpl::OpenStore() {
   store.cache_bytes = options_.cache_bytes;
   store.hot_bytes = options_.hot_bytes;
   store.sync = options_.sync;
+  store.damaged_log = options_.damaged_log;
   PULSE_ASSIGN_OR_RETURN(store_, Store::Open(store));
   return absl::OkStatus();
 }

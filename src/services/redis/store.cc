@@ -12,8 +12,8 @@
 #include "rocksdb/filter_policy.h"
 #include "rocksdb/table.h"
 #include "services/redis/expiry_filter.h"
-#include "services/redis/open_database.h"
 #include "services/redis/rocksdb_slice.h"
+#include "services/redis/store_log.h"
 
 namespace pulse::redis {
 
@@ -56,23 +56,14 @@ absl::Status Store::OpenDatabase() {
   options.avoid_unnecessary_blocking_io = true;  // no loop deletes files
   options.level_compaction_dynamic_level_bytes = true;
   options.compaction_filter_factory = NewExpiryFilterFactory(options_.clock, expired_dropped_);
+  options.listeners.push_back(log_watch_);
   if (!options_.uri.empty()) {
     auto env = OpenEnv(options_.uri);
     if (!env.ok()) return env.status();
     options.env = env->get();
     env_guard_ = *env;
   }
-  const rocksdb::Status status = OpenDatabaseAt(options, options_.path, &db_);
-  if (status.ok()) return absl::OkStatus();
-  const std::string text = status.ToString();
-  if (text.find("lock") != std::string::npos) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("--db ", options_.path, " is in use by another process: ", text,
-                     "; stop that one, or choose another directory"));
-  }
-  return absl::UnavailableError(
-      absl::StrCat("opening --db ", options_.path, ": ", text,
-                   "; expected a directory that this process may write, in one that exists"));
+  return OpenWithLog(options, options_.path, options_.damaged_log, &db_);
 }
 
 // A database of something else would be read as errors, and written to.
@@ -107,7 +98,8 @@ absl::Status Store::Close() {
   db_->DisableManualCompaction();
   if (housekeeper_.joinable()) housekeeper_.join();
   if (compactor_.joinable()) compactor_.join();
-  rocksdb::Status status = db_->SyncWAL();
+  rocksdb::Status status;
+  if (!log_watch_->failed()) status = db_->SyncWAL();
   if (const rocksdb::Status closed = db_->Close(); status.ok()) status = closed;
   db_.reset();
   if (status.ok()) return absl::OkStatus();
@@ -120,7 +112,8 @@ void Store::Housekeeping() {
     wake_.wait_for(lock, std::chrono::seconds(1), [this] { return stopping_; });
     if (compact_) wake_.notify_all();
     lock.unlock();
-    if (options_.sync == SyncMode::kEverySecond && unsynced_.exchange(false)) {
+    const bool syncs = options_.sync == SyncMode::kEverySecond && !log_watch_->failed();
+    if (syncs && unsynced_.exchange(false)) {
       // A failure stops the database, which writes then say.
       db_->SyncWAL().PermitUncheckedError();
     }

@@ -34,6 +34,7 @@
 #include "services/redis/key_locks.h"
 #include "services/redis/key_sampler.h"
 #include "services/redis/serve.h"
+#include "services/redis/store_log.h"
 #include "services/redis/store_view.h"
 
 namespace pulse::redis {
@@ -44,6 +45,7 @@ struct StoreOptions {
   uint64_t cache_bytes = uint64_t{256} << 20;
   uint64_t hot_bytes = uint64_t{64} << 20;  // of HotTier; 0: none
   SyncMode sync = SyncMode::kEverySecond;
+  DamagedLog damaged_log = DamagedLog::kRefuse;
   std::function<int64_t()> clock = &WallMillis;  // milliseconds since 1970
   KeyspaceLimits limits;
   // Of keys and values that one transaction writes; beyond it, none of it is carried out.
@@ -108,6 +110,7 @@ class Store final : public Keyspace {
   std::shared_ptr<std::atomic<uint64_t>> expired_dropped_ =
       std::make_shared<std::atomic<uint64_t>>(0);
   std::atomic<uint64_t> expired_at_reset_{0};
+  std::shared_ptr<LogWatch> log_watch_ = std::make_shared<LogWatch>();
   std::shared_ptr<void> env_guard_;
   std::unique_ptr<rocksdb::DB> db_;
   std::unique_ptr<HotTier> hot_;  // null: none
