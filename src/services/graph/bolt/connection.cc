@@ -293,7 +293,7 @@ void BoltConnection::HandleTermination() {
 
 absl::Status BoltConnection::ReadOptions(const Value& extra, cypher::RunOptions* options) {
   if (!extra.is_map()) return absl::InvalidArgumentError("expected a map of options");
-  if (const auto db = TextOf(extra, "db"); !db.empty() && db != cypher::kDatabaseName) {
+  if (const auto db = TextOf(extra, "db"); !db.empty() && !cypher::IsDatabaseName(db)) {
     return cypher::CompileError("DatabaseNotFound", "DatabaseNotFound",
                                 Concat("there is no database `", db.substr(0, 100), "`, only `",
                                        cypher::kDatabaseName, "`"));
@@ -575,7 +575,10 @@ void BoltConnection::Flush() {
   inbox_.AddUnsent(part_bytes_);
   sink_->Deliver(std::exchange(parts_, {}));
   part_bytes_ = 0;
-  inbox_.WaitForRoom(kMostUnsent);
+  if (!inbox_.HasRoom(kMostUnsent)) {
+    const WorkerPool::Waiting waiting(shared_->pool);
+    inbox_.WaitForRoom(kMostUnsent);
+  }
 }
 
 }  // namespace pulse::bolt

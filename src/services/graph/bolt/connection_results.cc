@@ -116,6 +116,7 @@ class ResultStream : public cypher::RowSink {
       if (next == nullptr) {
         if (result_->rows.bytes <= limits.read_ahead_bytes) return true;
         connection_->Flush();
+        const WorkerPool::Waiting waiting(connection_->shared_->pool);
         if (!connection_->inbox_.Wait(limits.stalled)) return Stalled();
         continue;
       }

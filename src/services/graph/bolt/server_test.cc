@@ -273,6 +273,26 @@ TEST_F(ServerTest, LongQueries_OfSome_DelayNobodyElse) {
   for (int i = 0; i < 20; ++i) EXPECT_TRUE(Serves());
 }
 
+TEST_F(ServerTest, ResultsThatNobodyAsksFor_DelayNobodyElse) {
+  options_.workers = 2;
+  Open();
+  std::vector<std::unique_ptr<Client>> lazy;
+  for (int i = 0; i < 12; ++i) {
+    lazy.push_back(std::make_unique<Client>(server_->port()));
+    ASSERT_TRUE(lazy.back()->LogOn());
+    ASSERT_TRUE(lazy.back()->SendMessage(test::Query("UNWIND range(1, 1000000) AS a RETURN a")));
+    ASSERT_TRUE(lazy.back()->SendMessage(test::Pull(1)));
+    EXPECT_EQ(lazy.back()->Answer(), "SUCCESS");
+    EXPECT_EQ(lazy.back()->Answer(), "RECORD 1");
+  }
+  for (int i = 0; i < 20; ++i) EXPECT_TRUE(Serves());
+  for (const auto& client : lazy) {
+    ASSERT_TRUE(client->SendMessage(test::Pull(1)));
+    EXPECT_EQ(client->Answer(), "SUCCESS");
+    EXPECT_EQ(client->Answer(), "RECORD 2");
+  }
+}
+
 TEST_F(ServerTest, Stop_WithConnectionsAndQueries_Ends) {
   Open();
   Client idle(server_->port()), busy(server_->port()), open(server_->port());

@@ -190,14 +190,11 @@ void ApplySet(const std::vector<SetOp>& ops, Value* row, EvalContext& ctx) {
     Value value = op.value != nullptr ? Eval(*op.value, row, ctx) : Value();
     if (ctx.failed()) return;
     if (entity.is_null()) continue;
-    if (op.kind == SetItem::Kind::kLabels) {
-      SetLabels(op, entity, row, ctx);
-      if (ctx.failed()) return;
-      if (!ctx.ChangesFit()) return;
-      continue;
-    }
     if (!entity.is_node() && !entity.is_edge()) {
-      ctx.TypeError(Concat("a ", TypeName(entity.type()), " has no properties that could be set"));
+      ctx.TypeError(Concat("a ", TypeName(entity.type()),
+                           op.kind == SetItem::Kind::kLabels
+                               ? " has no labels"
+                               : " has no properties that could be set"));
       return;
     }
     const bool deleted = entity.is_node() ? ctx.deleted_nodes.contains(entity.as_node())
@@ -206,6 +203,12 @@ void ApplySet(const std::vector<SetOp>& ops, Value* row, EvalContext& ctx) {
       ctx.Fail(RuntimeError("EntityNotFound", "DeletedEntityAccess",
                             "this entity was deleted by the query"));
       return;
+    }
+    if (op.kind == SetItem::Kind::kLabels) {
+      SetLabels(op, entity, row, ctx);
+      if (ctx.failed()) return;
+      if (!ctx.ChangesFit()) return;
+      continue;
     }
     if (op.kind == SetItem::Kind::kDynamic && !key.is_string()) {
       ctx.TypeError(Concat("the name of a property is a STRING, found a ", TypeName(key.type())));

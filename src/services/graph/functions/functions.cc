@@ -39,7 +39,7 @@ std::string Lower(std::string_view name) { return absl::AsciiStrToLower(Absl(nam
 
 }  // namespace
 
-const Function* FindFunction(std::string_view name) {
+const std::vector<Function>& AllFunctions() {
   static const std::vector<Function> functions = [] {
     std::vector<Function> all;
     AddAggregates(&all);
@@ -50,9 +50,13 @@ const Function* FindFunction(std::string_view name) {
     AddTemporalFunctions(&all);
     return all;
   }();
+  return functions;
+}
+
+const Function* FindFunction(std::string_view name) {
   static const std::map<std::string, const Function*, std::less<>> table = [] {
     std::map<std::string, const Function*, std::less<>> map;
-    for (const Function& f : functions) map[Lower(f.name)] = &f;
+    for (const Function& f : AllFunctions()) map[Lower(f.name)] = &f;
     return map;
   }();
   const auto it = table.find(Lower(name));

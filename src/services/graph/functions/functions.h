@@ -64,6 +64,8 @@ struct NumberRange {
   static bool Of(std::span<const Value> arguments, NumberRange* range);
 };
 
+// Those with a space in their name are operators, which no query calls.
+const std::vector<Function>& AllFunctions();
 // nullptr: there is none.
 const Function* FindFunction(std::string_view name);
 

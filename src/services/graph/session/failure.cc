@@ -66,6 +66,8 @@ std::string_view CodeOfStatus(absl::StatusCode code) {
     case absl::StatusCode::kNotFound:
     case absl::StatusCode::kOutOfRange:
       return "Neo.ClientError.Statement.ArgumentError";
+    case absl::StatusCode::kUnimplemented:  // CALL { … } IN TRANSACTIONS within a transaction
+      return "Neo.DatabaseError.Transaction.TransactionStartFailed";
     case absl::StatusCode::kDeadlineExceeded:
       return "Neo.ClientError.Transaction.TransactionTimedOut";
     case absl::StatusCode::kCancelled:

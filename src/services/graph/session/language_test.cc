@@ -3,6 +3,7 @@
 
 #include "base/testing.h"
 #include "services/graph/session/test_service.h"
+#include "services/graph/syntax/error.h"
 
 namespace pulse::cypher {
 namespace {
@@ -177,6 +178,73 @@ TEST_F(LanguageTest, DynamicLabels_AreSetMadeAndLookedFor) {
         "RETURN $()", "RETURN $(1)"}) {
     EXPECT_FALSE(Run(wrong, names).ok()) << wrong;
   }
+}
+
+TEST_F(LanguageTest, WordsOfClauses_AreVariables) {
+  EXPECT_EQ(Rows("CREATE (start:A {i: 1})-[on:R]->(end:B {i: 2}) RETURN start.i, end.i, type(on)"),
+            Strings{"1, 2, 'R'"});
+  EXPECT_EQ(Rows("MATCH (start)-->(end) WITH end AS order, CASE WHEN end.i > 1 THEN 'x' END AS by "
+                 "RETURN order.i AS desc, by AS asc ORDER BY desc DESC, asc ASC"),
+            Strings{"2, 'x'"});
+  EXPECT_EQ(Rows("UNWIND [1] AS end RETURN CASE WHEN end = 1 THEN end END"), Strings{"1"});
+  EXPECT_FALSE(Run("RETURN CASE WHEN true THEN END").ok());
+  EXPECT_EQ(Rows("UNWIND [3, 1] AS call RETURN call ORDER BY call"), (Strings{"1", "3"}));
+}
+
+TEST_F(LanguageTest, ManyConditions_InARow_AreNoDeepQuery) {
+  ASSERT_TRUE(Run("UNWIND range(1, 20) AS i CREATE (:P {i: i})").ok());
+  for (const auto& [word, count] : {std::pair("OR", "20"), std::pair("AND", "0")}) {
+    std::string text = "MATCH (p:P) WHERE p.i = 1";
+    for (int i = 2; i <= 3000; ++i) text += Concat(" ", word, " p.i = ", i);
+    EXPECT_EQ(Rows(text + " RETURN count(*)"), Strings{count}) << word;
+  }
+  EXPECT_EQ(Rows("RETURN true XOR true XOR true XOR false XOR true, false OR null OR false OR true "
+                 "OR 1 / 0 = 1"),
+            Strings{"false, true"});
+}
+
+TEST_F(LanguageTest, RegularExpressions_AsJavaWritesThem_AreTaken) {
+  for (const char* holds :
+       {"'INGO' =~ '(?iu).*n.*'", "'Ingo' =~ '(?<a>I)(?u)n(?ui:GO)'", "'a(?<b>c' =~ 'a[(][?]<b>c'",
+        "'a&&b' =~ 'a&&b'", "'Ab' =~ '(?u)A(?:b)'"}) {
+    EXPECT_EQ(Rows(Concat("RETURN ", holds)), Strings{"true"}) << holds;
+  }
+  const absl::Status cut = Run("RETURN 'c' =~ '[a-z&&[^b]]'");
+  EXPECT_NE(Text(cut).find("&&"), std::string::npos) << cut;
+}
+
+TEST_F(LanguageTest, Show_WhatNeo4jShows_IsThere) {
+  ASSERT_TRUE(Run("CREATE INDEX i FOR (n:P) ON (n.a) OPTIONS {indexProvider: 'range-1.0', "
+                  "indexConfig: {}}")
+                  .ok());
+  ASSERT_TRUE(Run("CREATE CONSTRAINT c FOR (n:Q) REQUIRE n.a IS UNIQUE OPTIONS {}").ok());
+  EXPECT_EQ(Rows("SHOW INDEXES YIELD name, options, lastRead, readCount, failureMessage "
+                 "WHERE name = 'i' RETURN name, options.indexProvider, lastRead"),
+            Strings{"'i', 'pulse-1.0', null"});
+  EXPECT_EQ(Rows("SHOW CONSTRAINTS YIELD name, propertyType, options RETURN name, propertyType"),
+            Strings{"'c', null"});
+  EXPECT_EQ(Rows("SHOW FUNCTIONS YIELD name, aggregating WHERE name IN ['count', 'left'] "
+                 "RETURN name, aggregating ORDER BY name"),
+            (Strings{"'count', true", "'left', false"}));
+  EXPECT_EQ(Rows("SHOW SETTINGS"), Strings{});
+  for (const char* one :
+       {"SHOW DATABASE neo4j", "SHOW DATABASE Neo4j YIELD name RETURN name", "SHOW HOME DATABASE",
+        "SHOW DEFAULT DATABASE", "USE system SHOW DATABASES"}) {
+    EXPECT_EQ(Rows(one).size(), 1u) << one;
+  }
+  EXPECT_FALSE(Run("SHOW DATABASE movies").ok());
+  const absl::Status column = Run("SHOW INDEXES YIELD name, foo");
+  EXPECT_NE(Text(column).find("there is no column `foo`"), std::string::npos) << column;
+  EXPECT_NE(Text(column).find("column 26"), std::string::npos) << column;
+  for (const char* waits : {"CALL db.awaitIndexes()", "CALL db.awaitIndexes(10)",
+                            "CALL db.awaitIndex('i')", "CALL db.awaitIndex('i', 10)"}) {
+    EXPECT_TRUE(Run(waits).ok()) << waits;
+  }
+}
+
+TEST_F(LanguageTest, SetLabel_OfADeletedNode_SaysSo) {
+  const absl::Status status = Run("CREATE (n:P) WITH n DELETE n SET n:Q");
+  EXPECT_EQ(InfoOf(status).kind, "EntityNotFound") << status;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <cinttypes>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "base/clock.h"
 #include "services/graph/functions/functions.h"
 #include "services/graph/model/temporal.h"
@@ -37,6 +38,11 @@ std::string Quoted(const std::string& name) {
   return out + "`";
 }
 
+// Of an index, which has none but its provider.
+Value IndexOptions() {
+  return Value::Map({{"indexConfig", Value::Map({})}, {"indexProvider", Text("pulse-1.0")}});
+}
+
 std::string CreateStatement(const IndexDefinition& index) {
   std::string keys;
   for (const std::string& key : index.keys) {
@@ -51,6 +57,11 @@ std::string CreateStatement(const IndexDefinition& index) {
 }
 
 }  // namespace
+
+bool IsDatabaseName(std::string_view name) {
+  const std::string lower = absl::AsciiStrToLower(absl::string_view(name.data(), name.size()));
+  return lower == kDatabaseName || lower == "system";
+}
 
 ServiceProcedures::ServiceProcedures(Database* database, RunningList* running, PlanCache* plans) {
   AddNames(database);
@@ -145,9 +156,11 @@ void ServiceProcedures::AddServer(PlanCache* plans) {
       });
   // Indexes are there when CREATE INDEX returns.
   const auto nothing = [](EvalContext&, const ValueList&, ValueList*) { return absl::OkStatus(); };
-  Add("db.awaitIndexes", {{"timeOutSeconds", kIntType}}, {}, "Waits for indexes.", nothing);
+  Add("db.awaitIndexes", {{"timeOutSeconds", kIntType}}, {}, "Waits for indexes.", nothing)
+      ->optional = 1;
   Add("db.awaitIndex", {{"indexName", kString}, {"timeOutSeconds", kIntType}}, {},
-      "Waits for an index.", nothing);
+      "Waits for an index.", nothing)
+      ->optional = 1;
 }
 
 void ServiceProcedures::AddSchema(Database* database) {
@@ -162,17 +175,21 @@ void ServiceProcedures::AddSchema(Database* database) {
        {"properties", kList},
        {"indexProvider", kString},
        {"owningConstraint", kText},
-       {"createStatement", kString}},
+       {"createStatement", kString},
+       {"lastRead", kAnyType},
+       {"readCount", kAnyType},
+       {"failureMessage", kString},
+       {"options", kMapType}},
       "SHOW INDEXES", [database](EvalContext&, const ValueList&, ValueList* out) {
         int64_t id = 0;
         for (const IndexDefinition& index : database->Indexes()) {
           ++id;
           if (!index.FindsNodes()) continue;
-          for (Value& value :
-               ValueList{Value::Int(id), Text(index.name), Text("ONLINE"), Value::Float(100),
-                         Text("RANGE"), Text("NODE"), Texts({index.label}), Texts(index.keys),
-                         Text("pulse-1.0"), index.constraint ? Text(index.name) : Value(),
-                         Text(CreateStatement(index))}) {
+          for (Value& value : ValueList{
+                   Value::Int(id), Text(index.name), Text("ONLINE"), Value::Float(100),
+                   Text("RANGE"), Text("NODE"), Texts({index.label}), Texts(index.keys),
+                   Text("pulse-1.0"), index.constraint ? Text(index.name) : Value(),
+                   Text(CreateStatement(index)), Value(), Value(), Text(""), IndexOptions()}) {
             out->push_back(std::move(value));
           }
         }
@@ -186,7 +203,9 @@ void ServiceProcedures::AddSchema(Database* database) {
        {"labelsOrTypes", kList},
        {"properties", kList},
        {"ownedIndex", kText},
-       {"createStatement", kString}},
+       {"createStatement", kString},
+       {"propertyType", kText},
+       {"options", kMapType}},
       "SHOW CONSTRAINTS", [database](EvalContext&, const ValueList&, ValueList* out) {
         int64_t id = 0;
         for (const IndexDefinition& index : database->Indexes()) {
@@ -195,10 +214,10 @@ void ServiceProcedures::AddSchema(Database* database) {
           const std::string_view type = !index.unique    ? "NODE_PROPERTY_EXISTENCE"
                                         : index.required ? "NODE_KEY"
                                                          : "UNIQUENESS";
-          for (Value& value :
-               ValueList{Value::Int(id), Text(index.name), Text(type), Text("NODE"),
-                         Texts({index.label}), Texts(index.keys),
-                         index.unique ? Text(index.name) : Value(), Text(CreateStatement(index))}) {
+          for (Value& value : ValueList{Value::Int(id), Text(index.name), Text(type), Text("NODE"),
+                                        Texts({index.label}), Texts(index.keys),
+                                        index.unique ? Text(index.name) : Value(),
+                                        Text(CreateStatement(index)), Value(), IndexOptions()}) {
             out->push_back(std::move(value));
           }
         }
@@ -306,6 +325,36 @@ void ServiceProcedures::AddLists() {
         }
         return absl::OkStatus();
       });
+  Add("pulse.show.functions", {},
+      {{"name", kString},
+       {"category", kString},
+       {"description", kString},
+       {"signature", kString},
+       {"isBuiltIn", kBoolType},
+       {"aggregating", kBoolType}},
+      "SHOW FUNCTIONS", [](EvalContext&, const ValueList&, ValueList* out) {
+        for (const Function& f : AllFunctions()) {
+          if (f.name.find(' ') != std::string_view::npos) continue;  // operators
+          const bool aggregates = f.aggregate != Aggregate::kNone;
+          std::string signature = Concat(f.name, "(");
+          for (int i = 0; i < f.min_args; ++i) signature += i == 0 ? "value" : ", value";
+          if (f.max_args > f.min_args) signature += f.min_args == 0 ? "…" : ", …";
+          for (Value& value :
+               ValueList{Text(f.name), Text(aggregates ? "Aggregating" : "Scalar"), Text(""),
+                         Text(signature + ")"), Value::Bool(true), Value::Bool(aggregates)}) {
+            out->push_back(std::move(value));
+          }
+        }
+        return absl::OkStatus();
+      });
+  Add("pulse.show.settings", {},
+      {{"name", kString},
+       {"value", kString},
+       {"isDynamic", kBoolType},
+       {"defaultValue", kString},
+       {"description", kString}},
+      "SHOW SETTINGS: those of Neo4j are not there.",
+      [](EvalContext&, const ValueList&, ValueList*) { return absl::OkStatus(); });
   Add("pulse.show.databases", {},
       {{"name", kString},
        {"type", kString},

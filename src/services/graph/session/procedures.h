@@ -17,6 +17,8 @@ namespace pulse::cypher {
 // What dbms.components and drivers are told: clients look at it for what the language can.
 inline constexpr std::string_view kServerVersion = "5.26.0";
 inline constexpr std::string_view kDatabaseName = "neo4j";
+// In any case; also `system`, which drivers and tools ask for what is said of all databases.
+bool IsDatabaseName(std::string_view name);
 
 class ServiceProcedures : public ProcedureCatalog {
  public:

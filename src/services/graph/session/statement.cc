@@ -27,14 +27,18 @@ constexpr Listing kListings[] = {
     {"INDEX", "pulse.show.indexes",
      "id, name, state, populationPercent, type, entityType, labelsOrTypes, properties, "
      "indexProvider, owningConstraint",
-     "createStatement"},
+     "createStatement, lastRead, readCount, failureMessage, options"},
     {"CONSTRAINT", "pulse.show.constraints",
-     "id, name, type, entityType, labelsOrTypes, properties, ownedIndex", "createStatement"},
+     "id, name, type, entityType, labelsOrTypes, properties, ownedIndex",
+     "createStatement, propertyType, options"},
     {"TRANSACTION", "pulse.show.transactions",
      "database, transactionId, currentQueryId, connectionId, clientAddress, username, "
      "currentQuery, startTime, status, elapsedTime",
      ""},
     {"PROCEDURE", "pulse.show.procedures", "name, description, mode, worksOnSystem", "signature"},
+    {"FUNCTION", "pulse.show.functions", "name, category, description",
+     "signature, isBuiltIn, aggregating"},
+    {"SETTING", "pulse.show.settings", "name, value, isDynamic, defaultValue, description", ""},
     {"DATABASE", "pulse.show.databases",
      "name, type, aliases, access, address, role, writer, requestedStatus, currentStatus, "
      "statusMessage, default, home, constituents",
@@ -52,7 +56,7 @@ class StatementParser {
     ParsedStatement statement;
     if (auto st = SkipPrefix(); !st.ok()) return st;
     if (IsWord("USE")) {
-      if (!IsWord("NEO4J", 1) && Peek(1).text != "neo4j") {
+      if (!IsDatabaseName(Peek(1).text)) {
         return Fail("there is one database here, neo4j: USE names no other one");
       }
       at_ += 2;
@@ -183,7 +187,11 @@ class StatementParser {
     if (command->constraint) {
       if (auto st = Requirement(&command->index); !st.ok()) return st;
     }
-    if (IsWord("OPTIONS")) return Unsupported("options of indexes");
+    if (TakeWord("OPTIONS")) {
+      // Those that Neo4j itself writes: there is one provider, which has no settings.
+      if (!IsSymbol("{")) return Unexpected("{");
+      at_ = Peek().match != 0 ? Peek().match + 1 : at_;
+    }
     if (auto st = End(); !st.ok()) return st;
     if (command->index.name.empty()) command->index.name = MadeIndexName(command->index);
     return absl::OkStatus();
@@ -263,14 +271,19 @@ class StatementParser {
   absl::Status Show(std::string* query) {
     ++at_;
     if (IsWord("ALL") || IsWord("RANGE")) ++at_;
+    if ((IsWord("HOME") || IsWord("DEFAULT")) && IsWord("DATABASE", 1)) ++at_;
     for (const Listing& listing : kListings) {
       const std::string one(listing.words);
       const bool match = IsWord(one) || IsWord(one + "S") || IsWord(one + "ES");
       if (!match) continue;
       ++at_;
+      const bool named = one == "DATABASE" && IsName() && !IsWord("YIELD") && !IsWord("WHERE");
+      if (named && !IsDatabaseName(Peek().text)) return Fail("there is one database here, neo4j");
+      if (named) ++at_;
       return List(listing, "", query);
     }
-    return Unexpected("INDEXES, CONSTRAINTS, TRANSACTIONS, PROCEDURES or DATABASES");
+    return Unexpected(
+        "INDEXES, CONSTRAINTS, TRANSACTIONS, PROCEDURES, FUNCTIONS, SETTINGS or DATABASES");
   }
 
   absl::Status Terminate(std::string* query) {
@@ -304,14 +317,15 @@ class StatementParser {
     std::string columns;
     bool returns = false;
     size_t last = at_;
-    CollectColumns(all, &columns, &returns, &last);
+    if (auto st = CollectColumns(all, &columns, &returns, &last); !st.ok()) return st;
     *query = Concat(call, "WITH ", text_.substr(begin, tokens_[last].begin - begin));
     if (!returns) *query += Concat(" RETURN ", columns);
     return absl::OkStatus();
   }
 
   // What YIELD names, in its order; whether RETURN follows; and the end of all.
-  void CollectColumns(const std::string& all, std::string* columns, bool* returns, size_t* last) {
+  absl::Status CollectColumns(const std::string& all, std::string* columns, bool* returns,
+                              size_t* last) {
     bool items = true;
     std::string name;
     const auto add = [&] {
@@ -331,9 +345,16 @@ class StatementParser {
       if (!items) continue;
       if (token.kind == Kind::kSymbol && token.text == "*") *columns = all;
       if (token.kind == Kind::kSymbol && token.text == ",") add();
-      if (token.kind == Kind::kName || token.kind == Kind::kQuotedName) name = token.text;
+      if (token.kind != Kind::kName && token.kind != Kind::kQuotedName) continue;
+      if (name.empty() &&
+          Concat(", ", all, ",").find(Concat(", ", token.text, ",")) == std::string::npos) {
+        at_ = *last;
+        return Fail(Concat("there is no column `", token.text, "`; there are ", all));
+      }
+      name = token.text;
     }
     add();
+    return absl::OkStatus();
   }
 
   const std::string_view text_;

@@ -9,13 +9,13 @@
 namespace pulse::cypher {
 namespace {
 
-// Words that are no variables unless they are quoted.
+// Words that are no variables unless they are quoted. Those that stand behind an expression alone,
+// as ORDER, DESC and END do, are taken for one where an expression begins.
 constexpr std::string_view kReserved[] = {
-    "AND",    "AS",     "ASC",    "ASCENDING", "BY",    "CALL", "CASE",   "CONTAINS", "CREATE",
-    "DELETE", "DESC",   "DETACH", "DISTINCT",  "ELSE",  "END",  "ENDS",   "EXISTS",   "FALSE",
-    "IN",     "IS",     "LIMIT",  "MATCH",     "MERGE", "NOT",  "NULL",   "ON",       "OPTIONAL",
-    "OR",     "ORDER",  "REMOVE", "RETURN",    "SET",   "SKIP", "STARTS", "THEN",     "TRUE",
-    "UNION",  "UNWIND", "WHEN",   "WHERE",     "WITH",  "XOR",  "YIELD"};
+    "AND",  "AS",       "CASE",   "CONTAINS", "CREATE", "DELETE", "DETACH", "DISTINCT", "ELSE",
+    "ENDS", "EXISTS",   "FALSE",  "IN",       "IS",     "LIMIT",  "MATCH",  "MERGE",    "NOT",
+    "NULL", "OPTIONAL", "OR",     "REMOVE",   "RETURN", "SET",    "SKIP",   "STARTS",   "THEN",
+    "TRUE", "UNION",    "UNWIND", "WHEN",     "WHERE",  "WITH",   "XOR",    "YIELD"};
 
 }  // namespace
 

@@ -32,25 +32,30 @@ ExprPtr Parser::Binary(Op op, ExprPtr left, ExprPtr right) {
   return Done(std::move(expr));
 }
 
+// Operands with `word` between them. Thousands, as programs write them, are no deep tree.
+ExprPtr Parser::Chain(std::string_view word, Op op, ExprPtr (Parser::*operand)()) {
+  std::vector<ExprPtr> all;
+  all.push_back((this->*operand)());
+  while (TakeWord(word)) all.push_back((this->*operand)());
+  for (; all.size() > 1 && !failed(); all.resize((all.size() + 1) / 2)) {
+    for (size_t i = 0; i < all.size(); i += 2) {
+      ExprPtr both = i + 1 < all.size() ? Binary(op, std::move(all[i]), std::move(all[i + 1]))
+                                        : std::move(all[i]);
+      all[i / 2] = std::move(both);
+    }
+  }
+  return std::move(all[0]);
+}
+
 ExprPtr Parser::ParseExpr() {
   Nesting nesting(this);
   if (failed()) return New(Expr::Kind::kLiteral, Here());
-  ExprPtr left = ParseXor();
-  while (TakeWord("OR")) left = Binary(Op::kOr, std::move(left), ParseXor());
-  return left;
+  return Chain("OR", Op::kOr, &Parser::ParseXor);
 }
 
-ExprPtr Parser::ParseXor() {
-  ExprPtr left = ParseAnd();
-  while (TakeWord("XOR")) left = Binary(Op::kXor, std::move(left), ParseAnd());
-  return left;
-}
+ExprPtr Parser::ParseXor() { return Chain("XOR", Op::kXor, &Parser::ParseAnd); }
 
-ExprPtr Parser::ParseAnd() {
-  ExprPtr left = ParseNot();
-  while (TakeWord("AND")) left = Binary(Op::kAnd, std::move(left), ParseNot());
-  return left;
-}
+ExprPtr Parser::ParseAnd() { return Chain("AND", Op::kAnd, &Parser::ParseNot); }
 
 ExprPtr Parser::ParseNot() {
   const Pos pos = Here();

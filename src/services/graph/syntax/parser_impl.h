@@ -131,6 +131,7 @@ class Parser {
 
   // parser_expr.cc
   ExprPtr ParseExpr();
+  ExprPtr Chain(std::string_view word, Op op, ExprPtr (Parser::*operand)());
   ExprPtr ParseXor();
   ExprPtr ParseAnd();
   ExprPtr ParseNot();

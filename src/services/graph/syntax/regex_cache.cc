@@ -24,6 +24,39 @@ bool TakePrefix(std::string_view prefix, std::string_view* text) {
   return true;
 }
 
+// As Java writes it, in what RE2 calls the same: (?iu) as (?i), which takes all letters here, and
+// (?<name>…). Classes that cut others (&&) are another set to RE2: empty text.
+std::string Translated(std::string_view java) {
+  std::string out;
+  int in_class = 0;
+  for (size_t i = 0; i < java.size(); ++i) {
+    const char c = java[i];
+    if (c == '\\' && i + 1 < java.size()) {
+      out += java.substr(i++, 2);
+      continue;
+    }
+    if (in_class > 0 && java.substr(i, 2) == "&&") return {};
+    in_class = c == '[' ? in_class + 1 : c == ']' && in_class > 0 ? in_class - 1 : in_class;
+    out += c;
+    if (in_class > 0 || c != '(' || java.substr(i, 2) != "(?") continue;
+    const std::string_view rest = java.substr(i + 2);
+    if (rest.starts_with('<') && !rest.starts_with("<=") && !rest.starts_with("<!")) {
+      out += "?P";
+      ++i;
+      continue;
+    }
+    const size_t end = rest.find_first_not_of("imsud-");
+    if (end == 0 || end == std::string_view::npos || (rest[end] != ')' && rest[end] != ':'))
+      continue;
+    std::string flags(rest.substr(0, end));
+    std::erase_if(flags, [](char flag) { return flag == 'u' || flag == 'd'; });
+    if (flags.ends_with('-')) flags.pop_back();
+    out += flags.empty() && rest[end] == ')' ? "?:" : "?" + flags;
+    i += 1 + end;
+  }
+  return out;
+}
+
 }  // namespace
 
 RegexPattern::RegexPattern(const std::string& text) : text_(text) {
@@ -38,8 +71,10 @@ RegexPattern::RegexPattern(const std::string& text) : text_(text) {
   RE2::Options options;
   options.set_log_errors(false);
   options.set_max_mem(1 << 20);
-  regex_ = std::make_unique<RE2>(Piece(text_), options);
+  const std::string translated = Translated(text_);
+  regex_ = std::make_unique<RE2>(Piece(translated), options);
   if (!regex_->ok()) error_ = regex_->error();
+  if (translated.empty() && !text_.empty()) error_ = "classes with && are not supported";
 }
 
 RegexPattern::~RegexPattern() = default;
