@@ -2,7 +2,8 @@
 """`pulse graph shell` on a terminal: graph_shell_terminal.py PULSE DB
 
 Control-C gives up what was typed, also over several lines, ends a statement that runs and not the shell, and
-Control-D leaves. HOME is a directory of its own, for the history.
+Control-D leaves. Text is UTF-8, a tab is text, and what is recalled is what was typed. HOME is a directory of its
+own, for the history.
 """
 import os
 import pty
@@ -22,6 +23,7 @@ class Shell:
         self.pid, self.master = pty.fork()
         if self.pid == 0:
             os.environ["TERM"] = "dumb"
+            os.environ["LC_ALL"] = "C"
             os.execv(PULSE, [PULSE, "graph", "shell", "--json", DB])
         self.out = b""
         self.until(FIRST)
@@ -69,6 +71,15 @@ class Shell:
 
 shell = Shell()
 shell.ask(b"RETURN 40 + 2 AS x;", b'{"x":42}')
+
+# Characters beyond ASCII, and a tab.
+shell.ask("RETURN 'Zoë ☃' = 'Zo' + '\\u00eb \\u2603' AS x, size('a\tb') AS n;".encode(), b'{"x":true,"n":3}')
+
+# The statement before, by Control-P, with its lines.
+shell.type(b"RETURN 1 // c\n")
+shell.until(MORE)
+shell.ask(b"+ 1 AS x;", b'{"x":2}')
+shell.ask(b"\x10", b'{"x":2}')
 
 # A line, and the lines before it, are given up.
 shell.type(b"RETURN nonsense")

@@ -256,6 +256,7 @@ refused "--spill-limit" query db --query-memory 8M --spill spilled --spill-limit
 refused "--transaction-memory sets the limit" query db --transaction-memory 1M \
   'UNWIND range(1, 100000) AS x CREATE (:TooMuch {x: x})'
 query '{"n":0}' --json 'MATCH (n:TooMuch) RETURN count(n) AS n'
+"$PULSE" graph query db --retain -1 'RETURN 1' >retain.out 2>&1 && fail "--retain -1 is taken"
 refused "longer than its limit" query db --timeout 0.2 \
   'UNWIND range(1, 1000000) AS a UNWIND range(1, 1000000) AS b RETURN count(b)'
 touch file
@@ -281,6 +282,41 @@ if printf 'RETURN 1;\nRETRUN 2;\nRETURN 3;\n' | "$PULSE" graph shell db >shell.o
   fail "an error in a script ends with success"
 fi
 grep -q '^ *3$' shell.out && fail "the script went on behind its error" shell.out
+# Statements end at semicolons of their own, wherever the line ends.
+"$PULSE" graph shell db --json >shell.out 2>shell.err <<'SHELL' || fail "where statements end" shell.err
+// a comment; before all
+RETURN 1 AS a; // one; behind
+RETURN 2 AS a; RETURN 3 AS a;;
+RETURN 'x;
+y\';' AS b;
+RETURN /* ;
+*/ "/*;" AS `c;
+d`;
+:begin; // nothing
+:rollback
+:param x: 4
+:param `y z` => ';' // a comment
+:param {v: 6, w: 7}
+:param u 8
+RETURN $x + $v + $w + $u AS sum, $`y z` AS text;
+// the end
+SHELL
+[[ $(cat shell.out) == '{"a":1}
+{"a":2}
+{"a":3}
+{"b":"x;\ny'"'"';"}
+{"c;\nd":"/*;"}
+{"sum":25,"text":";"}' ]] || fail "where statements end" shell.out
+for script in ':param x' ':param x-3' ':param x+y => 3' ':param {a}' ':param [1]' 'RETURN 1; /* RETURN 2;' 'RETURN ";'; do
+  if printf '%s\n' "$script" | "$PULSE" graph shell db >shell.out 2>&1; then fail "the shell takes: $script"; fi
+done
+if [[ -e /dev/full ]]; then
+  refused_full() { "$PULSE" graph query db "$1" 2>&1 >/dev/full; }
+  [[ $(refused_full 'CREATE (:Full) RETURN 1') == *"is committed: do not run it again"* ]] || fail "a full device"
+  query '{"n":1}' --json 'MATCH (f:Full) RETURN count(f) AS n'
+  [[ $(refused_full 'RETURN 1') == *"writing the result"* ]] || fail "a full device, reading"
+  [[ $(refused_full 'RETURN 1') != *"is committed"* ]] || fail "a full device, reading, and a commit"
+fi
 python3 "$here/graph_shell_terminal.py" "$PULSE" db >terminal.out 2>&1 || fail "the shell on a terminal" terminal.out
 if printf ':begin\nCREATE (:Lost);\n' | "$PULSE" graph shell db >shell.out 2>shell.err; then
   fail "a transaction that nobody committed ends with success"

@@ -100,7 +100,7 @@ absl::StatusOr<OpenedGraph> OpenStore(const GraphArgs& args, bool read_only, boo
     PULSE_RETURN_IF_ERROR(ReadSize("--keep-log", args.keep_log, "256M", &options.keep_log_bytes));
   }
   auto store = graph::GraphStore::Open(args.db, options);
-  if (store.ok() && !(*store)->stats().damage.empty()) {
+  if (store.ok() && read_only && !(*store)->stats().damage.empty()) {
     std::fprintf(stderr, "pulse graph: %s; what comes before is shown\n",
                  (*store)->stats().damage.c_str());
   }
@@ -183,7 +183,7 @@ absl::Status RunQuery(GraphArgs args) {
 absl::Status RunShell(GraphArgs args) {
   signal(SIGXFSZ, SIG_IGN);  // a write beyond a limit of files is an error
   args.read_only |= args.damaged;
-  TakeInterrupts();
+  PrepareTerminal();
   PULSE_ASSIGN_OR_RETURN(const cypher::ServiceOptions options, ReadServiceOptions(args));
   // A damaged database has nobody who writes.
   PULSE_ASSIGN_OR_RETURN(const OpenedGraph store, OpenStore(args, args.read_only, !args.damaged));
@@ -265,6 +265,7 @@ void AddStoreOptions(CLI::App* cmd, GraphArgs* args) {
   cmd->add_option("--retain", args->retain,
                   "commits before the newest that AT SNAPSHOT can read, of those since the\n"
                   "database was opened here")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   cmd->add_option("--query-memory", args->query_memory, "the most that one query may take, about")
       ->capture_default_str();

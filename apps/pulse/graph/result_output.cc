@@ -160,6 +160,7 @@ std::string StoredJsonText(const Value& value) { return Dump(ToJson(value, nullp
 bool ResultOutput::OnRows(const GraphView& view, const Value* rows, size_t stride, size_t count,
                           std::span<const cypher::Slot> columns) {
   for (size_t i = 0; i < count; ++i) {
+    if (std::ferror(out_) != 0) return writes_;
     const Value* row = rows + i * stride;
     if (json_) {
       ordered_json object = ordered_json::object();
@@ -169,7 +170,7 @@ bool ResultOutput::OnRows(const GraphView& view, const Value* rows, size_t strid
       lines_ += Dump(object) + "\n";
       if (lines_.size() < kKeptBytes) continue;
       printed_ = true;
-      if (std::fwrite(lines_.data(), 1, lines_.size(), out_) != lines_.size()) return false;
+      std::fwrite(lines_.data(), 1, lines_.size(), out_);
       lines_.clear();
       continue;
     }

@@ -12,8 +12,9 @@ namespace pulse {
 
 class ResultOutput : public cypher::RowSink {
  public:
-  ResultOutput(std::FILE* out, bool json, std::vector<std::string> columns)
-      : out_(out), json_(json), columns_(std::move(columns)) {}
+  // `writes`: the statement does, and so runs to its end also where its result cannot be printed.
+  ResultOutput(std::FILE* out, bool json, bool writes, std::vector<std::string> columns)
+      : out_(out), json_(json), writes_(writes), columns_(std::move(columns)) {}
 
   bool OnRows(const cypher::GraphView& view, const cypher::Value* rows, size_t stride, size_t count,
               std::span<const cypher::Slot> columns) override;
@@ -26,7 +27,7 @@ class ResultOutput : public cypher::RowSink {
   void PrintTable();
 
   std::FILE* const out_;
-  const bool json_;
+  const bool json_, writes_;
   const std::vector<std::string> columns_;
   std::vector<std::vector<std::string>> rows_;
   std::vector<bool> numbers_;  // columns of nothing else

@@ -1,6 +1,7 @@
 #include "apps/pulse/graph/shell.h"
 
 #include <histedit.h>
+#include <langinfo.h>
 #include <poll.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -8,6 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cctype>
+#include <clocale>
 #include <csignal>
 #include <cstdio>
 #include <iostream>
@@ -22,6 +24,7 @@
 #include "base/unique_fd.h"
 #include "base/wake_event.h"
 #include "services/graph/model/text.h"
+#include "services/graph/syntax/lexer.h"
 
 namespace pulse {
 namespace {
@@ -29,9 +32,10 @@ namespace {
 using cypher::Concat;
 
 constexpr char kHelp[] =
-    "A statement ends with a semicolon at the end of a line.\n"
+    "A statement ends with a semicolon, a command with its line.\n"
     "  :begin  :commit  :rollback   a transaction of several statements\n"
-    "  :param NAME EXPRESSION       sets $NAME; :params lists them\n"
+    "  :param NAME => EXPRESSION    sets $NAME; :params lists them\n"
+    "  :param {NAME: EXPRESSION}    sets several\n"
     "  :explain STATEMENT;          shows the plan\n"
     "  :quit                        or the end of the input\n"
     "Control-C ends a statement that runs, and gives up one that is being typed.\n"
@@ -110,6 +114,7 @@ class EditedLines : public Lines {
     el_set(edit_, EL_CLIENTDATA, this);
     el_set(edit_, EL_PROMPT, &EditedLines::Prompt);
     el_set(edit_, EL_EDITOR, "emacs");
+    el_set(edit_, EL_BIND, "^I", "ed-insert", nullptr);  // a tab is text, also in what is pasted
     el_set(edit_, EL_HIST, history, history_);
     el_source(edit_, nullptr);
     // At the prompt Control-C is a key, as a signal would not end el_gets(); and so is Control-Z.
@@ -144,9 +149,7 @@ class EditedLines : public Lines {
   }
   void Remember(const std::string& text) override {
     HistEvent event;
-    std::string line = text;
-    std::replace(line.begin(), line.end(), '\n', ' ');
-    history(history_, &event, H_ENTER, line.c_str());
+    history(history_, &event, H_ENTER, text.c_str());
   }
 
  private:
@@ -185,6 +188,61 @@ std::string_view Trimmed(std::string_view text) {
   return text;
 }
 
+// Cuts lines into statements: at each semicolon that is in no string, quoted name or comment. What
+// begins with a colon is a command, and ends at the latest with its line.
+class StatementCutter {
+ public:
+  void Add(std::string_view line) { text_ += Concat(line, "\n"); }
+  void Clear() { *this = StatementCutter(); }
+  // Whether the lines so far end within a statement or a comment.
+  bool within() const { return begin_ != kNone || inside_ == '*'; }
+
+  // The next whole one with its semicolon, without comments before it.
+  std::optional<std::string> Next() {
+    for (; at_ < text_.size(); ++at_) {
+      const char c = text_[at_];
+      const bool line_ends = c == '\n' && (inside_ == 0 || inside_ == '/');
+      if (line_ends) inside_ = 0;
+      if (inside_ == '*' || inside_ == '/') {
+        if (inside_ == '*' && text_.compare(at_, 2, "*/") == 0) {
+          inside_ = 0;
+          ++at_;
+        }
+      } else if (inside_ != 0) {
+        if (c == '\\' && inside_ != '`') {
+          ++at_;
+        } else if (c == inside_) {
+          inside_ = 0;
+        }
+      } else if (c == '/' && (text_[at_ + 1] == '/' || text_[at_ + 1] == '*')) {
+        inside_ = text_[++at_];
+      } else if (c == ';' || (line_ends && begin_ != kNone && text_[begin_] == ':')) {
+        if (begin_ != kNone) return Cut();
+      } else if (!std::isspace(static_cast<unsigned char>(c))) {
+        if (begin_ == kNone) begin_ = at_;
+        if (c == '\'' || c == '"' || c == '`') inside_ = c;
+      }
+    }
+    const size_t done = std::min(begin_, text_.size());
+    text_.erase(0, done);
+    at_ -= done;
+    if (begin_ != kNone) begin_ = 0;
+    return std::nullopt;
+  }
+
+ private:
+  static constexpr size_t kNone = std::string::npos;
+  std::string Cut() {
+    std::string statement = text_.substr(begin_, ++at_ - begin_);
+    begin_ = kNone;
+    return statement;
+  }
+  std::string text_;
+  size_t at_ = 0;
+  size_t begin_ = kNone;  // of the statement that at_ is in
+  char inside_ = 0;       // a quote, or the second character of what began a comment
+};
+
 class Shell {
  public:
   Shell(cypher::GraphService* service, bool json) : service_(service), json_(json) {}
@@ -198,28 +256,29 @@ class Shell {
     } else {
       lines = std::make_unique<PlainLines>();
     }
-    std::string statement, line;
+    StatementCutter cutter;
+    std::string line;
     while (!quit_) {
-      const Input input = lines->Next(statement.empty(), &line);
+      const Input input = lines->Next(!cutter.within(), &line);
       if (input == Input::kEnd) break;
       if (input == Input::kGivenUp) {
-        statement.clear();
+        cutter.Clear();
         continue;
       }
-      if (statement.empty() && Trimmed(line).empty()) continue;
-      statement += Concat(statement.empty() ? "" : "\n", line);
-      const std::string_view text = Trimmed(statement);
-      if (text.front() != ':' && text.back() != ';') continue;
-      lines->Remember(std::string(text));
-      if (absl::Status status = One(text); !status.ok()) {
-        if (!terminal) return status;
-        std::printf("%s\n", std::string(status.message()).c_str());
+      cutter.Add(line);
+      while (auto statement = quit_ ? std::nullopt : cutter.Next()) {
+        const std::string_view text = Trimmed(*statement);
+        lines->Remember(std::string(text));
+        if (absl::Status status = One(text); !status.ok()) {
+          if (!terminal) return status;
+          std::printf("%s\n", std::string(status.message()).c_str());
+        }
+        std::fflush(stdout);
       }
-      std::fflush(stdout);
-      statement.clear();
     }
-    if (!Trimmed(statement).empty()) {
-      return absl::InvalidArgumentError("the last statement does not end with a semicolon");
+    if (!quit_ && cutter.within()) {
+      return absl::InvalidArgumentError(
+          "the last statement does not end with a semicolon, outside of strings and comments");
     }
     if (transaction_ != nullptr) {
       return absl::FailedPreconditionError(
@@ -232,7 +291,8 @@ class Shell {
  private:
   absl::Status One(std::string_view text) {
     if (text.front() != ':') return Execute(std::string(text));
-    const size_t space = std::min(text.find(' '), text.size());
+    if (text.back() == ';') text = Trimmed(text.substr(0, text.size() - 1));
+    const size_t space = std::min(text.find_first_of(" \t\n"), text.size());
     const std::string_view word = text.substr(0, space);
     const std::string_view rest = Trimmed(text.substr(space));
     if (word == ":explain") return Execute(Concat("EXPLAIN ", rest));
@@ -277,19 +337,36 @@ class Shell {
     transaction_.reset();
     return status;
   }
+  // NAME => EXPRESSION, NAME: EXPRESSION, NAME EXPRESSION, or a map of several.
   absl::Status SetParameter(std::string_view text) {
-    const size_t space = text.find(' ');
-    if (space == std::string_view::npos) {
-      return absl::InvalidArgumentError("expected :param NAME EXPRESSION");
+    if (!text.empty() && text.front() == '{') {
+      PULSE_ASSIGN_OR_RETURN(const cypher::Value map, ReadCypherValue(service_, std::string(text)));
+      if (map.type() != cypher::Type::kMap) {
+        return absl::InvalidArgumentError("expected a map, as :param {NAME: EXPRESSION}");
+      }
+      for (const auto& [name, value] : map.as_map()) SetOne(name, value);
+      return absl::OkStatus();
     }
-    std::string name(text.substr(0, space));
-    PULSE_ASSIGN_OR_RETURN(cypher::Value value,
-                           ReadCypherValue(service_, std::string(Trimmed(text.substr(space)))));
+    // The name is what may come behind a dollar sign.
+    const std::string reference = Concat("$", text);
+    PULSE_ASSIGN_OR_RETURN(const auto words, cypher::Lex(reference));
+    size_t end = words[0].end;
+    if (words[1].text == ":") {
+      end = words[1].end;
+    } else if (words[1].text == "=" && words[2].text == ">" && words[2].begin == words[1].end) {
+      end = words[2].end;
+    } else if (words[0].kind != cypher::Lexeme::Kind::kParameter || words[1].begin == end) {
+      return absl::InvalidArgumentError("expected :param NAME => EXPRESSION");
+    }
+    PULSE_ASSIGN_OR_RETURN(cypher::Value value, ReadCypherValue(service_, reference.substr(end)));
+    SetOne(words[0].text, std::move(value));
+    return absl::OkStatus();
+  }
+  void SetOne(const std::string& name, cypher::Value value) {
     std::erase_if(parameters_, [&](const auto& entry) { return entry.first == name; });
-    parameters_.emplace_back(std::move(name), std::move(value));
+    parameters_.emplace_back(name, std::move(value));
     std::sort(parameters_.begin(), parameters_.end(),
               [](const auto& a, const auto& b) { return a.first < b.first; });
-    return absl::OkStatus();
   }
 
   cypher::GraphService* const service_;
@@ -335,7 +412,7 @@ absl::Status RunGraphStatement(cypher::GraphService* service, cypher::Transactio
                          transaction != nullptr
                              ? transaction->Prepare(text)
                              : service->Prepare(text, cypher::Caller(), options));
-  ResultOutput output(stdout, json, statement->columns());
+  ResultOutput output(stdout, json, statement->writes(), statement->columns());
   cypher::Outcome outcome;
   if (transaction != nullptr) {
     PULSE_RETURN_IF_ERROR(transaction->Run(*statement, &parameters, &output, &outcome));
@@ -343,12 +420,21 @@ absl::Status RunGraphStatement(cypher::GraphService* service, cypher::Transactio
     PULSE_RETURN_IF_ERROR(service->Run(*statement, cypher::Caller(), options, &output, &outcome));
   }
   output.Finish(outcome);
-  if (std::fflush(stdout) != 0) return ErrnoError(errno, "writing", "the result");
-  return absl::OkStatus();
+  errno = 0;
+  const bool lost = std::ferror(stdout) != 0;
+  if (std::fflush(stdout) == 0 && !lost) return absl::OkStatus();
+  const absl::Status status = errno != 0 ? ErrnoError(errno, "writing", "the result")
+                                         : absl::DataLossError("writing the result failed");
+  if (transaction != nullptr || !statement->writes()) return status;
+  return {status.code(), Concat(std::string(status.message()),
+                                ". What the statement wrote is committed: do not run it again")};
 }
 
-void TakeInterrupts() {
+void PrepareTerminal() {
   if (!IsTerminal()) return;
+  // Cypher is UTF-8, whatever the locale; libedit drops what its locale has no characters for.
+  setlocale(LC_CTYPE, "");
+  if (std::string_view(nl_langinfo(CODESET)) != "UTF-8") setlocale(LC_CTYPE, "C.UTF-8");
   const sigset_t signals = Interrupts();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 }

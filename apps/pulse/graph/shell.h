@@ -7,9 +7,9 @@
 
 namespace pulse {
 
-// On a terminal, Control-C is to end a statement and not the program: to be called before any
-// thread is started. Elsewhere it does nothing.
-void TakeInterrupts();
+// On a terminal, Control-C is to end a statement and not the program, and text is UTF-8: to be
+// called before any thread is started. Elsewhere it does nothing.
+void PrepareTerminal();
 
 // Ends at the end of the input. Without a terminal it stops at the first error, and returns it.
 absl::Status RunGraphShell(cypher::GraphService* service, bool json);
