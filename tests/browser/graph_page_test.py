@@ -190,6 +190,8 @@ def test_hostile(server):
                  '{"query": "RETURN 1", "parameters": []}', '{"query": "RETURN 1", "limit": 0}',
                  '{"query": "RETURN 1", "limit": -1}', '{"query": "RETURN 1", "limit": 1.5}',
                  '{"query": "RETURN $x", "parameters": {"x": 18446744073709551615}}',
+                 '{"query": "RETURN $x", "parameters": {"x": [-9223372036854775809]}}',
+                 '{"query": "RETURN $x", "parameters": {"x": 100000000000000000000}}',
                  '{"query": "RETURN $x", "parameters": {"x": ' + "[" * 5000 + "]" * 5000 + "}}",
                  "[" * 100000, '{"query": "\xff"}'.encode("latin-1")):
         status, _, text = server.ask("POST", "/query", body, JSON)

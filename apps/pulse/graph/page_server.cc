@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -14,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -144,6 +146,24 @@ void KeepIntegers(ordered_json* json) {
   } else if (json->is_structured()) {
     for (auto& item : *json) KeepIntegers(&item);
   }
+}
+
+// Whether a number without a fraction or exponent is beyond 64 bits: the parser would round it.
+bool HasWideInteger(std::string_view json) {
+  for (size_t at = 0; at < json.size(); ++at) {
+    if (json[at] == '"') {
+      for (++at; at < json.size() && json[at] != '"'; ++at) at += json[at] == '\\' ? 1 : 0;
+    } else if (json[at] == '-' || absl::ascii_isdigit(json[at])) {
+      const size_t end = std::min(json.find_first_not_of("+-.eE0123456789", at), json.size());
+      const std::string_view number = json.substr(at, end - at);
+      int64_t value = 0;
+      const auto error = std::from_chars(number.begin(), number.end(), value).ec;
+      const bool whole = number.find_first_of(".eE") == std::string_view::npos;
+      if (whole && error == std::errc::result_out_of_range) return true;
+      at = end - 1;
+    }
+  }
+  return false;
 }
 
 std::optional<Value> ToValue(const nlohmann::json& json, int depth) {
@@ -489,6 +509,7 @@ std::string PageServer::Answer(const std::string& body, const net::User& user, i
   if (DepthOf(body) > cypher::kMaxValueDepth + 2) {
     return ErrorJson("Http", "parameters: too deep");
   }
+  if (HasWideInteger(body)) return ErrorJson("Http", "parameters: an integer beyond 64 bits");
   const auto json = nlohmann::json::parse(body, nullptr, false);
   if (!json.is_object() || !json.contains("query") || !json["query"].is_string()) {
     return ErrorJson("Http", "expected {\"query\": \"...\", \"parameters\": {...}, \"limit\": n}");

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/errors.h"
 #include "services/graph/model/literal.h"
 #include "services/graph/model/temporal.h"
 #include "services/graph/model/text.h"
@@ -114,11 +115,28 @@ bool ParseValue(FieldType type, absl::string_view text, Value* value) {
   }
 }
 
+// Of "name:TYPE{option:value}", as Neo4j has it for points and times: that there are none.
+absl::Status CheckNoOptions(absl::string_view text) {
+  const size_t brace = text.find('{');
+  const size_t colon = text.rfind(':', brace);
+  if (brace == absl::string_view::npos || colon == absl::string_view::npos || text.back() != '}') {
+    return absl::OkStatus();
+  }
+  const absl::string_view type = text.substr(colon + 1, brace - colon - 1);
+  const auto known = ParseFieldType(type);
+  return absl::InvalidArgumentError(
+      Concat("column ", StdView(text), ": ",
+             known.ok() ? Concat("options of ", StdView(type), " are not supported")
+                        : Concat(std::string(known.status().message()),
+                                 "; options in braces are not supported")));
+}
+
 // "name:TYPE(space)" taken apart; the role where TYPE is one.
 absl::Status ReadColumn(absl::string_view text, FileColumn* column, bool* neo4j) {
   const size_t colon = text.rfind(':');
   column->name = std::string(text.substr(0, colon));
   if (colon == absl::string_view::npos) return absl::OkStatus();
+  PULSE_RETURN_IF_ERROR(CheckNoOptions(text));
   std::string type(text.substr(colon + 1));
   if (const size_t open = type.find('('); open != std::string::npos) {
     if (type.back() != ')') {
