@@ -22,6 +22,7 @@ void FreeCapsule(PyObject* capsule) {
 }
 
 [[noreturn]] void Throw(const absl::Status& status) {
+  if (!cypher::InfoOf(status).kind.empty()) Raise(status, cypher::Doing::kQuery);
   const std::string message(status.message());
   if (absl::IsInvalidArgument(status)) throw nb::type_error(message.c_str());
   if (!absl::IsOutOfRange(status)) throw std::runtime_error(message);
@@ -48,7 +49,8 @@ nb::object ArrowStreamOf(const Result& result, nb::handle) {
   return nb::steal(capsule);
 }
 
-NamedColumns ColumnsFromArrow(nb::handle source, uint64_t* rows) {
+NamedColumns ColumnsFromArrow(nb::handle source, uint64_t* rows,
+                              const graph::Interrupted* interrupted) {
   const nb::object capsule = source.attr("__arrow_c_stream__")();
   auto* stream = static_cast<ArrowArrayStream*>(PyCapsule_GetPointer(capsule.ptr(), kCapsule));
   if (stream == nullptr) throw nb::python_error();
@@ -56,7 +58,7 @@ NamedColumns ColumnsFromArrow(nb::handle source, uint64_t* rows) {
   {
     // The source may read on threads of its own, which may need the interpreter.
     const nb::gil_scoped_release release;
-    columns = graph::ImportArrow(stream, rows);
+    columns = graph::ImportArrow(stream, rows, interrupted);
   }
   // What the source raised within the stream goes first.
   if (PyErr_Occurred() != nullptr) throw nb::python_error();

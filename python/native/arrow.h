@@ -15,6 +15,7 @@ nanobind::object ArrowStreamOf(const Result& result, nanobind::handle requested_
 
 // The columns of what gives an Arrow C stream. Throws a TypeError that names a column whose type
 // is none that ImportArrow() takes.
-NamedColumns ColumnsFromArrow(nanobind::handle source, uint64_t* rows);
+NamedColumns ColumnsFromArrow(nanobind::handle source, uint64_t* rows,
+                              const graph::Interrupted* interrupted);
 
 }  // namespace pulse::python

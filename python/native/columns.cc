@@ -118,15 +118,20 @@ Column FromList(const std::string& name, PyObject* list) {
   out.values.resize(rows);
   size_t ints = 0, floats = 0, nulls = 0;
   for (size_t row = 0; row < rows && row < static_cast<size_t>(PyList_GET_SIZE(list)); ++row) {
+    if (row % 65536 == 0 && PyErr_CheckSignals() != 0) throw nb::python_error();
     PyObject* item = Py_NewRef(PyList_GET_ITEM(list, static_cast<Py_ssize_t>(row)));
     Value& value = out.values[row];
     const bool good = FromPython(item, 0, &value);
     Py_DECREF(item);
     if (!good) {
       nb::python_error error;
-      nb::raise_from(error, reinterpret_cast<PyObject*>(Py_TYPE(error.value().ptr())),
-                     "column %s, row %zu: %s", name.c_str(), row,
-                     nb::cast<std::string>(nb::str(error.value())).c_str());
+      // Which says more than a text, and so cannot be made of one; it is a ValueError.
+      const bool encoding = error.matches(PyExc_UnicodeEncodeError);
+      nb::raise_from(
+          error,
+          encoding ? PyExc_ValueError : reinterpret_cast<PyObject*>(Py_TYPE(error.value().ptr())),
+          "column %s, row %zu: %s", name.c_str(), row,
+          nb::cast<std::string>(nb::str(error.value())).c_str());
       throw nb::python_error();
     }
     ints += value.is_int() ? 1 : 0;

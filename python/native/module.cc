@@ -181,11 +181,11 @@ class Transaction {
 
 class Graph {
  public:
-  Graph(const std::string& path, bool read_only, bool create, bool sync, uint64_t memory,
+  Graph(const nb::bytes& path, bool read_only, bool create, bool sync, uint64_t memory,
         uint64_t query_memory, nb::object timeout, uint64_t retain, bool page_reads, bool damaged,
         const std::string& spill, uint64_t spill_limit, int threads)
-      : graph_(Open(path, read_only, create, sync, memory, query_memory, timeout, retain,
-                    page_reads, damaged, spill, spill_limit, threads)) {}
+      : graph_(Open({path.c_str(), path.size()}, read_only, create, sync, memory, query_memory,
+                    timeout, retain, page_reads, damaged, spill, spill_limit, threads)) {}
   EmbeddedGraph* get() const { return graph_.get(); }
   bool closed() const { return graph_.peek()->closed(); }
 
@@ -229,17 +229,29 @@ void OfStore(EmbeddedGraph* graph, absl::Status (EmbeddedGraph::*call)()) {
   if (!status.ok()) RaiseOfStore(status);
 }
 
-NamedColumns Take(nb::handle columns, uint64_t* rows) {
-  return nb::hasattr(columns, "__arrow_c_stream__") ? ColumnsFromArrow(columns, rows)
+NamedColumns Take(nb::handle columns, uint64_t* rows, const SignalPoll& poll) {
+  return nb::hasattr(columns, "__arrow_c_stream__") ? ColumnsFromArrow(columns, rows, poll.ask())
                                                     : ColumnsFromPython(columns, rows);
+}
+
+std::string TextOfPart(nb::handle tuple, int part) {
+  std::string_view text;
+  const nb::object item = tuple[part];
+  if (!PyUnicode_Check(item.ptr())) {
+    throw nb::type_error("labels, keys and the names of columns are of type str");
+  }
+  if (!TextOf(item.ptr(), &text)) throw nb::python_error();
+  return std::string(text);
 }
 
 uint64_t LoadNodes(Graph& self, const std::string& label, nb::handle data, const std::string& key) {
   uint64_t rows = 0;
   EmbeddedGraph* const graph = self.get();
-  NamedColumns columns = Take(data, &rows);
-  return Without(cypher::Doing::kQuery,
-                 [&] { return graph->LoadNodes(label, std::move(columns), rows, key); });
+  const SignalPoll poll;
+  NamedColumns columns = Take(data, &rows, poll);
+  return Without(cypher::Doing::kQuery, [&] {
+    return graph->LoadNodes(label, std::move(columns), rows, key, poll.ask());
+  });
 }
 
 // `source` and `target`: (column, label, key).
@@ -247,13 +259,14 @@ uint64_t LoadEdges(Graph& self, const std::string& type, nb::handle data, nb::ha
                    nb::handle target) {
   EmbeddedGraph* const graph = self.get();
   uint64_t rows = 0;
-  NamedColumns columns = Take(data, &rows);
+  const SignalPoll poll;
+  NamedColumns columns = Take(data, &rows, poll);
   EmbeddedGraph::EdgeEnds ends[2];
   const nb::handle given[2] = {source, target};
   for (int i = 0; i < 2; ++i) {
-    const auto name = nb::cast<std::string>(nb::object(given[i][0]));
-    ends[i].label = nb::cast<std::string>(nb::object(given[i][1]));
-    ends[i].key = nb::cast<std::string>(nb::object(given[i][2]));
+    const std::string name = TextOfPart(given[i], 0);
+    ends[i].label = TextOfPart(given[i], 1);
+    ends[i].key = TextOfPart(given[i], 2);
     const auto found = std::find_if(columns.begin(), columns.end(),
                                     [&name](const auto& column) { return column.first == name; });
     if (found == columns.end()) {
@@ -263,7 +276,8 @@ uint64_t LoadEdges(Graph& self, const std::string& type, nb::handle data, nb::ha
     columns.erase(found);
   }
   return Without(cypher::Doing::kQuery, [&] {
-    return graph->LoadEdges(type, std::move(ends[0]), std::move(ends[1]), std::move(columns), rows);
+    return graph->LoadEdges(type, std::move(ends[0]), std::move(ends[1]), std::move(columns), rows,
+                            poll.ask());
   });
 }
 
@@ -297,6 +311,8 @@ nb::dict LoadFiles(Graph& self, nb::handle nodes, nb::handle edges, nb::handle t
   options.dialect.null_text = null_text;
   options.reject_path = reject;
   options.threads = threads;
+  const SignalPoll poll;
+  options.interrupted = poll.ask();
   const graph::LoadReport report =
       Without(cypher::Doing::kQuery, [&] { return graph->LoadFiles(options); });
   nb::dict out;
@@ -370,7 +386,7 @@ void BindTransaction(nb::module_& module) {
 
 void BindGraph(nb::module_& module) {
   nb::class_<Graph>(module, "Graph", nb::is_weak_referenceable())
-      .def(nb::init<const std::string&, bool, bool, bool, uint64_t, uint64_t, nb::object, uint64_t,
+      .def(nb::init<const nb::bytes&, bool, bool, bool, uint64_t, uint64_t, nb::object, uint64_t,
                     bool, bool, const std::string&, uint64_t, int>(),
            nb::arg("path"), nb::arg("read_only"), nb::arg("create"), nb::arg("sync"),
            nb::arg("memory"), nb::arg("query_memory"), nb::arg("timeout").none(), nb::arg("retain"),

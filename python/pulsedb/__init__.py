@@ -144,7 +144,7 @@ class Graph(_native.Graph):
                   kernel reads around them. For relationships that memory cannot hold; without need
                   it makes the first minutes slower
     damaged       True, with read_only: a log that is damaged is read as far as the damage, and
-                  `damage` says what it is; read-only it tells of a log that lost its end always
+                  `damage` says what it is; it tells of a log that lost its end always
 
     LockedError where another process, or another Graph of this one, has it open for writing.
 
@@ -170,7 +170,10 @@ class Graph(_native.Graph):
         spill_limit="16G",
     ):
         temporary = None
-        if path is None or os.fspath(path) == ":memory:":
+        path = ":memory:" if path is None else os.fsdecode(path)
+        if "\0" in path:
+            raise ValueError("embedded null byte")
+        if path == ":memory:":
             if read_only:
                 raise ValueError("a temporary graph cannot be read only: there is nothing in it")
             path = temporary = tempfile.mkdtemp(prefix="pulsedb-")
@@ -178,9 +181,9 @@ class Graph(_native.Graph):
         # Before anything can fail; it removes the directory also where nobody closes the graph.
         self._process = os.getpid()
         self._remove = temporary and weakref.finalize(self, _remove_directory, temporary, self._process)
-        self._path = os.fsdecode(path)
+        self._path = path
         super().__init__(
-            self._path,
+            os.fsencode(path),
             bool(read_only),
             bool(create),
             bool(sync),
@@ -199,7 +202,7 @@ class Graph(_native.Graph):
 
     @property
     def damage(self):
-        """Opened with `damaged`: where the log ends early, and why; "" where it does not."""
+        """What the log had lost when it was opened: where it ends early, and why; "" where it does not."""
         return self._stats()["damage"]
 
     @property

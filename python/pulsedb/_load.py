@@ -69,7 +69,8 @@ def _of_parquet(path):
 
 def columns_of(data):
     """`data` as the native module takes it: an object with __arrow_c_stream__, or columns."""
-    if isinstance(data, os.PathLike) or (isinstance(data, str) and data.endswith(".parquet")):
+    is_path = isinstance(data, str) and (data.endswith(".parquet") or os.path.isdir(data))
+    if is_path or isinstance(data, os.PathLike):
         return _of_parquet(data)
     module = type(data).__module__.partition(".")[0]
     if module == "pandas" and hasattr(data, "columns"):

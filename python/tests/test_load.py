@@ -2,6 +2,7 @@
 
 import datetime
 import os
+import signal
 import subprocess
 
 import pytest
@@ -222,6 +223,7 @@ def test_parquet_files_and_results_round_trip(graph, tmp_path):
             many / f"part-{part}.parquet")
     ends = {"source": ("Person", "id"), "target": ("Person", "id")}
     assert graph.load_edges("KNOWS", many, **ends) == 3000
+    assert graph.load_edges("TEXT", str(many), **ends) == 3000
     graph.execute("MATCH (a)-[k:KNOWS]->(b) RETURN a.id AS source, b.id AS target, k.since AS since"
                   " ORDER BY source").to_parquet(tmp_path / "out.parquet")
     back = parquet.read_table(tmp_path / "out.parquet")
@@ -232,6 +234,92 @@ def test_parquet_files_and_results_round_trip(graph, tmp_path):
     assert graph.execute(same).scalar() == 3000
     names = graph.execute("MATCH (p:Person) RETURN p.id AS id, p.name AS name ORDER BY id").to_arrow()
     assert names.column("name").to_pylist() == table.column("name").to_pylist()
+
+
+def test_arrow_types_of_results_and_others(graph):
+    pa = pytest.importorskip("pyarrow")
+    result = graph.execute(
+        "RETURN duration('P1M2DT-3.000000004S') AS d, localtime('01:02:03.000000004') AS t, [1, 2] AS l"
+    )
+    graph.load_nodes("Back", result)
+    back = "MATCH (n:Back) RETURN toString(n.d), toString(n.t), n.l"
+    assert graph.execute(back).fetchone() == ("P1M2DT-3.000000004S", "01:02:03.000000004", [1, 2])
+    from decimal import Decimal
+
+    columns = {
+        "fixed": (pa.array([[9, 9], [1, 2], None], pa.list_(pa.int8(), 2))[1:], [[1, 2], None]),
+        "whole": (pa.array([Decimal(-7), None], pa.decimal128(20, 0)), [-7, None]),
+        "half": (pa.array([1.5, -0.25], pa.float32()).cast(pa.float16()), [1.5, -0.25]),
+    }
+    hour = datetime.timedelta(hours=1, milliseconds=5)
+    for unit in ("s", "ms", "us", "ns"):
+        rest = datetime.timedelta(milliseconds=5) if unit == "s" else datetime.timedelta()
+        time = pa.time32(unit) if unit in ("s", "ms") else pa.time64(unit)
+        clock = (datetime.datetime.min + hour - rest).time()
+        columns["t" + unit] = (pa.array([clock, None], time), [clock, None])
+        span = pulsedb.Duration(seconds=-3600, nanoseconds=-5_000_000 if unit != "s" else 0)
+        columns["d" + unit] = (pa.array([-(hour - rest), None], pa.duration(unit)), [span, None])
+    table = pa.table({name: array for name, (array, _) in columns.items()})
+    graph.load_nodes("T", table)
+    rows = graph.execute("MATCH (n:T) RETURN " + ", ".join(f"n.{name}" for name in columns)).fetchall()
+    assert rows == list(zip(*(values for _, values in columns.values())))
+    for array, name in (
+        (pa.array([b"x"]), "binary"),
+        (pa.array([Decimal("1.5")]), r"decimal128\(2, 1\)"),
+        (pa.array([{"a": 1}]), "struct"),
+    ):
+        with pytest.raises(TypeError, match=f"column x: .*type {name}; cast"):
+            graph.load_nodes("N", pa.table({"x": array}))
+    with pytest.raises(OverflowError, match="column x, row 1"):
+        graph.load_nodes("N", pa.table({"x": pa.array([Decimal(1), Decimal(2**63)], pa.decimal128(20, 0))}))
+
+
+def test_arrow_text_that_is_not_utf8_is_refused(graph, tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    good, bad = b"good", b"a text that is long, \xff"
+    for kind in (pa.string(), pa.large_string(), pa.string_view()):
+        binary = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary()}.get(kind, pa.binary_view())
+        for text in (bad, b"\xff"):
+            array = pa.array([good, text], binary)
+            table = pa.table({"x": pa.Array.from_buffers(kind, 2, array.buffers())})
+            with pytest.raises(pulsedb.ArgumentError, match="column x, row 1: byte .* is not UTF-8"):
+                graph.load_nodes("N", table)
+    words = pa.Array.from_buffers(pa.string(), 2, pa.array([good, bad]).buffers())
+    for array in (pa.DictionaryArray.from_arrays(pa.array([0, 0, 1]), words), pa.ListArray.from_arrays([0, 0, 0, 2], words)):
+        with pytest.raises(ValueError, match="column x, row 2"):
+            graph.load_nodes("N", pa.table({"x": array}))
+    parquet.write_table(pa.table({"x": words}), tmp_path / "bad.parquet")
+    with pytest.raises(ValueError, match="column x, row 1"):
+        graph.load_nodes("N", tmp_path / "bad.parquet")
+    assert graph.execute("MATCH (n) RETURN count(n)").scalar() == 0
+
+
+def test_signal_ends_a_load_that_writes_nothing(graph):
+    numpy = pytest.importorskip("numpy")
+
+    class Stopped(Exception):
+        pass
+
+    def stop(*_):
+        raise Stopped
+
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        for rows in (500_000, 2_000_000, 8_000_000):  # where the machine is too fast, more
+            column = numpy.arange(rows)
+            with pytest.raises(Stopped):
+                signal.setitimer(signal.ITIMER_REAL, 0.1)
+                graph.load_nodes("N", {"i": column}, key="i")
+                signal.pause()
+            if graph.execute("MATCH (n) RETURN count(*)").scalar() == 0:
+                break
+            graph.execute("MATCH (n) CALL (n) { DELETE n } IN TRANSACTIONS")
+        else:
+            pytest.fail("the signal does not end the load")
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def test_parquet_file_that_is_none_loads_nothing(graph, tmp_path):
@@ -272,6 +360,11 @@ def test_load_arguments_are_checked(graph):
         graph.load_edges("E", {"a": [1]}, ("N", "id", "a"), ("N", "id", "b"))
     with pytest.raises(TypeError):
         graph.load_edges("E", {"source": [1], "target": [1]}, "N", ("N", "id"))
+    for wrong in ((None, None), ("N", None), (5, "id"), ("N", "id", 3)):
+        with pytest.raises(TypeError, match="str"):
+            graph.load_edges("E", {"source": [1], "target": [1]}, wrong, ("N", "id"))
+    with pytest.raises(ValueError, match="column a, row 1.*surrogates"):
+        graph.load_nodes("N", {"a": ["a", "\ud800"]})
 
 
 def test_empty_load_is_nothing(graph):

@@ -65,6 +65,7 @@ absl::Status BulkLoad::AddNodes(const NodeBatch& batch, std::vector<NodeId>* ids
   Properties properties;
   const std::vector<Token> none;
   for (size_t i = 0; i < batch.count; ++i, ++id) {
+    PULSE_RETURN_IF_ERROR(CheckInterrupted(interrupted_, i));
     properties.clear();
     for (const auto& [key, column] : batch.columns) {
       Value value = ValueAt(column, i);

@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "services/graph/library/result_table.h"
+#include "services/graph/load/sink.h"
 
 #ifndef ARROW_C_DATA_INTERFACE
 #define ARROW_C_DATA_INTERFACE
@@ -65,10 +66,12 @@ namespace pulse::graph {
 absl::Status ExportArrow(std::shared_ptr<const ResultTable> table, ArrowArrayStream* out);
 
 // The columns of a stream of structs. InvalidArgument where it is none, or where a column's type is
-// none of these: null, boolean, integers, floats, UTF-8, dates, timestamps, lists of these, and
-// dictionaries of them. OutOfRange: an integer is beyond 64 bits with a sign. Internal: what the
-// stream says.
+// none of these: null, boolean, integers, decimals without a fraction, floats, UTF-8, dates, times,
+// timestamps, durations, intervals, lists of these, and dictionaries of them. OutOfRange: an
+// integer is beyond 64 bits with a sign, or a time beyond its day. ArgumentError (syntax/error.h):
+// a text is not UTF-8. Internal: what the stream says.
 using NamedColumns = std::vector<std::pair<std::string, cypher::Column>>;
-absl::StatusOr<NamedColumns> ImportArrow(ArrowArrayStream* stream, uint64_t* rows);
+absl::StatusOr<NamedColumns> ImportArrow(ArrowArrayStream* stream, uint64_t* rows,
+                                         const Interrupted* interrupted = nullptr);
 
 }  // namespace pulse::graph

@@ -1,12 +1,18 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
 #include <cstring>
+#include <deque>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "base/errors.h"
 #include "services/graph/library/arrow.h"
 #include "services/graph/load/load_columns.h"
 #include "services/graph/model/temporal.h"
 #include "services/graph/model/text.h"
+#include "services/graph/syntax/error.h"
 
 namespace pulse::graph {
 namespace {
@@ -32,17 +38,44 @@ Value MakeInstant(int64_t seconds, int32_t nanos, const cypher::Zone& zone) {
   return Value::MakeDateTime({seconds, nanos, cypher::OffsetAt(seconds, zone), zone.name});
 }
 
+// The name of a type that no property has, for messages.
+std::string TypeName(const std::string& format) {
+  int precision = 0, scale = 0, bits = 128;
+  if (std::sscanf(format.c_str(), "d:%d,%d,%d", &precision, &scale, &bits) >= 2) {
+    return Concat("decimal", bits, "(", precision, ", ", scale, ")");
+  }
+  static constexpr std::pair<std::string_view, std::string_view> kNames[] = {
+      {"z", "binary"},           {"Z", "large_binary"},
+      {"vz", "binary_view"},     {"w", "fixed_size_binary"},
+      {"+s", "struct"},          {"+m", "map"},
+      {"+vl", "list_view"},      {"+vL", "large_list_view"},
+      {"+r", "run_end_encoded"}, {"+ud", "dense_union"},
+      {"+us", "sparse_union"}};
+  for (const auto& [code, name] : kNames) {
+    if (format.substr(0, format.find(':')) == code) return std::string(name);
+  }
+  return Concat("\"", format, "\"");
+}
+
+// The row that is read, and what was wrong first.
+struct Place {
+  std::string column;
+  uint64_t row = 0;
+  absl::Status status;
+  std::string At() const { return Concat("column ", column, ", row ", row, ": "); }
+};
+
 // What a format says, once for a column.
 class Reader {
  public:
-  Reader(std::string name, const ArrowSchema& schema)
-      : name_(std::move(name)), format_(schema.format) {
+  Reader(Place* place, const ArrowSchema& schema) : place_(place), format_(schema.format) {
     if (schema.dictionary != nullptr) {
-      dictionary_ = std::make_unique<Reader>(name_, *schema.dictionary);
+      dictionary_ = std::make_unique<Reader>(place, *schema.dictionary);
       return;
     }
-    if ((format_ == "+l" || format_ == "+L") && schema.n_children == 1) {
-      child_ = std::make_unique<Reader>(name_, *schema.children[0]);
+    const bool fixed = std::sscanf(format_.c_str(), "+w:%d", &fixed_) == 1;
+    if ((format_ == "+l" || format_ == "+L" || fixed) && schema.n_children == 1) {
+      child_ = std::make_unique<Reader>(place, *schema.children[0]);
       return;
     }
     if (format_.size() >= 4 && format_.substr(0, 2) == "ts") {
@@ -53,30 +86,30 @@ class Reader {
       }
       return;
     }
-    static constexpr std::string_view kKnown[] = {"n", "b", "c", "C", "s", "S",  "i",   "I",  "l",
-                                                  "L", "f", "g", "u", "U", "vu", "tdD", "tdm"};
-    for (const std::string_view known : kKnown) {
-      if (format_ == known) return;
+    int precision = 0, scale = 0, bits = 128;
+    if (std::sscanf(format_.c_str(), "d:%d,%d,%d", &precision, &scale, &bits) >= 2 && scale == 0 &&
+        bits <= 128) {
+      decimal_bits_ = bits;
+      return;
     }
-    Refuse(Concat("the Arrow type \"", format_, "\" is not one that a property can have; cast it"));
-  }
-
-  // Of this, and what is below it.
-  absl::Status status() const {
-    absl::Status status = status_;
-    if (dictionary_ != nullptr) status.Update(dictionary_->status());
-    if (child_ != nullptr) status.Update(child_->status());
-    return status;
+    static constexpr std::string_view kKnown[] = {
+        "n",   "b",   "c",   "C",   "s",   "S",   "i",   "I",   "l",   "L",
+        "e",   "f",   "g",   "u",   "U",   "vu",  "tdD", "tdm", "tts", "ttm",
+        "ttu", "ttn", "tDs", "tDm", "tDu", "tDn", "tiM", "tiD", "tin"};
+    if (std::find(std::begin(kKnown), std::end(kKnown), format_) != std::end(kKnown)) return;
+    Refuse(Concat("no property can have the Arrow type ", TypeName(format_), "; cast it"));
   }
 
   Column::Kind kind() const {
+    if (decimal_bits_ != 0) return Column::Kind::kInts;
     if (dictionary_ != nullptr || format_.size() != 1) return Column::Kind::kValues;
     if (std::strchr("cCsSiIlL", format_[0]) != nullptr) return Column::Kind::kInts;
-    return format_ == "f" || format_ == "g" ? Column::Kind::kFloats : Column::Kind::kValues;
+    return std::strchr("efg", format_[0]) != nullptr ? Column::Kind::kFloats
+                                                     : Column::Kind::kValues;
   }
 
   void Append(const ArrowArray& array, Column* out) {
-    for (int64_t i = 0; i < array.length; ++i) {
+    for (int64_t i = 0; i < array.length; ++i, ++place_->row) {
       const bool valid = IsValid(array, i);
       switch (out->kind) {
         case Column::Kind::kInts:
@@ -84,9 +117,7 @@ class Reader {
           out->valid.push_back(valid ? 1 : 0);
           break;
         case Column::Kind::kFloats:
-          out->floats.push_back(!valid           ? 0
-                                : format_ == "f" ? At<float>(array, i)
-                                                 : At<double>(array, i));
+          out->floats.push_back(valid ? Float(array, i) : 0);
           out->valid.push_back(valid ? 1 : 0);
           break;
         default:
@@ -97,7 +128,7 @@ class Reader {
 
  private:
   void Refuse(std::string_view why) {
-    status_.Update(absl::InvalidArgumentError(Concat("column ", name_, ": ", why)));
+    place_->status.Update(absl::InvalidArgumentError(Concat("column ", place_->column, ": ", why)));
   }
 
   bool IsValid(const ArrowArray& array, int64_t i) const {
@@ -133,15 +164,35 @@ class Reader {
         return At<uint32_t>(array, i);
       case 'L': {
         const auto value = At<uint64_t>(array, i);
-        if (value > INT64_MAX) {
-          status_.Update(absl::OutOfRangeError(
-              Concat("column ", name_, ": ", value, " is more than 2**63 - 1")));
-        }
+        if (value > INT64_MAX) TooWide(std::to_string(value));
+        return static_cast<int64_t>(value);
+      }
+      case 'd': {
+        if (decimal_bits_ == 32) return At<int32_t>(array, i);
+        if (decimal_bits_ == 64) return At<int64_t>(array, i);
+        const auto value = At<__int128>(array, i);
+        if (value != static_cast<int64_t>(value)) TooWide("a decimal");
         return static_cast<int64_t>(value);
       }
       default:
         return At<int64_t>(array, i);
     }
+  }
+
+  void TooWide(std::string_view what) {
+    place_->status.Update(
+        absl::OutOfRangeError(Concat(place_->At(), what, " is beyond 64 bits with a sign")));
+  }
+
+  double Float(const ArrowArray& array, int64_t i) const {
+    if (format_ == "f") return At<float>(array, i);
+    if (format_ == "g") return At<double>(array, i);
+    const auto half = At<uint16_t>(array, i);
+    const int exponent = half >> 10 & 31, fraction = half & 1023;
+    const double size = exponent == 31  ? (fraction != 0 ? NAN : INFINITY)
+                        : exponent == 0 ? std::ldexp(fraction, -24)
+                                        : std::ldexp(fraction + 1024, exponent - 25);
+    return (half & 0x8000) != 0 ? -size : size;
   }
 
   Value At(const ArrowArray& array, int64_t i) {
@@ -160,10 +211,10 @@ class Reader {
         return Text(array, At<int64_t>(array, i), At<int64_t>(array, i + 1));
       case 'v':
         return View(array, i);
+      case 'e':
       case 'f':
-        return Value::Float(At<float>(array, i));
       case 'g':
-        return Value::Float(At<double>(array, i));
+        return Value::Float(Float(array, i));
       case 't':
         return Temporal(array, i);
       default:
@@ -171,13 +222,22 @@ class Reader {
     }
   }
 
-  Value Text(const ArrowArray& array, int64_t begin, int64_t end) const {
-    return Value::String(
-        {static_cast<const char*>(array.buffers[2]) + begin, static_cast<size_t>(end - begin)});
+  Value Text(const ArrowArray& array, int64_t begin, int64_t end) {
+    return Text(static_cast<const char*>(array.buffers[2]) + begin,
+                static_cast<size_t>(end - begin));
+  }
+  // An Arrow array may hold any bytes as text.
+  Value Text(const char* data, size_t size) {
+    const std::string_view text(data, size);
+    if (cypher::IsUtf8(text)) return Value::String(text);
+    place_->status.Update(cypher::RuntimeError(
+        "ArgumentError", "InvalidUnicodeCharacter",
+        Concat(place_->At(), "byte ", cypher::Utf8Length(text) + 1, " of the text is not UTF-8")));
+    return {};
   }
 
   // 16 bytes: the length, and up to 12 bytes, or the first four, a buffer and an offset.
-  Value View(const ArrowArray& array, int64_t i) const {
+  Value View(const ArrowArray& array, int64_t i) {
     struct Cell {
       int32_t size;
       char text[4];
@@ -188,15 +248,17 @@ class Reader {
     if (cell.size <= 12) {
       const char* at = static_cast<const char*>(array.buffers[1]) +
                        static_cast<size_t>(i + array.offset) * sizeof(Cell) + sizeof cell.size;
-      return Value::String({at, size});
+      return Text(at, size);
     }
-    return Value::String(
-        {static_cast<const char*>(array.buffers[2 + cell.buffer]) + cell.offset, size});
+    return Text(static_cast<const char*>(array.buffers[2 + cell.buffer]) + cell.offset, size);
   }
 
   Value List(const ArrowArray& array, int64_t i) {
-    const int64_t begin = format_ == "+l" ? At<int32_t>(array, i) : At<int64_t>(array, i);
-    const int64_t end = format_ == "+l" ? At<int32_t>(array, i + 1) : At<int64_t>(array, i + 1);
+    const auto bound = [&](int64_t at) -> int64_t {
+      if (fixed_ >= 0) return (at + array.offset) * fixed_;
+      return format_ == "+l" ? At<int32_t>(array, at) : At<int64_t>(array, at);
+    };
+    const int64_t begin = bound(i), end = bound(i + 1);
     cypher::ValueList list;
     for (int64_t at = begin; at < end; ++at) list.push_back(child_->At(*array.children[0], at));
     return Value::List(std::move(list));
@@ -205,32 +267,66 @@ class Reader {
   Value Temporal(const ArrowArray& array, int64_t i) {
     if (format_ == "tdD") return Value::Date(At<int32_t>(array, i));
     if (format_ == "tdm") return Value::Date(cypher::FloorDiv(At<int64_t>(array, i), 86'400'000));
+    if (format_[1] == 'i') return Interval(array, i);
     const int64_t parts = format_[2] == 's'   ? 1
                           : format_[2] == 'm' ? 1000
                           : format_[2] == 'u' ? 1'000'000
                                               : cypher::kNanosPerSecond;
-    const auto value = At<int64_t>(array, i);
+    const bool narrow = format_[1] == 't' && parts <= 1000;
+    const int64_t value = narrow ? At<int32_t>(array, i) : At<int64_t>(array, i);
     const int64_t seconds = cypher::FloorDiv(value, parts);
-    constexpr int64_t kMost = cypher::kMaxYear * 366 * cypher::kSecondsPerDay;
-    if (seconds > kMost || seconds < -kMost) {
-      status_.Update(absl::OutOfRangeError(
-          Concat("column ", name_, ": a timestamp is beyond the year ", cypher::kMaxYear)));
-      return {};
-    }
     const auto nanos =
         static_cast<int32_t>(cypher::FloorMod(value, parts) * (cypher::kNanosPerSecond / parts));
+    if (format_[1] == 'D') return Value::MakeDuration({0, 0, seconds, nanos});
+    if (format_[1] == 't') {
+      if (seconds >= 0 && seconds < cypher::kSecondsPerDay) {
+        return Value::LocalTime(seconds * cypher::kNanosPerSecond + nanos);
+      }
+      place_->status.Update(
+          absl::OutOfRangeError(Concat(place_->At(), "a time is beyond its day")));
+      return {};
+    }
+    constexpr int64_t kMost = cypher::kMaxYear * 366 * cypher::kSecondsPerDay;
+    if (seconds > kMost || seconds < -kMost) {
+      place_->status.Update(absl::OutOfRangeError(
+          Concat(place_->At(), "a timestamp is beyond the year ", cypher::kMaxYear)));
+      return {};
+    }
     return zone_ ? MakeInstant(seconds, nanos, *zone_) : Value::LocalDateTime(seconds, nanos);
   }
 
-  const std::string name_, format_;
+  Value Interval(const ArrowArray& array, int64_t i) const {
+    if (format_ == "tiM") return Value::MakeDuration({At<int32_t>(array, i), 0, 0, 0});
+    struct DayTime {
+      int32_t days, millis;
+    };
+    struct Cell {
+      int32_t months, days;
+      int64_t nanos;
+    } cell = {};
+    if (format_ == "tiD") {
+      const auto [days, millis] = At<DayTime>(array, i);
+      cell = {0, days, millis * int64_t{1'000'000}};
+    } else {
+      cell = At<Cell>(array, i);
+    }
+    return Value::MakeDuration(
+        {cell.months, cell.days, cypher::FloorDiv(cell.nanos, cypher::kNanosPerSecond),
+         static_cast<int32_t>(cypher::FloorMod(cell.nanos, cypher::kNanosPerSecond))});
+  }
+
+  Place* const place_;
+  const std::string format_;
   std::unique_ptr<Reader> dictionary_, child_;
   std::optional<cypher::Zone> zone_;
-  absl::Status status_;
+  int decimal_bits_ = 0;  // 0: another type
+  int fixed_ = -1;        // the length of each list
 };
 
 }  // namespace
 
-absl::StatusOr<NamedColumns> ImportArrow(ArrowArrayStream* stream, uint64_t* rows) {
+absl::StatusOr<NamedColumns> ImportArrow(ArrowArrayStream* stream, uint64_t* rows,
+                                         const Interrupted* interrupted) {
   const auto failed = [stream] {
     const char* why = stream->get_last_error(stream);
     return absl::InternalError(why == nullptr ? "the Arrow stream failed" : why);
@@ -241,17 +337,20 @@ absl::StatusOr<NamedColumns> ImportArrow(ArrowArrayStream* stream, uint64_t* row
     return absl::InvalidArgumentError("this Arrow stream is no table: it has no columns");
   }
   NamedColumns columns;
+  std::deque<Place> places;  // which stay where they are
   std::vector<std::unique_ptr<Reader>> readers;
   for (int64_t i = 0; i < schema.value.n_children; ++i) {
     const ArrowSchema& child = *schema.value.children[i];
     const std::string name = child.name == nullptr ? "" : child.name;
-    readers.push_back(std::make_unique<Reader>(name, child));
-    PULSE_RETURN_IF_ERROR(readers.back()->status());
+    places.push_back({name, 0, {}});
+    readers.push_back(std::make_unique<Reader>(&places.back(), child));
+    PULSE_RETURN_IF_ERROR(places.back().status);
     columns.emplace_back(name, Column());
     columns.back().second.kind = readers.back()->kind();
   }
   *rows = 0;
   for (;;) {
+    PULSE_RETURN_IF_ERROR(CheckInterrupted(interrupted));
     Held<ArrowArray> batch;
     if (stream->get_next(stream, &batch.value) != 0) return failed();
     if (batch.value.release == nullptr) return columns;
@@ -265,7 +364,7 @@ absl::StatusOr<NamedColumns> ImportArrow(ArrowArrayStream* stream, uint64_t* row
       child.offset += batch.value.offset;
       child.length = batch.value.length;
       readers[i]->Append(child, &columns[i].second);
-      PULSE_RETURN_IF_ERROR(readers[i]->status());
+      PULSE_RETURN_IF_ERROR(places[i].status);
     }
   }
 }

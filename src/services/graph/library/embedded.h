@@ -62,6 +62,8 @@ class EmbeddedGraph : public std::enable_shared_from_this<EmbeddedGraph> {
                                       const StatementOptions& options);
   absl::StatusOr<std::unique_ptr<EmbeddedTransaction>> Begin(const StatementOptions& options);
 
+  // Loads that are interrupted before they commit are Cancelled, and nothing of them is written.
+  //
   // CSV files, all or nothing: as whole runs; where a constraint has to hold for each node, by a
   // transaction.
   absl::StatusOr<LoadReport> LoadFiles(const LoadOptions& options);
@@ -70,7 +72,8 @@ class EmbeddedGraph : public std::enable_shared_from_this<EmbeddedGraph> {
   // index on the key where none is; AlreadyExists where its name (that of CREATE INDEX) is taken.
   absl::StatusOr<uint64_t> LoadNodes(const std::string& label,
                                      std::vector<std::pair<std::string, cypher::Column>> columns,
-                                     uint64_t rows, const std::string& key);
+                                     uint64_t rows, const std::string& key,
+                                     const Interrupted* interrupted = nullptr);
   struct EdgeEnds {
     std::string label, key;  // of the nodes; an empty label: of all
     cypher::Column column;
@@ -80,7 +83,7 @@ class EmbeddedGraph : public std::enable_shared_from_this<EmbeddedGraph> {
   // that two nodes have.
   absl::StatusOr<uint64_t> LoadEdges(const std::string& type, EdgeEnds source, EdgeEnds target,
                                      std::vector<std::pair<std::string, cypher::Column>> columns,
-                                     uint64_t rows);
+                                     uint64_t rows, const Interrupted* interrupted = nullptr);
 
   absl::Status Checkpoint();
   // Ends what runs and rolls back open transactions, then writes a checkpoint where it may write.

@@ -11,6 +11,7 @@
 #include "services/graph/load/transaction_sink.h"
 #include "services/graph/model/text.h"
 #include "services/graph/session/statement.h"
+#include "services/graph/syntax/error.h"
 
 namespace pulse::graph {
 namespace {
@@ -94,7 +95,7 @@ std::string Shown(const Value& value, const GraphView& view) {
 
 // Nodes by the value of a key; those without one are left out.
 absl::StatusOr<NodesByKey> FindKeys(const GraphView& view, const std::string& label,
-                                    const std::string& key) {
+                                    const std::string& key, const Interrupted* interrupted) {
   NodesByKey nodes;
   const auto label_token = label.empty() ? cypher::kNoToken : view.FindLabel(label);
   const auto key_token = view.FindKey(key);
@@ -103,6 +104,7 @@ absl::StatusOr<NodesByKey> FindKeys(const GraphView& view, const std::string& la
   std::vector<NodeId> ids(kBatch);
   Column column;
   for (uint64_t position = 0;;) {
+    PULSE_RETURN_IF_ERROR(CheckInterrupted(interrupted));
     PULSE_ASSIGN_OR_RETURN(const size_t n, view.ScanNodes(*label_token, &position, ids));
     if (n == 0) return nodes;
     PULSE_RETURN_IF_ERROR(view.ReadNodeProperty(*key_token, {ids.data(), n}, &column));
@@ -117,10 +119,12 @@ absl::StatusOr<NodesByKey> FindKeys(const GraphView& view, const std::string& la
 
 // The nodes that the rows of a column name.
 absl::Status FindEnds(const GraphView& view, const EmbeddedGraph::EdgeEnds& ends,
-                      std::string_view what, const NodesByKey& nodes, std::vector<NodeId>* out) {
+                      std::string_view what, const NodesByKey& nodes,
+                      const Interrupted* interrupted, std::vector<NodeId>* out) {
   const uint64_t rows = RowsOf(ends.column);
   out->resize(rows);
   for (uint64_t row = 0; row < rows; ++row) {
+    PULSE_RETURN_IF_ERROR(CheckInterrupted(interrupted, row));
     const Value key = ValueAt(ends.column, row);
     const auto found = key.is_null() ? nodes.end() : nodes.find(key);
     if (found == nodes.end() || found->second == kSeveral) {
@@ -137,11 +141,12 @@ absl::Status FindEnds(const GraphView& view, const EmbeddedGraph::EdgeEnds& ends
 }
 
 absl::Status CheckKeys(const GraphView& view, const std::string& label, const std::string& key,
-                       const Column& column) {
-  PULSE_ASSIGN_OR_RETURN(NodesByKey nodes, FindKeys(view, label, key));
+                       const Column& column, const Interrupted* interrupted) {
+  PULSE_ASSIGN_OR_RETURN(NodesByKey nodes, FindKeys(view, label, key, interrupted));
   const uint64_t rows = RowsOf(column);
   nodes.reserve(nodes.size() + rows);
   for (uint64_t row = 0; row < rows; ++row) {
+    PULSE_RETURN_IF_ERROR(CheckInterrupted(interrupted, row));
     Value value = ValueAt(column, row);
     if (value.is_null()) {
       return absl::InvalidArgumentError(Concat("row ", row, ": the key ", key, " is null"));
@@ -182,7 +187,8 @@ absl::StatusOr<LoadReport> EmbeddedGraph::LoadFiles(const LoadOptions& options) 
 
 absl::StatusOr<uint64_t> EmbeddedGraph::LoadNodes(
     const std::string& label, std::vector<std::pair<std::string, Column>> columns, uint64_t rows,
-    const std::string& key) {
+    const std::string& key, const Interrupted* interrupted) {
+  const bool within = Call::IsWithin(this);
   const Call call(this);
   PULSE_RETURN_IF_ERROR(CheckWritable());
   PULSE_RETURN_IF_ERROR(CheckColumns(columns, rows));
@@ -190,7 +196,13 @@ absl::StatusOr<uint64_t> EmbeddedGraph::LoadNodes(
   std::unique_lock<std::mutex> keyed(keyed_load_mu_, std::defer_lock);
   if (!key.empty()) {
     // Of two that bring the same key, the second has to see what the first has committed.
-    keyed.lock();
+    if (!within) {
+      keyed.lock();
+    } else if (!keyed.try_lock()) {
+      return cypher::RuntimeError("Within", "Within",
+                                  "a load by key cannot begin within another, on the same thread, "
+                                  "as by a signal handler");
+    }
     const auto named = std::find_if(columns.begin(), columns.end(),
                                     [&key](const auto& column) { return column.first == key; });
     if (named == columns.end()) {
@@ -198,16 +210,20 @@ absl::StatusOr<uint64_t> EmbeddedGraph::LoadNodes(
     }
     PULSE_ASSIGN_OR_RETURN(index, IndexOf(*store_, label, key));
     PULSE_ASSIGN_OR_RETURN(const auto view, store_->Snapshot());
-    PULSE_RETURN_IF_ERROR(CheckKeys(*view, label, key, named->second));
+    PULSE_RETURN_IF_ERROR(CheckKeys(*view, label, key, named->second, interrupted));
   }
   if (rows < kBulkNodes || HasConstraint(*store_)) {
     PULSE_ASSIGN_OR_RETURN(const auto transaction, store_->Begin());
     TransactionSink sink(transaction.get());
+    sink.set_interrupted(interrupted);
     PULSE_RETURN_IF_ERROR(AddNodes(label, &columns, rows, &sink));
+    PULSE_RETURN_IF_ERROR(CheckInterrupted(interrupted));
     PULSE_RETURN_IF_ERROR(transaction->Commit());
   } else {
     PULSE_ASSIGN_OR_RETURN(const auto load, BulkLoad::Begin(store_.get()));
+    load->set_interrupted(interrupted);
     PULSE_RETURN_IF_ERROR(AddNodes(label, &columns, rows, load.get()));
+    PULSE_RETURN_IF_ERROR(CheckInterrupted(interrupted));
     PULSE_RETURN_IF_ERROR(load->Commit());
   }
   if (keyed.owns_lock()) keyed.unlock();
@@ -222,7 +238,8 @@ absl::StatusOr<uint64_t> EmbeddedGraph::LoadNodes(
 
 absl::StatusOr<uint64_t> EmbeddedGraph::LoadEdges(
     const std::string& type, EdgeEnds source, EdgeEnds target,
-    std::vector<std::pair<std::string, Column>> columns, uint64_t rows) {
+    std::vector<std::pair<std::string, Column>> columns, uint64_t rows,
+    const Interrupted* interrupted) {
   const Call call(this);
   PULSE_RETURN_IF_ERROR(CheckWritable());
   PULSE_RETURN_IF_ERROR(CheckColumns(columns, rows));
@@ -235,24 +252,29 @@ absl::StatusOr<uint64_t> EmbeddedGraph::LoadEdges(
   EdgeBatch batch;
   {
     PULSE_ASSIGN_OR_RETURN(const NodesByKey nodes,
-                           FindKeys(*transaction, source.label, source.key));
-    PULSE_RETURN_IF_ERROR(FindEnds(*transaction, source, "source", nodes, &batch.sources));
+                           FindKeys(*transaction, source.label, source.key, interrupted));
+    PULSE_RETURN_IF_ERROR(
+        FindEnds(*transaction, source, "source", nodes, interrupted, &batch.sources));
     if (source.label == target.label && source.key == target.key) {
-      PULSE_RETURN_IF_ERROR(FindEnds(*transaction, target, "target", nodes, &batch.targets));
+      PULSE_RETURN_IF_ERROR(
+          FindEnds(*transaction, target, "target", nodes, interrupted, &batch.targets));
     }
   }
   if (batch.targets.size() != rows) {
     PULSE_ASSIGN_OR_RETURN(const NodesByKey nodes,
-                           FindKeys(*transaction, target.label, target.key));
-    PULSE_RETURN_IF_ERROR(FindEnds(*transaction, target, "target", nodes, &batch.targets));
+                           FindKeys(*transaction, target.label, target.key, interrupted));
+    PULSE_RETURN_IF_ERROR(
+        FindEnds(*transaction, target, "target", nodes, interrupted, &batch.targets));
   }
   TransactionSink sink(transaction.get());
+  sink.set_interrupted(interrupted);
   PULSE_ASSIGN_OR_RETURN(batch.type, sink.Type(type));
   for (auto& [name, column] : columns) {
     PULSE_ASSIGN_OR_RETURN(const Token key, sink.Key(name));
     batch.columns.emplace_back(key, std::move(column));
   }
   PULSE_RETURN_IF_ERROR(sink.AddEdges(batch));
+  PULSE_RETURN_IF_ERROR(CheckInterrupted(interrupted));
   PULSE_RETURN_IF_ERROR(transaction->Commit());
   transaction.reset();  // its snapshot would keep in memory what is flushed
   // They are durable whatever becomes of this. What is wrong is met, and told, by the next flush.

@@ -282,6 +282,62 @@ TEST_F(EmbeddedGraphTest, Load_NameOfTheIndexIsTaken_LoadsNothing) {
   EXPECT_EQ(*graph_->LoadNodes("N", {{"id", Ints({2})}}, 1, "id"), 1u);
 }
 
+TEST_F(EmbeddedGraphTest, Load_InterruptedAtAnyPlace_WritesNothing) {
+  testing_util::ScratchPath nodes("nodes"), edges("edges");
+  std::ofstream(nodes.get()) << "id\n1\n2\n";
+  std::ofstream(edges.get()) << "a,b\n1,2\n";
+  LoadOptions files;
+  files.nodes = {{"F", nodes.get()}};
+  files.edges = {{"F", edges.get()}};
+  ASSERT_TRUE(graph_->LoadNodes("N", {{"id", Ints({1, 2})}}, 2, "id").ok());
+  std::vector<int64_t> many(60'000);  // as a bulk load
+  std::iota(many.begin(), many.end(), 0);
+  const std::function<absl::Status(const Interrupted*)> loads[] = {
+      [&](const Interrupted* i) {
+        return graph_->LoadNodes("N", {{"id", Ints({3, 4})}}, 2, "id", i).status();
+      },
+      [&](const Interrupted* i) {
+        return graph_->LoadNodes("N", {{"x", Ints(many)}}, many.size(), "", i).status();
+      },
+      [&](const Interrupted* i) {
+        return graph_->LoadEdges("E", {"N", "id", Ints({1})}, {"", "id", Ints({2})}, {}, 1, i)
+            .status();
+      },
+      [&](const Interrupted* i) {
+        files.interrupted = i;
+        return graph_->LoadFiles(files).status();
+      }};
+  constexpr char kNodes[] = "MATCH (n) RETURN count(*)", kEdges[] = "MATCH ()-->() RETURN count(*)";
+  for (const auto& load : loads) {
+    const int64_t before = One(kNodes).as_int(), edges_before = One(kEdges).as_int();
+    int times = 0;
+    absl::Status status;
+    for (int at = 1; !status.ok() || at == 1; ++at) {
+      int asked = 0;
+      const Interrupted interrupted = [&] { return ++asked == at; };
+      status = load(&interrupted);
+      if (status.ok()) break;
+      ++times;
+      ASSERT_TRUE(absl::IsCancelled(status)) << status;
+      ASSERT_EQ(asked, at);
+      ASSERT_EQ(One(kNodes).as_int(), before);
+      ASSERT_EQ(One(kEdges).as_int(), edges_before);
+    }
+    EXPECT_GE(times, 2);
+    EXPECT_GT(One(kNodes).as_int() + One(kEdges).as_int(), before + edges_before);
+  }
+}
+
+TEST_F(EmbeddedGraphTest, Load_WithinALoadByKey_IsRefused) {
+  absl::Status inner;
+  const Interrupted within = [&] {
+    inner = graph_->LoadNodes("N", {{"id", Ints({2})}}, 1, "id").status();
+    return false;
+  };
+  ASSERT_TRUE(graph_->LoadNodes("N", {{"id", Ints({1})}}, 1, "id", &within).ok());
+  EXPECT_EQ(cypher::InfoOf(inner).kind, "Within") << inner;
+}
+
 TEST_F(EmbeddedGraphTest, Load_ReadOnly_IsRefused) {
   ASSERT_TRUE(graph_->Close().ok());
   EmbeddedOptions options;

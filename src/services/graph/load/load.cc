@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <memory>
 #include <set>
@@ -71,6 +72,7 @@ class Loader {
     PULSE_RETURN_IF_ERROR(WriteNodes());
     PULSE_RETURN_IF_ERROR(sink_.TakesRuns() ? WriteAsRuns() : WriteEdges());
     PULSE_RETURN_IF_ERROR(CheckUnchanged());
+    PULSE_RETURN_IF_ERROR(Stopped());
     report_.write_ns = NowNanos() - write - report_.sort_ns;
     report_.memory_bytes = memory_.most();
     return report_;
@@ -147,16 +149,21 @@ class Loader {
     return absl::OkStatus();
   }
 
-  void Say(const LoadProgress& progress) const {
+  void Say(const LoadProgress& progress) {
+    if (!stopped_) stopped_ = !CheckInterrupted(options_.interrupted).ok();
     if (options_.progress == nullptr || NowNanos() - begin_ < options_.quiet_ns) return;
     options_.progress(progress);
   }
 
+  absl::Status Stopped() const { return stopped_ ? LoadInterrupted() : absl::OkStatus(); }
+
   ParsedFile::Parallel ParallelOn(const ParsedFile& file) {
     return [this, &file](size_t n, const std::function<absl::Status(size_t)>& f) {
-      return ParallelFor(n, threads_, f, [&] {
-        Say({"reading " + file.path(), file.bytes_done(), file.bytes()});
-      });
+      const auto say = [&] { Say({"reading " + file.path(), file.bytes_done(), file.bytes()}); };
+      const auto work = [&](size_t i) { return stopped_ ? LoadInterrupted() : f(i); };
+      PULSE_RETURN_IF_ERROR(ParallelFor(n, threads_, work, say));
+      say();
+      return Stopped();
     };
   }
 
@@ -386,6 +393,7 @@ class Loader {
         }
         part = {};
         Say({"writing nodes", table_.ids.size(), report_.nodes});
+        PULSE_RETURN_IF_ERROR(Stopped());
       }
     }
     return absl::OkStatus();
@@ -453,7 +461,7 @@ class Loader {
     Say({"sorting and writing relationships", 0, report_.edges});
     BuildTimes times;
     const auto tick = [this] { Say({"sorting and writing relationships", 0, report_.edges}); };
-    PULSE_RETURN_IF_ERROR(WriteRuns(table_, options_.run, &sink_, tick, &times));
+    PULSE_RETURN_IF_ERROR(WriteRuns(table_, options_.run, &sink_, stopped_, tick, &times));
     report_.sort_ns = times.sort_ns;
     return absl::OkStatus();
   }
@@ -489,6 +497,7 @@ class Loader {
         done += to - from;
         from = to;
         Say({"writing relationships", done, report_.edges});
+        PULSE_RETURN_IF_ERROR(Stopped());
       }
     }
     return absl::OkStatus();
@@ -498,6 +507,7 @@ class Loader {
   LoadSink& sink_;
   const int threads_;
   const int64_t begin_;
+  std::atomic<bool> stopped_{false};  // the calling thread was interrupted
   LoadMemory memory_;
   LoadConstraints constraints_;
   UniqueFd rejects_;

@@ -69,6 +69,8 @@ struct LoadOptions {
   // Called now and then, by the calling thread, once a load takes longer than `quiet_ns`.
   std::function<void(const LoadProgress&)> progress = {};
   int64_t quiet_ns = 2'000'000'000;
+  // True: the load ends with Cancelled. What follows LoadCsv() is not of this.
+  const Interrupted* interrupted = nullptr;
   RunOptions run = {};  // but for the side
 };
 

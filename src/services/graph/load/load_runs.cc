@@ -243,7 +243,8 @@ class KeyRows {
 };
 
 absl::StatusOr<RunInfo> WriteRun(const EdgeTable& table, const Sorted& sorted, const EdgeIds& ids,
-                                 RunOptions options, Side side, RunSink* sink) {
+                                 RunOptions options, const std::atomic<bool>& stopped, Side side,
+                                 RunSink* sink) {
   options.side = side;
   PULSE_ASSIGN_OR_RETURN(const auto builder, RunBuilder::Create(options, sink));
   std::vector<KeyRows> keys;
@@ -264,6 +265,7 @@ absl::StatusOr<RunInfo> WriteRun(const EdgeTable& table, const Sorted& sorted, c
   for (uint32_t row = 0; row < table.ids.size(); ++row) {
     const size_t begin = sorted.starts[row], end = sorted.starts[row + 1];
     if (begin == end) continue;
+    if (stopped.load(std::memory_order_relaxed)) return LoadInterrupted();
     others.resize(end - begin);
     edges.resize(end - begin);
     for (size_t i = begin; i < end; ++i) {
@@ -298,7 +300,8 @@ absl::StatusOr<RunInfo> WriteRun(const EdgeTable& table, const Sorted& sorted, c
 }  // namespace
 
 absl::Status WriteRuns(const EdgeTable& table, const RunOptions& options, LoadSink* sink,
-                       const std::function<void()>& tick, BuildTimes* times) {
+                       const std::atomic<bool>& stopped, const std::function<void()>& tick,
+                       BuildTimes* times) {
   const int64_t begin = NowNanos();
   const Sorted out = SortOut(table);
   EdgeIds ids(table.ids);
@@ -309,10 +312,11 @@ absl::Status WriteRuns(const EdgeTable& table, const RunOptions& options, LoadSi
   RunInfo infos[2];
   const auto write = [&](size_t i) -> absl::Status {
     if (i == 0) {
-      PULSE_ASSIGN_OR_RETURN(infos[0], WriteRun(table, out, ids, options, Side::kOut, out_sink));
+      PULSE_ASSIGN_OR_RETURN(infos[0],
+                             WriteRun(table, out, ids, options, stopped, Side::kOut, out_sink));
     } else {
-      PULSE_ASSIGN_OR_RETURN(infos[1],
-                             WriteRun(table, SortIn(table, out), ids, options, Side::kIn, in_sink));
+      PULSE_ASSIGN_OR_RETURN(
+          infos[1], WriteRun(table, SortIn(table, out), ids, options, stopped, Side::kIn, in_sink));
     }
     return absl::OkStatus();
   };

@@ -1,6 +1,7 @@
 // The relationships of a load on their way into the sink. Internal to LoadCsv.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -65,6 +66,7 @@ struct BuildTimes {
 
 // Sorts both directions by counting and writes them as two runs, each by a thread of its own.
 absl::Status WriteRuns(const EdgeTable& table, const RunOptions& options, LoadSink* sink,
-                       const std::function<void()>& tick, BuildTimes* times);
+                       const std::atomic<bool>& stopped, const std::function<void()>& tick,
+                       BuildTimes* times);
 
 }  // namespace pulse::graph

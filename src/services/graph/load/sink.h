@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -36,9 +37,23 @@ struct EdgeBatch {
   LoadColumns columns;
 };
 
+// Asked now and then by the thread that loads; true: the load is to end. Null: nobody asks.
+using Interrupted = std::function<bool()>;
+inline absl::Status LoadInterrupted() {
+  return absl::CancelledError("the load was interrupted, and has written nothing");
+}
+inline absl::Status CheckInterrupted(const Interrupted* interrupted) {
+  return interrupted != nullptr && (*interrupted)() ? LoadInterrupted() : absl::OkStatus();
+}
+// The same, in a loop over rows.
+inline absl::Status CheckInterrupted(const Interrupted* interrupted, uint64_t row) {
+  return row % 1024 == 0 ? CheckInterrupted(interrupted) : absl::OkStatus();
+}
+
 class LoadSink {
  public:
   virtual ~LoadSink() = default;
+  void set_interrupted(const Interrupted* interrupted) { interrupted_ = interrupted; }
 
   // Names, made known where they are not.
   virtual absl::StatusOr<Token> Label(std::string_view name) = 0;
@@ -74,6 +89,9 @@ class LoadSink {
                                        std::span<const cypher::Value> values) {
     return absl::UnimplementedError("this sink has no constraints");
   }
+
+ protected:
+  const Interrupted* interrupted_ = nullptr;
 };
 
 }  // namespace pulse::graph

@@ -23,6 +23,7 @@ void PropertiesAt(const LoadColumns& columns, size_t row, cypher::Properties* ou
 absl::Status TransactionSink::AddNodes(const NodeBatch& batch, std::vector<NodeId>* ids) {
   cypher::Properties properties;
   for (size_t i = 0; i < batch.count; ++i) {
+    PULSE_RETURN_IF_ERROR(CheckInterrupted(interrupted_, i));
     PropertiesAt(batch.columns, i, &properties);
     const auto& labels = batch.label_sets[batch.label_set.empty() ? 0 : batch.label_set[i]];
     PULSE_ASSIGN_OR_RETURN(const NodeId id, transaction_.CreateNode(labels, properties));
@@ -35,6 +36,7 @@ absl::Status TransactionSink::AddNodes(const NodeBatch& batch, std::vector<NodeI
 absl::Status TransactionSink::AddEdges(const EdgeBatch& batch) {
   cypher::Properties properties;
   for (size_t i = 0; i < batch.sources.size(); ++i) {
+    PULSE_RETURN_IF_ERROR(CheckInterrupted(interrupted_, i));
     PropertiesAt(batch.columns, i, &properties);
     PULSE_RETURN_IF_ERROR(
         transaction_.CreateEdge(batch.sources[i], batch.targets[i], batch.type, properties)
