@@ -2,6 +2,7 @@
 #include <datetime.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "convert.h"
 #include "services/graph/model/temporal.h"
@@ -106,9 +107,8 @@ bool OffsetOf(PyObject* object, bool* there, int32_t* out) {
   return good;
 }
 
-// The name of a zone of the system's database, as zoneinfo and pytz have it; else empty.
-bool ZoneOf(PyObject* tzinfo, std::string* out) {
-  out->clear();
+// A zone of the system's database and its name, as zoneinfo and pytz have it; else none.
+bool ZoneOf(PyObject* tzinfo, std::optional<cypher::Zone>* zone, std::string* out) {
   for (const char* attribute : {"key", "zone"}) {
     PyObject* name = PyObject_GetAttrString(tzinfo, attribute);
     if (name == nullptr) {
@@ -118,7 +118,8 @@ bool ZoneOf(PyObject* tzinfo, std::string* out) {
     }
     std::string_view text;
     const bool is_text = PyUnicode_Check(name) != 0;
-    if (is_text && TextOf(name, &text) && cypher::ParseZone(text)) *out = text;
+    if (is_text && TextOf(name, &text)) *zone = cypher::ParseZone(text);
+    if (*zone) *out = text;
     Py_DECREF(name);
     if (PyErr_Occurred() != nullptr) return false;
     if (is_text) return true;
@@ -145,7 +146,10 @@ bool DateTimeFromPython(PyObject* object, Value* out) {
   }
   value.seconds = seconds - value.offset;
   value.nanos = nanos;
-  if (!ZoneOf(tzinfo, &value.zone)) return false;
+  std::optional<cypher::Zone> zone;
+  if (!ZoneOf(tzinfo, &zone, &value.zone)) return false;
+  // A local time that the zone leaves out has the offset before it in Python; it is another one.
+  if (zone) value.offset = cypher::OffsetAt(value.seconds, *zone);
   *out = Value::MakeDateTime(std::move(value));
   return true;
 }

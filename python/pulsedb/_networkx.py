@@ -39,6 +39,9 @@ def get_info():
     return INFO
 
 
+_NOWHERE = object()  # no source at all; None is a node that no graph has
+
+
 class BackendGraph:
     """A graph that NetworkX's functions take: nodes and relationships of a pulsedb.Graph.
 
@@ -122,13 +125,13 @@ class BackendGraph:
             raise nx.NodeNotFound(f"Node {node} not found in graph")
         return f"({variable}) WHERE id({variable}) = ${variable}", {variable: int(node)}
 
-    def _call(self, procedure, columns, *, source=None, options=None, directed=True):
+    def _call(self, procedure, columns, *, source=_NOWHERE, options=None, directed=True):
         """Runs a procedure over the whole graph, or from a node; rows of (node, columns...)."""
         parameters = {"options": {**self._options, **(options or {})}}
         if directed and not self._directed:
             parameters["options"]["direction"] = "both"
         text = f"CALL algo.{procedure}($options)"
-        if source is not None:
+        if source is not _NOWHERE:
             match, more = self._match(source, "source")
             parameters |= more
             text = f"MATCH {match} CALL algo.{procedure}(source, $options)"
@@ -196,10 +199,13 @@ def _copy(G, edge_attrs):
     for attribute, otherwise in (edge_attrs or {}).items():
         values = [data.get(attribute, otherwise) for _, _, data in edges]
         for value in values:
-            if value is not None and (not isinstance(value, numbers.Real) or isinstance(value, bool)):
+            if value is None:
+                # An edge that NetworkX's shortest paths do not see, and others do.
+                raise NotImplementedError(f"the attribute {attribute!r} of an edge is None")
+            if not isinstance(value, numbers.Real) or isinstance(value, bool):
                 raise TypeError(f"the attribute {attribute!r} of an edge is {value!r}, and not a number")
         if any(isinstance(value, float) for value in values):
-            values = [None if value is None else float(value) for value in values]
+            values = [float(value) for value in values]
         columns[attribute] = values
     return BackendGraph(
         _load(nodes, columns),
@@ -305,13 +311,24 @@ class _Functions:
         return {node: values[node] for node in nodes if node in values}
 
     @staticmethod
+    def _not_for_multigraphs(G):
+        import networkx as nx
+
+        # A database may have several relationships between two nodes: they count once.
+        if G._nodes is not None and G.is_multigraph():
+            raise nx.NetworkXNotImplemented("not implemented for multigraph type")
+
+    @staticmethod
     def triangles(G, nodes=None):
+        if nodes is not None:
+            _Functions._not_for_multigraphs(G)
         return _Functions._of_nodes(G, "triangles", nodes)
 
     @staticmethod
     def clustering(G, nodes=None, weight=None):
         if weight is not None:
             raise NotImplementedError("weight is not supported")
+        _Functions._not_for_multigraphs(G)
         return _Functions._of_nodes(G, "coefficient", nodes)
 
     @staticmethod

@@ -213,29 +213,111 @@ class Duration:
         return "P" + (text or "T0S")
 
 
-class DateTime(datetime.datetime):
-    """A datetime that is finer than a microsecond: `nanosecond` (0 to 999) comes on top."""
+class _Finer:
+    """A time that is finer than a microsecond: `nanosecond` (0 to 999) comes on top.
+
+    It counts in comparisons, and stays in what is computed but for the difference of two, which is a
+    timedelta. Text has it unless a unit is asked for.
+    """
 
     nanosecond = 0
 
+    def _compare(self, other, name):
+        if super().__eq__(other) is True:
+            return getattr(operator, name)(self.nanosecond, getattr(other, "nanosecond", 0))
+        return getattr(super(), name)(other)
+
+    def __eq__(self, other):
+        return self._compare(other, "__eq__")
+
+    def __ne__(self, other):
+        return self._compare(other, "__ne__")
+
+    def __lt__(self, other):
+        return self._compare(other, "__lt__")
+
+    def __le__(self, other):
+        return self._compare(other, "__le__")
+
+    def __gt__(self, other):
+        return self._compare(other, "__gt__")
+
+    def __ge__(self, other):
+        return self._compare(other, "__ge__")
+
+    def __hash__(self):
+        return hash((super().__hash__(), self.nanosecond)) if self.nanosecond else super().__hash__()
+
     def __repr__(self):
         return f"{super().__repr__()[:-1]}, nanosecond={self.nanosecond})"
+
+    def _replace(self, microsecond, args, nanosecond, changes):
+        """By arguments of which the one at `microsecond` is that; a new one takes the nanosecond away."""
+        changed = super().replace(*args, **changes)
+        if nanosecond is None:
+            fresh = len(args) > microsecond or "microsecond" in changes
+            nanosecond = 0 if fresh else self.nanosecond
+        changed.nanosecond = nanosecond
+        return changed
+
+    def _text(self, micros, timespec):
+        """ISO 8601, given that with microseconds."""
+        if not self.nanosecond or timespec != "auto":
+            return None
+        end = micros.index(".") + 7
+        return f"{micros[:end]}{self.nanosecond:03}{micros[end:]}"
+
+
+class DateTime(_Finer, datetime.datetime):
+    __doc__ = _Finer.__doc__
+
+    def replace(self, *args, nanosecond=None, **changes):
+        return self._replace(6, args, nanosecond, changes)
+
+    def isoformat(self, sep="T", timespec="auto"):
+        micros = super().isoformat(sep, "microseconds")
+        return self._text(micros, timespec) or super().isoformat(sep, timespec)
+
+    def time(self):
+        return _finer_time(super().time(), self.nanosecond)
+
+    def timetz(self):
+        return _finer_time(super().timetz(), self.nanosecond)
+
+    def astimezone(self, tz=None):
+        return _finer_datetime(super().astimezone(tz), self.nanosecond)
+
+    def __add__(self, other):
+        return self._kept(super().__add__(other))
+
+    __radd__ = __add__
+
+    def __sub__(self, other):
+        return self._kept(super().__sub__(other))
+
+    def _kept(self, result):
+        if isinstance(result, datetime.datetime):
+            return _finer_datetime(result, self.nanosecond)
+        return result
 
     def __reduce_ex__(self, protocol):
         plain = datetime.datetime.combine(self.date(), self.timetz())
         return (_finer_datetime, (plain, self.nanosecond))
 
 
-class Time(datetime.time):
-    """A time that is finer than a microsecond: `nanosecond` (0 to 999) comes on top."""
+class Time(_Finer, datetime.time):
+    __doc__ = _Finer.__doc__
 
-    nanosecond = 0
+    def replace(self, *args, nanosecond=None, **changes):
+        return self._replace(3, args, nanosecond, changes)
 
-    def __repr__(self):
-        return f"{super().__repr__()[:-1]}, nanosecond={self.nanosecond})"
+    def isoformat(self, timespec="auto"):
+        return self._text(super().isoformat("microseconds"), timespec) or super().isoformat(timespec)
 
     def __reduce_ex__(self, protocol):
-        plain = datetime.time(self.hour, self.minute, self.second, self.microsecond, self.tzinfo)
+        plain = datetime.time(
+            self.hour, self.minute, self.second, self.microsecond, self.tzinfo, fold=self.fold
+        )
         return (_finer_time, (plain, self.nanosecond))
 
 
@@ -246,7 +328,9 @@ def _finer_datetime(value, nanosecond):
 
 
 def _finer_time(value, nanosecond):
-    finer = Time(value.hour, value.minute, value.second, value.microsecond, value.tzinfo)
+    finer = Time(
+        value.hour, value.minute, value.second, value.microsecond, value.tzinfo, fold=value.fold
+    )
     finer.nanosecond = nanosecond
     return finer
 

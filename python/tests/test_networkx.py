@@ -148,7 +148,7 @@ def test_database_without_a_copy(graph):
     assert nx.single_source_shortest_path_length(view, a)[m] == 2
 
 
-def test_arguments_that_it_cannot_take():
+def test_arguments_that_it_cannot_take(monkeypatch):
     made = nx.path_graph(3)
     with pytest.raises(NotImplementedError):
         nx.pagerank(made, personalization={0: 1}, backend="pulsedb")
@@ -157,12 +157,31 @@ def test_arguments_that_it_cannot_take():
     made.add_edge(0, 1, weight="heavy")
     with pytest.raises(TypeError):
         nx.pagerank(made, backend="pulsedb")
+    made.add_edge(0, 1, weight=None)  # which NetworkX's shortest paths do not see
+    with pytest.raises(NotImplementedError):
+        nx.dijkstra_path_length(made, 0, 1, backend="pulsedb")
+    monkeypatch.setattr(nx.config.backend_priority, "algos", ["pulsedb"])
+    with pytest.raises(nx.NetworkXNoPath):
+        nx.dijkstra_path_length(made, 0, 1)
+    monkeypatch.undo()
     made.add_edge(0, 1, weight=-1)
     with pytest.raises(pulsedb.ArgumentError):
         nx.pagerank(made, backend="pulsedb")
     made.add_edge(0, 1, weight=math.nan)
     with pytest.raises(pulsedb.ArgumentError):
         nx.single_source_dijkstra_path_length(made, 0, backend="pulsedb")
+
+
+def test_what_networkx_refuses_is_refused():
+    multi = nx.MultiGraph([(0, 1), (0, 1), (1, 2), (2, 0)])
+    assert nx.triangles(multi, backend="pulsedb") == nx.triangles(multi, backend="networkx") == {0: 1, 1: 1, 2: 1}
+    for backend in ("pulsedb", "networkx"):
+        for call in (lambda: nx.triangles(multi, 0, backend=backend), lambda: nx.clustering(multi, backend=backend)):
+            with pytest.raises(nx.NetworkXNotImplemented):
+                call()
+        for of in (nx.single_source_shortest_path_length, nx.single_source_dijkstra_path_length):
+            with pytest.raises(nx.NodeNotFound):
+                of(multi, None, backend=backend)
 
 
 def test_dispatch_takes_it_where_it_can(monkeypatch):

@@ -181,6 +181,46 @@ def test_nanoseconds_are_kept(graph):
     assert graph.execute("RETURN toString($v)", {"v": clock}).scalar() == "01:02:03.000000001"
 
 
+def test_nanoseconds_count_and_stay(graph):
+    utc, hour = datetime.timezone.utc, datetime.timedelta(hours=1)
+    same, value, later = graph.execute(
+        "UNWIND [788, 789, 790] AS n RETURN datetime({year: 2020, microsecond: 1, nanosecond: 1000 + n - 1000})"
+        " AS v ORDER BY v"
+    ).fetchall()
+    (same,), (value,), (later,) = same, value, later
+    assert same < value < later and value <= value and value >= same and later > value
+    assert value != same and not value == same and hash(value) != hash(same)
+    plain = datetime.datetime(2020, 1, 1, 0, 0, 0, 1, utc)
+    assert value != plain and plain != value and plain < value and value > plain
+    assert value == pickle.loads(pickle.dumps(value)) and len({value, pickle.loads(pickle.dumps(value))}) == 1
+    assert value - hour + hour == hour + (value - hour) == value
+    assert value - plain == datetime.timedelta()
+    assert value.astimezone(datetime.timezone(hour)) == value
+    assert value.replace(year=2021).nanosecond == 789 and value.replace(microsecond=5).nanosecond == 0
+    assert value.replace(nanosecond=1).nanosecond == 1
+    assert value.isoformat() == "2020-01-01T00:00:00.000001789+00:00"
+    assert str(value) == "2020-01-01 00:00:00.000001789+00:00"
+    assert value.isoformat(timespec="microseconds") == "2020-01-01T00:00:00.000001+00:00"
+    assert value.isoformat(timespec="seconds") == "2020-01-01T00:00:00+00:00"
+    assert value.timetz().nanosecond == value.time().nanosecond == 789
+    assert (value != "text", value == None) == (True, False)
+    clock = graph.execute("RETURN localtime('01:02:03.000000001')").scalar()
+    assert str(clock) == clock.isoformat() == "01:02:03.000000001"
+    assert clock != datetime.time(1, 2, 3) and clock > datetime.time(1, 2, 3)
+    assert clock.replace(hour=2).nanosecond == 1 and clock.replace(microsecond=2).nanosecond == 0
+    assert clock == pickle.loads(pickle.dumps(clock)) and hash(clock) != hash(datetime.time(1, 2, 3))
+
+
+def test_local_time_that_its_zone_skips_is_cyphers(graph):
+    berlin = zoneinfo.ZoneInfo("Europe/Berlin")
+    for text in ("2024-03-31T02:30", "2024-03-31T03:30", "2024-10-27T02:30", "2024-07-01T00:00"):
+        value = datetime.datetime.fromisoformat(text).replace(tzinfo=berlin)
+        query = "WITH datetime($text + '[Europe/Berlin]') AS d RETURN d = $value, toString(d) = toString($value)"
+        assert graph.execute(query, {"text": text, "value": value}).fetchone() == (True, True)
+    second = datetime.datetime(2024, 10, 27, 2, 30, tzinfo=berlin, fold=1)
+    assert graph.execute("RETURN toString($v)", {"v": second}).scalar() == "2024-10-27T02:30+01:00[Europe/Berlin]"
+
+
 def test_dates_beyond_python_are_an_error(graph):
     for text in ("date('-0001-01-01')", "localdatetime('+12000-01-01T00:00')"):
         with pytest.raises(OverflowError):
