@@ -293,7 +293,7 @@ void Raise(const absl::Status& status, cypher::Doing doing) {
 
 void RaiseOfStore(const absl::Status& status) {
   const std::string kind = cypher::InfoOf(status).kind;
-  RaiseKind(status, kind.empty() ? "Store" : kind, cypher::Doing::kQuery);
+  RaiseKind(status, kind.empty() ? "Store" : kind, cypher::Doing::kStore);
 }
 
 }  // namespace pulse::python

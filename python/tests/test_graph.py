@@ -102,6 +102,45 @@ def test_open_of_nothing_or_damage_says_so(tmp_path):
         pulsedb.Graph(tmp_path / "g")
 
 
+def test_paths_are_bytes_too_and_have_no_null(tmp_path):
+    for name in ("plain", "Zoë", "\udcff"):
+        for path in (str(tmp_path / name), os.fsencode(tmp_path / name)):
+            with pulsedb.Graph(path) as graph:
+                assert graph.path == str(tmp_path / name)
+                graph.execute("CREATE (:N)")
+        assert os.path.exists(os.fsencode(tmp_path / name))
+    with pulsedb.Graph(b":memory:") as graph:
+        assert os.path.basename(graph.path).startswith("pulsedb-")
+    for path in (f"{tmp_path}/a\0b", os.fsencode(tmp_path) + b"/a\0b"):
+        with pytest.raises(ValueError, match="embedded null byte"):
+            pulsedb.Graph(path)
+    assert len(os.listdir(tmp_path)) == 3
+
+
+def test_directory_of_something_else_is_an_error_of_its_own(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(pulsedb.Error, match="holds no graph database") as caught:
+        pulsedb.Graph(tmp_path)
+    assert type(caught.value) is pulsedb.Error and "Schema" not in caught.value.code
+    with pulsedb.Graph(tmp_path / "g"), pytest.raises(pulsedb.LockedError) as caught:
+        pulsedb.Graph(tmp_path / "g")
+    assert "Schema" not in caught.value.code
+
+
+def test_log_that_lost_its_end_is_told_of(tmp_path):
+    code = "import os, pulsedb; g = pulsedb.Graph({!r}); [g.execute('CREATE (:N)') for _ in range(3)]; os._exit(0)"
+    subprocess.run([sys.executable, "-P", "-c", code.format(str(tmp_path / "g"))], check=True)
+    (log,) = (tmp_path / "g").glob("*.wal")
+    data = log.read_bytes()
+    log.write_bytes(data[: 32 + 24 + int.from_bytes(data[32:36], "little")])
+    for read_only in (True, False):
+        with pulsedb.Graph(tmp_path / "g", read_only=read_only) as graph:
+            assert "the log has lost its end" in graph.damage
+            assert graph.execute("MATCH (n) RETURN count(*)").scalar() == 1
+    with pulsedb.Graph(tmp_path / "g") as graph:
+        assert graph.damage == ""
+
+
 def test_damaged_log_is_read_as_far_as_it_goes(tmp_path):
     script = (
         "import os, pulsedb; g = pulsedb.Graph({!r}); "

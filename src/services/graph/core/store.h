@@ -85,7 +85,7 @@ struct StoreStats {
   uint64_t reopened = 0;                     // to follow a writer
   uint64_t merges_fallen_back = 0;           // that it could not do, or not to the end: done here
   std::vector<cypher::EngineCopies> copies;  // by name
-  std::string damage;  // of the log, where it was read in spite of it; read-only: its lost end, too
+  std::string damage;        // of the log, where it was read in spite of it; or its lost end
   absl::Status maintenance;  // the last error of a flush, checkpoint or compaction
 };
 

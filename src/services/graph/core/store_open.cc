@@ -63,7 +63,7 @@ absl::Status StoreImpl::LoadManifest() {
   for (const std::string& name : names) {
     if (name == kLockFile || name == Concat(kManifestFile, ".new")) continue;
     const bool ours = name.ends_with(".wal") || name.ends_with(".run") || name.ends_with(".ckpt");
-    return absl::FailedPreconditionError(Concat(
+    return absl::InvalidArgumentError(Concat(
         path_, " is not empty and holds no graph database (", name, ")",
         ours ? "; if it lost its MANIFEST, `pulse graph salvage` makes a new database of it" : ""));
   }
@@ -185,11 +185,9 @@ absl::Status StoreImpl::Open() {
     // What is lost is lost: new commits take the place of those.
     // A flush has relationships alone: nodes and names of its commits are in the log.
     const uint64_t newest = std::max(manifest_.checkpoint_sequence, wal_->last_sequence());
-    const std::string lost(CheckSyncedIsThere(**before, newest, path_).message());
-    if (options_.read_only) {
-      stats_.damage = lost;
-    } else if (!lost.empty()) {
-      Log(LogLevel::kWarn, Concat("graph: ", lost));
+    stats_.damage = std::string(CheckSyncedIsThere(**before, newest, path_).message());
+    if (!options_.read_only && !stats_.damage.empty()) {
+      Log(LogLevel::kWarn, Concat("graph: ", stats_.damage));
     }
   }
   if (!options_.read_only) {

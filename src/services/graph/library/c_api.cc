@@ -113,6 +113,7 @@ int Say(const absl::Status& status, About about, pulse_graph_error* error) {
   if (status.ok()) return PULSE_GRAPH_OK;
   const Doing doing = about == About::kSchema   ? Doing::kSchema
                       : about == About::kCommit ? Doing::kCommit
+                      : about == About::kStore  ? Doing::kStore
                                                 : Doing::kQuery;
   const pulse::cypher::Failure failure = pulse::cypher::FailureOf(status, doing);
   pulse_graph_error said;

@@ -241,6 +241,12 @@ TEST_F(GraphCApiTest, Arguments_ThatMakeNoSense_AreRefused) {
 TEST_F(GraphCApiTest, Open_WhatIsThere_SaysWhatIsWrong) {
   pulse_graph* other = nullptr;
   EXPECT_EQ(pulse_graph_open(path_.get().c_str(), &options_, &other, &error_), PULSE_GRAPH_LOCKED);
+  EXPECT_STREQ(error_.neo4j, "Neo.TransientError.General.DatabaseUnavailable");
+  testing_util::ScratchPath foreign("foreign");
+  std::filesystem::create_directories(foreign.get() + "/something");
+  EXPECT_EQ(pulse_graph_open(foreign.get().c_str(), &options_, &other, &error_),
+            PULSE_GRAPH_INVALID);
+  std::filesystem::remove_all(foreign.get());
   EXPECT_EQ(other, nullptr);
   ASSERT_EQ(Run("CREATE (:N)"), PULSE_GRAPH_OK);
   // Beside the writer.

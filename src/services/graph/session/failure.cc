@@ -99,6 +99,10 @@ std::string_view CodeOf(const absl::Status& status, Doing doing) {
   if (doing == Doing::kSchema) {
     if (const std::string_view code = CodeOfSchema(status.code()); !code.empty()) return code;
   }
+  // Who has it open for writing closes it.
+  if (doing == Doing::kStore && absl::IsFailedPrecondition(status)) {
+    return "Neo.TransientError.General.DatabaseUnavailable";
+  }
   // A constraint that is broken is found when a value is written, or when all are committed.
   if (status.code() == absl::StatusCode::kFailedPrecondition && info.kind.empty()) {
     return "Neo.ClientError.Schema.ConstraintValidationFailed";

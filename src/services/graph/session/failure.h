@@ -10,7 +10,7 @@
 namespace pulse::cypher {
 
 // What was being done: the same status means something else for each.
-enum class Doing { kQuery, kSchema, kCommit, kProtocol, kAuthentication };
+enum class Doing { kStore, kQuery, kSchema, kCommit, kProtocol, kAuthentication };
 
 struct Failure {
   std::string_view code;  // "Neo.ClientError.Statement.SyntaxError"
