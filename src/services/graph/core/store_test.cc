@@ -465,7 +465,7 @@ TEST_F(StoreTest, Directory_OfOtherFiles_IsRefused) {
   files.Put("db/letter.txt", "hello");
   StoreOptions options = options_;
   options.files = &files;
-  EXPECT_EQ(GraphStore::Open("db", options).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(GraphStore::Open("db", options).status().code(), absl::StatusCode::kInvalidArgument);
   options.files = &files_;
   options.read_only = true;
   EXPECT_EQ(GraphStore::Open("other", options).status().code(), absl::StatusCode::kNotFound);
