@@ -96,9 +96,9 @@ inline constexpr char kCommitsAreDurable[] = "pulse/graph/commits-are-durable";
 
 class GraphStore : public cypher::Database {
  public:
-  // NotFound: no database, and none to be made. InvalidArgument: the directory holds something else.
-  // FailedPrecondition: another process has it open for writing, or its format is newer. DataLoss:
-  // damaged; the message names the file.
+  // NotFound: no database, and none to be made. InvalidArgument: the directory holds something
+  // else. FailedPrecondition: another process has it open for writing, or its format is newer.
+  // DataLoss: damaged; the message names the file.
   static absl::StatusOr<std::unique_ptr<GraphStore>> Open(const std::string& path,
                                                           const StoreOptions& options = {});
   // As a kill would leave it, but that background work ends first: nothing is flushed.

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/testing.h"
+#include "services/graph/core/operations.h"
 #include "services/graph/core/store.h"
 #include "services/graph/core/test_sim_files.h"
 #include "services/graph/core/wal_records.h"
