@@ -103,18 +103,19 @@ void Pipeline::RunOne(const Value* row) {
 
 PlanRunner::PlanRunner(const Plan& plan, Runtime* runtime, Consume consume,
                        const ParallelPlan* parallel)
-    : runtime_(runtime), consume_(std::move(consume)) {
+    : runtime_(*runtime), consume_(std::move(consume)) {
+  runtime_.outer = &row_;
   if (plan.union_distinct) distinct_ = std::make_unique<TupleSet>(plan.columns.size());
   for (size_t b = 0; b < plan.branches.size(); ++b) {
     const Plan::Branch& branch = plan.branches[b];
-    sinks_.push_back(MakeSink(runtime, [this, &branch](Rows& rows) {
+    sinks_.push_back(MakeSink(&runtime_, [this, &branch](Rows& rows) {
       if (distinct_ != nullptr) {
         size_t kept = 0;
         std::vector<Value> tuple;
         for (size_t i = 0; i < rows.size(); ++i) {
           tuple.clear();
           for (const Slot slot : branch.outputs) tuple.push_back(rows.Row(i)[slot]);
-          if (!distinct_->Insert(&tuple, *runtime_->context).second) continue;
+          if (!distinct_->Insert(&tuple, *runtime_.context).second) continue;
           rows.Move(i, kept++);
         }
         rows.Resize(kept);
@@ -122,16 +123,17 @@ PlanRunner::PlanRunner(const Plan& plan, Runtime* runtime, Consume consume,
       return rows.empty() || consume_(rows, branch.outputs);
     }));
     pipelines_.push_back(std::make_unique<Pipeline>(
-        branch.steps, runtime, sinks_.back().get(), parallel,
+        branch.steps, &runtime_, sinks_.back().get(), parallel,
         parallel != nullptr ? parallel->Of(b) : std::span<const ParallelSection>()));
   }
 }
 
 void PlanRunner::Run(const Value* row) {
+  row_ = row;
   for (const auto& pipeline : pipelines_) {
-    if (!runtime_->context->failed()) pipeline->RunOne(row);
+    if (!runtime_.context->failed()) pipeline->RunOne(row);
   }
-  if (distinct_ != nullptr) distinct_->Clear(*runtime_->context);
+  if (distinct_ != nullptr) distinct_->Clear(*runtime_.context);
 }
 
 namespace {

@@ -26,6 +26,7 @@ struct Runtime {
   int width = 0;
   Profile* profile = nullptr;  // null: nothing is counted
   JoinTables* joins = nullptr;
+  const Value* const* outer = nullptr;  // within a PlanRunner: the row that it runs for
 };
 
 class Operator {
@@ -213,7 +214,8 @@ class PlanRunner {
   void Run(const Value* row);
 
  private:
-  Runtime* const runtime_;
+  const Value* row_ = nullptr;  // before what points to it
+  Runtime runtime_;
   const Consume consume_;
   std::unique_ptr<TupleSet> distinct_;
   std::vector<std::unique_ptr<Operator>> sinks_;

@@ -299,6 +299,17 @@ class EagerOperator : public Operator {
   KeptRows kept_;
 };
 
+class ImportOperator : public Operator {
+ public:
+  using Operator::Operator;
+  bool Push(Rows& in) override {
+    for (size_t i = 0; i < in.size(); ++i) {
+      for (const auto& [expr, slot] : step().items) in.Row(i)[slot] = (*runtime_->outer)[slot];
+    }
+    return next_->Push(in);
+  }
+};
+
 }  // namespace
 
 std::unique_ptr<Operator> MakeTableOperator(const Step& step, Runtime* runtime, Operator* next) {
@@ -321,6 +332,8 @@ std::unique_ptr<Operator> MakeTableOperator(const Step& step, Runtime* runtime, 
     case Step::Kind::kSubquery:
       if (step.in_transactions) return MakeBatchesOperator(step, runtime, next);
       return std::make_unique<SubqueryOperator>(&step, runtime, next);
+    case Step::Kind::kImport:
+      return std::make_unique<ImportOperator>(&step, runtime, next);
     case Step::Kind::kEager:
       return std::make_unique<EagerOperator>(&step, runtime, next);
     default:

@@ -120,7 +120,8 @@ struct Step {
     kSet,
     kDelete,
     kForeach,
-    kEager,  // all rows before the first goes on
+    kEager,   // all rows before the first goes on
+    kImport,  // of the row that the subquery runs for, the slots of items
   };
   Kind kind = Kind::kFilter;
   Slot slot = -1;

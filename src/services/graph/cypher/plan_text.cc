@@ -34,7 +34,8 @@ std::string_view KindName(Step::Kind kind) {
                                                 "Set",
                                                 "Delete",
                                                 "Foreach",
-                                                "Eager"};
+                                                "Eager",
+                                                "Import"};
   return kNames[static_cast<int>(kind)];
 }
 

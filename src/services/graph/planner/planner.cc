@@ -279,6 +279,7 @@ void Planner::PlanUnwind(Clause* clause, Steps* steps) {
 void Planner::ExpandStar(Clause* clause) {
   std::vector<ProjectionItem> items;
   for (const auto& [name, variable] : scope_) {
+    if (clause->kind == Clause::Kind::kReturn && imported_.contains(name)) continue;
     ProjectionItem item;
     item.pos = clause->pos;
     item.alias = name;
@@ -321,6 +322,7 @@ void Planner::PlanProjection(Clause* clause, Steps* steps) {
   scope_.clear();
   for (const ProjectionItem& item : clause->items)
     scope_[item.alias] = {item.slot, item.expr->types};
+  if (clause->kind == Clause::Kind::kWith) scope_.insert(imported_.begin(), imported_.end());
   if (clause->distinct) {
     Step distinct;
     distinct.kind = Step::Kind::kDistinct;
@@ -329,6 +331,14 @@ void Planner::PlanProjection(Clause* clause, Steps* steps) {
     steps->push_back(std::move(distinct));
   }
   const size_t last = steps->size() - 1;
+  if (clause->kind == Clause::Kind::kWith && !imported_.empty() &&
+      (aggregates || clause->distinct)) {
+    Step import;
+    import.kind = Step::Kind::kImport;
+    for (const auto& [name, variable] : imported_)
+      import.items.emplace_back(nullptr, variable.slot);
+    steps->push_back(std::move(import));
+  }
   PlanOrderSkipLimit(clause, before, aggregates || clause->distinct, steps);
   if (clause->distinct && clause->order.empty() && clause->limit != nullptr) {
     (*steps)[last].top_limit = clause->limit.get();

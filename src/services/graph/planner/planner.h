@@ -258,6 +258,7 @@ class Planner {
   Plan* const plan_;
   absl::Status status_;
   Scope scope_;
+  Scope imported_;  // by the CALL (…) { … } around, seen by all of its clauses
   std::vector<bool> used_;
   std::map<std::string, int> name_index_;
   std::set<std::string> parameters_;

@@ -62,6 +62,8 @@ void AddStep(const Step& step, Used* used, Used* numbers) {
     case Step::Kind::kDistinct:
       for (const auto& [expr, slot] : step.items) used->Add(slot);
       break;
+    case Step::Kind::kImport:
+      break;
     case Step::Kind::kSort:
       for (const auto& [expr, descending] : step.order) used->Add(expr);
       break;

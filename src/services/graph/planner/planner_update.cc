@@ -393,7 +393,9 @@ void Planner::PlanSubquery(Clause* clause, const Clause* behind, Plan* within, S
     scope_.clear();
   }
   const bool wrote = std::exchange(plan_->writes, false);
+  const Scope around = std::exchange(imported_, clause->imports_given ? scope_ : Scope());
   PlanQuery(clause->subquery.get(), plan.get(), true);
+  imported_ = around;
   const bool writes = std::exchange(plan_->writes, wrote || plan_->writes);
   if (failed()) return;
   updated_ = updated_ || writes;

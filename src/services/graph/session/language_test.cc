@@ -247,5 +247,27 @@ TEST_F(LanguageTest, SetLabel_OfADeletedNode_SaysSo) {
   EXPECT_EQ(InfoOf(status).kind, "EntityNotFound") << status;
 }
 
+TEST_F(LanguageTest, ImportsOfASubquery_AreSeenByAllOfIt) {
+  EXPECT_EQ(Rows("UNWIND [1, 2] AS x CALL (x) { WITH 5 AS z RETURN x + z AS y } RETURN x, y"),
+            (Strings{"1, 6", "2, 7"}));
+  ASSERT_TRUE(Run("UNWIND range(1, 6) AS i CREATE (:P {i: i, g: i % 2})").ok());
+  EXPECT_EQ(Rows("UNWIND [1, 2] AS x CALL (x) { MATCH (p:None) WITH count(p) AS c RETURN x + c AS "
+                 "y } RETURN x, y"),
+            (Strings{"1, 1", "2, 2"}));
+  EXPECT_EQ(
+      Rows("UNWIND [3, 5] AS x CALL (x) { MATCH (p:P) WHERE p.i <= x WITH p.g AS g, sum(p.i) AS "
+           "s WHERE s > x WITH DISTINCT g, s ORDER BY g LIMIT 1 MATCH (q:P {g: g}) WHERE q.i > x "
+           "RETURN g, s, count(q) AS n } RETURN x, g, s, n"),
+      (Strings{"3, 1, 4, 1", "5, 0, 6, 1"}));
+  EXPECT_EQ(
+      Rows("UNWIND [1, 2] AS x CALL (*) { WITH DISTINCT 7 AS z CALL (x, z) { WITH z * 2 AS w "
+           "RETURN x + w + z AS y } WITH max(y) AS m RETURN m + x AS r UNION RETURN -x AS r } "
+           "RETURN x, r ORDER BY x, r"),
+      (Strings{"1, -1", "1, 23", "2, -2", "2, 25"}));
+  EXPECT_EQ(Rows("UNWIND [1, 2] AS x CALL (x) { WITH x * 2 AS z RETURN * } RETURN x, z"),
+            (Strings{"1, 2", "2, 4"}));
+  EXPECT_FALSE(Run("UNWIND [1] AS x CALL { WITH x WITH 5 AS z RETURN x + z AS y } RETURN y").ok());
+}
+
 }  // namespace
 }  // namespace pulse::cypher
