@@ -269,5 +269,37 @@ TEST_F(LanguageTest, ImportsOfASubquery_AreSeenByAllOfIt) {
   EXPECT_FALSE(Run("UNWIND [1] AS x CALL { WITH x WITH 5 AS z RETURN x + z AS y } RETURN y").ok());
 }
 
+TEST_F(LanguageTest, PathSelectors_OfGql_GiveShortestPaths) {
+  ASSERT_TRUE(Run("CREATE (a:N {i: 1})-[:R {w: 9}]->(b:N {i: 2})-[:R {w: 1}]->(c:N {i: 3}), "
+                  "(a)-[:R {w: 1}]->(d:N {i: 4})-[:R {w: 1}]->(c), (c)-[:S {w: 1}]->(e:N {i: 5})")
+                  .ok());
+  const std::string pattern = "(a:N {i: 1})-[:R]->+(c:N {i: 3}) ";
+  for (const char* one :
+       {"SHORTEST 1", "ANY SHORTEST", "ANY", "SHORTEST 1 PATH", "ANY SHORTEST PATHS"}) {
+    EXPECT_EQ(Rows(Concat("MATCH p = ", one, " ", pattern, "RETURN length(p)")), Strings{"2"})
+        << one;
+  }
+  for (const char* all : {"ALL SHORTEST", "SHORTEST 1 GROUP", "SHORTEST GROUPS"}) {
+    EXPECT_EQ(
+        Rows(Concat("MATCH p = ", all, " ", pattern, "RETURN nodes(p)[1].i ORDER BY 1")).size(), 2u)
+        << all;
+  }
+  // What is inline is asked while the path is looked for, WHERE of what was found.
+  EXPECT_EQ(Rows("MATCH p = SHORTEST 1 (a:N {i: 1})-[r:R WHERE r.w = 1]->{1,4}(c:N {i: 3}) "
+                 "RETURN [n IN nodes(p) | n.i]"),
+            Strings{"[1, 4, 3]"});
+  EXPECT_EQ(
+      Rows(Concat("MATCH p = ALL SHORTEST ", pattern, "WHERE nodes(p)[1].i = 4 RETURN length(p)")),
+      Strings{"2"});
+  EXPECT_EQ(Rows(Concat("MATCH p = SHORTEST 1 ", pattern, "WHERE length(p) > 2 RETURN length(p)")),
+            Strings{});
+  EXPECT_EQ(Rows("MATCH SHORTEST 1 (a:N {i: 1})-->*(e) WHERE e.i > 4 RETURN e.i"), Strings{"5"});
+  for (const char* wrong : {"MATCH SHORTEST 2 (a)-->+(b) RETURN a", "MATCH ALL (a)-->+(b) RETURN a",
+                            "MATCH ANY (a)-->(b)-->(c) RETURN a",
+                            "OPTIONAL MATCH p = ANY (a)-->+(b) WHERE length(p) > 1 RETURN p"}) {
+    EXPECT_FALSE(Run(wrong).ok()) << wrong;
+  }
+}
+
 }  // namespace
 }  // namespace pulse::cypher

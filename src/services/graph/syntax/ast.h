@@ -115,6 +115,7 @@ struct EdgePattern {
 struct PatternPart {
   enum class Kind : uint8_t { kPlain, kShortest, kAllShortest };
   Kind kind = Kind::kPlain;
+  bool selected = false;  // by a selector: the MATCH's WHERE looks at what was selected alone
   std::string path;
   std::vector<NodePattern> nodes;
   std::vector<EdgePattern> edges;

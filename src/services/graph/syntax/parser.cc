@@ -195,7 +195,21 @@ bool Parser::ParseClause(std::vector<Clause>* clauses) {
   } else {
     return false;
   }
+  const bool selected = std::any_of(clause.pattern.begin(), clause.pattern.end(),
+                                    [](const PatternPart& part) { return part.selected; });
+  ExprPtr behind = selected ? std::move(clause.where) : nullptr;
+  if (behind != nullptr && clause.optional) {
+    Fail("UnsupportedPattern", behind->pos,
+         "WHERE of an OPTIONAL MATCH with SHORTEST, ANY or ALL is not supported");
+  }
   clauses->push_back(std::move(clause));
+  if (behind == nullptr) return !failed();
+  Clause with;
+  with.kind = Kind::kWith;
+  with.pos = behind->pos;
+  with.star = true;
+  with.where = std::move(behind);
+  clauses->push_back(std::move(with));
   return !failed();
 }
 

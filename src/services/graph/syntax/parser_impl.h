@@ -87,6 +87,7 @@ class Parser {
   // parser_pattern.cc
   Pattern ParsePattern();
   PatternPart ParsePatternPart();
+  bool ParseSelector(PatternPart* part);
   void ParseChain(PatternPart* part);
   NodePattern ParseNode();
   EdgePattern ParseEdge();

@@ -20,6 +20,34 @@ Pattern Parser::ParsePattern() {
   return pattern;
 }
 
+// SHORTEST 1, ANY [SHORTEST], ALL SHORTEST and SHORTEST 1 GROUP, of GQL.
+bool Parser::ParseSelector(PatternPart* part) {
+  using Kind = PatternPart::Kind;
+  const Pos pos = Here();
+  if (TakeWord("ALL")) {
+    ExpectWord("SHORTEST");
+    part->kind = Kind::kAllShortest;
+  } else if (TakeWord("ANY")) {
+    TakeWord("SHORTEST");
+    part->kind = Kind::kShortest;
+  } else if (TakeWord("SHORTEST")) {
+    part->kind = Kind::kShortest;
+    uint64_t count = 1;
+    if (Peek().kind == Lexeme::Kind::kInteger) {
+      count = Peek().integer;
+      Advance();
+    }
+    if (TakeWord("GROUP") || TakeWord("GROUPS")) part->kind = Kind::kAllShortest;
+    if (count != 1) {
+      Fail("UnsupportedPattern", pos, "SHORTEST k is supported for one path, or one group: k = 1");
+    }
+  } else {
+    return false;
+  }
+  if (!TakeWord("PATH")) TakeWord("PATHS");
+  return true;
+}
+
 PatternPart Parser::ParsePatternPart() {
   Nesting nesting(this);
   PatternPart part;
@@ -29,14 +57,19 @@ PatternPart Parser::ParsePatternPart() {
     part.path = Variable();
     Advance();
   }
+  const Pos pos = Here();
   const bool all = IsWord("ALLSHORTESTPATHS");
-  if ((all || IsWord("SHORTESTPATH")) && IsSymbol("(", 1)) {
-    const Pos pos = Here();
+  const bool function = (all || IsWord("SHORTESTPATH")) && IsSymbol("(", 1);
+  if (function) {
     part.kind = all ? PatternPart::Kind::kAllShortest : PatternPart::Kind::kShortest;
     Advance();
     Advance();
+  } else {
+    part.selected = ParseSelector(&part);
+  }
+  if (function || part.selected) {
     ParseChain(&part);
-    ExpectSymbol(")");
+    if (function) ExpectSymbol(")");
     if (!failed() && part.edges.size() != 1) {
       Fail("UnexpectedSyntax", pos, "a shortest path is between two nodes: (a)-[*]-(b)");
     }
