@@ -131,6 +131,15 @@ TEST_F(ServerTest, Open_SocketInUse_IsRefused) {
   ExpectServerWell();
 }
 
+TEST_F(ServerTest, Destructor_SuccessorHasThePath_LeavesItsSocket) {
+  ASSERT_TRUE(Open().ok());
+  ASSERT_EQ(unlink(path_.c_str()), 0);
+  auto former = std::move(server_);
+  ASSERT_TRUE(Open().ok());
+  former.reset();
+  ExpectServerWell();
+}
+
 TEST_F(ServerTest, Open_BadOptions_IsRefusedAndLeavesNoSocket) {
   for (int workers : {0, -1, 65}) {
     AgentOptions options;

@@ -8,6 +8,7 @@
 // wrong.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -29,7 +30,8 @@ struct OptionSpec {
   const char* help = "";
   const char* value = "";  // the default, which help shows; of an integer without one: not given
   bool repeated = false;
-  int64_t least = 0, most = 0;  // of an integer
+  int64_t least = 0, most = 0;            // of an integer
+  std::array<const char*, 3> needs = {};  // the options without which it has no effect
 };
 
 // What a command line gave for a service's options.

@@ -38,6 +38,7 @@ absl::StatusOr<std::unique_ptr<SocketServer>> SocketServer::Open(AgentOptions op
   PULSE_RETURN_IF_ERROR(ResolveLimits(&options.limits, options.workers));
   std::unique_ptr<SocketServer> s(new SocketServer(std::move(options), std::move(services)));
   PULSE_ASSIGN_OR_RETURN(s->listener_, ListenUnix(s->options_.socket_path));
+  s->socket_file_ = MadeFile(s->options_.socket_path);
   for (int i = 0; i < s->options_.workers; ++i) {
     WorkerOptions w;
     w.name = absl::StrCat("pulse-agent-", i);
@@ -59,7 +60,7 @@ SocketServer::~SocketServer() {
     stop_event_.Set();
     thread_.join();
   }
-  if (listener_.valid()) unlink(options_.socket_path.c_str());
+  socket_file_.Remove();
   listener_.reset();
   workers_.clear();  // drains
 }
@@ -140,7 +141,10 @@ void SocketServer::ReadHello(Handshake handshake) {
   if (absl::IsUnavailable(hello.status())) return;
   const absl::Status st = hello.ok() ? Welcome(std::move(handshake.socket), *std::move(hello))
                                      : Refuse(handshake.socket.get(), hello.status());
-  if (!st.ok()) Log(LogLevel::kWarn, absl::StrCat("refused a session: ", st.message()));
+  if (st.ok()) return;
+  Log(LogLevel::kWarn,
+      absl::StrCat(absl::IsUnavailable(st) ? "a session did not begin: " : "refused a session: ",
+                   st.message()));
 }
 
 absl::StatusOr<const OfferedService*> SocketServer::FindService(const Hello& hello) const {
@@ -215,7 +219,10 @@ absl::Status SocketServer::Welcome(UniqueFd socket, Received message) {
   auto session = std::make_unique<Session>(
       std::move(config), hello->control, std::move(hello->region), std::move(kick->sleep),
       std::move(hello->notify), std::move(socket), worker->engine(), service.factory);
-  PULSE_RETURN_IF_ERROR(SendMessage(fd, ack, {kick->ring.get()}, /*wait=*/false));
+  if (const absl::Status st = SendMessage(fd, ack, {kick->ring.get()}, /*wait=*/false); !st.ok()) {
+    if (!absl::IsUnavailable(st)) return st;
+    return absl::UnavailableError(absl::StrCat("process ", peer->pid, " had gone by then"));
+  }
   kick->ring.reset();  // the session's end frees all that it has, whenever this thread goes on
   // Waits: the next peer must find this session counted.
   worker->Run([&] { worker->AddSession(std::move(session)); });

@@ -17,6 +17,7 @@
 #include "agent/session.h"
 #include "agent/status.h"
 #include "agent/worker.h"
+#include "base/file_calls.h"
 #include "base/wake_event.h"
 #include "channel/handshake.h"
 
@@ -80,6 +81,7 @@ class SocketServer {
   const std::shared_ptr<AgentUsage> usage_ = std::make_shared<AgentUsage>();
   const std::shared_ptr<AgentStatus> status_;
   UniqueFd listener_;
+  MadeFile socket_file_;
   WakeEvent stop_event_;
   std::vector<Handshake> handshakes_;  // the accept thread's; oldest first
   std::vector<std::unique_ptr<Worker>> workers_;

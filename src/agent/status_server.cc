@@ -59,12 +59,18 @@ absl::StatusOr<std::shared_ptr<StatusServer>> StatusServer::Open(const std::stri
   std::weak_ptr<StatusServer>& known = Servers()[path];
   if (auto server = known.lock()) return server;
   auto listener = ListenUnix(path);
+  if (absl::IsAlreadyExists(listener.status())) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("status=", pattern, ": another process listens at ", path,
+                     ", or the file is no socket; with %p in the path each process has its own"));
+  }
   if (!listener.ok()) {
     return absl::Status(listener.status().code(),
                         absl::StrCat("status=", pattern, ": ", listener.status().message()));
   }
   std::shared_ptr<StatusServer> s(new StatusServer(path));
   s->listener_ = *std::move(listener);
+  s->socket_file_ = MadeFile(path);
   PULSE_ASSIGN_OR_RETURN(s->stop_, WakeEvent::Create());
   s->thread_ = std::thread([server = s.get()] { server->Serve(); });
   known = s;
@@ -76,7 +82,7 @@ StatusServer::~StatusServer() {
     stop_.Set();
     thread_.join();
   }
-  if (listener_.valid()) unlink(path_.c_str());
+  socket_file_.Remove();
 }
 
 void StatusServer::Serve() {

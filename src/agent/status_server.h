@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "agent/status.h"
+#include "base/file_calls.h"
 #include "base/wake_event.h"
 
 namespace pulse {
@@ -33,6 +34,7 @@ class StatusServer {
   const std::string path_;
   AgentStatus status_;
   UniqueFd listener_;
+  MadeFile socket_file_;
   WakeEvent stop_;
   std::thread thread_;
 };

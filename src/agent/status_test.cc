@@ -289,6 +289,28 @@ TEST(StatusServerTest, StatusServer_EmbeddedAgent_AnswersUntilItsLastUserGoes) {
   EXPECT_NE(stat(path.c_str(), &st), 0) << "the socket goes with the last who needed it";
 }
 
+TEST(StatusServerTest, Destructor_SuccessorHasThePath_LeavesItsSocket) {
+  const std::string path = SocketPath("successor");
+  auto server = StatusServer::Open(path);
+  ASSERT_TRUE(server.ok()) << server.status();
+  ASSERT_EQ(unlink(path.c_str()), 0);
+  auto successor = ListenUnix(path);
+  ASSERT_TRUE(successor.ok()) << successor.status();
+  server->reset();
+  EXPECT_TRUE(ConnectUnix(path).ok());
+  unlink(path.c_str());
+}
+
+TEST(StatusServerTest, Open_PathInUse_NamesTheRemedy) {
+  const std::string path = SocketPath("used");
+  auto other = ListenUnix(path);
+  ASSERT_TRUE(other.ok()) << other.status();
+  const absl::Status st = StatusServer::Open(path).status();
+  unlink(path.c_str());
+  EXPECT_TRUE(absl::IsAlreadyExists(st)) << st;
+  EXPECT_THAT(std::string(st.message()), HasSubstr("%p"));
+}
+
 TEST(StatusServerTest, Open_ImpossiblePath_NamesIt) {
   const auto server = StatusServer::Open("/no/such/directory/s.sock");
   ASSERT_FALSE(server.ok());

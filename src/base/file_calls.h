@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -44,6 +45,26 @@ inline absl::Status SyncDirectory(const std::string& dir) {
 inline bool IsSameFile(const struct stat& a, const struct stat& b) {
   return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
+
+// The file that this process has made at `path`. As long as it is open or bound, its inode is
+// nobody else's; Remove() while that holds leaves what a successor has put in its place.
+class MadeFile {
+ public:
+  MadeFile() = default;
+  explicit MadeFile(std::string path) : path_(std::move(path)) {
+    if (lstat(path_.c_str(), &made_) != 0) path_.clear();
+  }
+  void Remove() {
+    struct stat now;
+    if (path_.empty() || lstat(path_.c_str(), &now) != 0 || !IsSameFile(now, made_)) return;
+    unlink(path_.c_str());
+    path_.clear();
+  }
+
+ private:
+  std::string path_;
+  struct stat made_ = {};
+};
 
 // After EAGAIN: somebody else has made the descriptor one that does not wait. Waits for `events` of
 // poll(2). False for other errors, with errno as it was.

@@ -17,9 +17,9 @@ constexpr int kBacklog = 4096;
 
 absl::Status Check(const DirectorOptions& o) {
   if (o.application == nullptr) return absl::InvalidArgumentError("a director has no application");
-  if (o.threads < 1 || o.threads > 64) {
+  if (o.threads < 1 || o.threads > kMostThreads) {
     return absl::InvalidArgumentError(
-        absl::StrCat(o.threads, " director threads: use a number from 1 to 64"));
+        absl::StrCat(o.threads, " threads for connections: use 1 to ", kMostThreads));
   }
   if (o.listen.empty()) return absl::InvalidArgumentError("a director has no address to listen on");
   const DirectorLimits& l = o.limits;
@@ -88,7 +88,7 @@ absl::Status Director::Listen() {
       }
       PULSE_ASSIGN_OR_RETURN(auto fd, net::Listen(address, kBacklog));
       if (address.is_unix()) {
-        unix_paths_.push_back(address.ToString().substr(5));
+        socket_files_.emplace_back(address.ToString().substr(5));
       } else {
         address = LocalAddress(fd.get());  // the others take the port that this one got
         if (is_first_tcp) ports_.push_back(address.port());
@@ -112,7 +112,7 @@ Director::~Director() { Stop(); }
 void Director::Stop() {
   if (local_port_ != nullptr) local_port_->Close();
   // Before the listeners are closed: from then on a successor may take the names.
-  for (const std::string& path : std::exchange(unix_paths_, {})) unlink(path.c_str());
+  for (MadeFile& file : socket_files_) file.Remove();
   for (const auto& loop : loops_) loop->BeginStop();
   for (const auto& loop : loops_) loop->Join();
 }

@@ -15,6 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/cpu_profile.h"
+#include "base/file_calls.h"
 #include "net/application.h"
 #include "net/byte_budget.h"
 #include "net/transport.h"
@@ -23,6 +24,8 @@ namespace pulse::net {
 
 class LocalPort;
 class Loop;
+
+inline constexpr int kMostThreads = 64;
 
 struct DirectorLimits {
   uint32_t connections = 16384;  // one more is told so, in its protocol, and closed
@@ -123,7 +126,7 @@ class Director {
   std::unique_ptr<DirectorShared> shared_;
   std::vector<std::unique_ptr<Loop>> loops_;
   std::shared_ptr<LocalPort> local_port_;
-  std::vector<std::string> unix_paths_;
+  std::vector<MadeFile> socket_files_;
   std::vector<uint16_t> ports_;  // of the first TCP address, by loop
 };
 

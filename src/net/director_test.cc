@@ -295,6 +295,17 @@ TEST_P(DirectorTest, UnixSockets_ListenerAndHost_ServeAndRefuseASecond) {
   EXPECT_THAT(std::string(again.status().message()), ::testing::HasSubstr("stop the server"));
 }
 
+TEST_P(DirectorTest, Stop_SuccessorHasThePath_LeavesItsSocket) {
+  const testing_util::ScratchPath path("front");
+  options_.listen = {absl::StrCat("unix:", path.get())};
+  Open();
+  ASSERT_EQ(unlink(path.c_str()), 0);
+  const auto former = std::move(director_);
+  Open();
+  former->Stop();
+  EXPECT_EQ(TestClient(options_.listen[0]).Ask("a1"), "agenta1");
+}
+
 TEST_P(DirectorTest, LoopRead_FullShortOrPastTheEnd_GivesWhatIsThere) {
   const testing_util::ScratchPath file("data");
   std::ofstream(file.get()) << std::string(8192, 'a') << std::string(4096, 'b');

@@ -35,6 +35,7 @@ absl::StatusOr<std::unique_ptr<PeerListener>> PeerListener::Open(PeerHost* host,
                      "another path"));
   }
   PULSE_ASSIGN_OR_RETURN(made->listener_, std::move(listener));
+  made->socket_file_ = MadeFile(options.path);
   PULSE_ASSIGN_OR_RETURN(made->stop_, WakeEvent::Create());
   made->thread_ = std::thread([l = made.get()] { l->AcceptLoop(); });
   return made;
@@ -45,7 +46,7 @@ PeerListener::~PeerListener() {
     stop_.Set();
     thread_.join();
   }
-  if (listener_.valid()) unlink(options_.path.c_str());
+  socket_file_.Remove();
   for (const auto& peer : peers_) peer->Break();
 }
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/file_calls.h"
 #include "base/unique_fd.h"
 #include "base/wake_event.h"
 #include "channel/handshake.h"
@@ -68,6 +69,7 @@ class PeerListener {
   PeerHost* const host_;
   const ListenerOptions options_;
   UniqueFd listener_;
+  MadeFile socket_file_;
   WakeEvent stop_;
   // The thread's.
   std::vector<Greeting> greetings_;  // oldest first
