@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
@@ -43,6 +44,25 @@ absl::StatusOr<UniqueFd> NewSocket() {
   UniqueFd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!fd.valid()) return ErrnoError(errno, "creating a socket", "");
   return fd;
+}
+
+std::string RemedyForConnect(int err, const std::string& path) {
+  struct stat st;
+  if (err == ECONNREFUSED && stat(path.c_str(), &st) == 0 && !S_ISSOCK(st.st_mode)) {
+    return "it is no socket; give the path that the agent was started with (--socket)";
+  }
+  switch (err) {
+    case ENOENT:
+    case ECONNREFUSED:
+      return absl::StrCat("start it with: pulse agent --socket ", path,
+                          "; or let this process do the work with fallback=embedded");
+    case EACCES:
+      return "it is another user's; run both as the same user";
+    case EPROTOTYPE:
+      return "it is a socket of another program; give the path that the agent was started with";
+    default:
+      return "";
+  }
 }
 
 }  // namespace
@@ -91,6 +111,16 @@ absl::Status SendMessage(int socket, const wire::Message& m, const std::vector<i
   return absl::OkStatus();
 }
 
+absl::Status SendFirst(int socket, const wire::Message& m, const std::vector<int>& fds) {
+  absl::Status sent = SendMessage(socket, m, fds);
+  if (!absl::IsUnavailable(sent)) return sent;
+  for (int i = 0; i < 2; ++i) {  // the first one may tell of the peer's end alone
+    char c;
+    if (recv(socket, &c, 1, MSG_PEEK | MSG_DONTWAIT) > 0) return absl::OkStatus();
+  }
+  return sent;
+}
+
 absl::Status SendRefusal(int socket, wire::MessageType ack, const absl::Status& why) {
   wire::Message m = MakeMessage(ack);
   m.status = ErrnoOf(why) != 0 ? ErrnoOf(why) : EPROTO;
@@ -109,9 +139,11 @@ absl::StatusOr<Received> ReceiveMessage(int socket, bool wait) {
   msg.msg_control = control;
   msg.msg_controllen = sizeof(control);
   ssize_t n;
+  bool reset = false;
   do {
     n = recvmsg(socket, &msg, MSG_CMSG_CLOEXEC | (wait ? 0 : MSG_DONTWAIT));
-  } while (n < 0 && errno == EINTR);
+    // A peer that ended without having read everything: said once, before what it had sent.
+  } while (n < 0 && (errno == EINTR || (errno == ECONNRESET && !std::exchange(reset, true))));
   if (n < 0) {
     if (!wait && (errno == EAGAIN || errno == EWOULDBLOCK)) {
       return absl::UnavailableError(kNoMessage);
@@ -184,6 +216,10 @@ absl::StatusOr<UniqueFd> ListenUnix(const std::string& path) {
       return absl::AlreadyExistsError(absl::StrCat("an agent already listens on ", path,
                                                    "; stop it, or give this one another --socket"));
     }
+    if (absl::IsPermissionDenied(answer)) {
+      return absl::AlreadyExistsError(absl::StrCat(path, " may not be examined (", strerror(EACCES),
+                                                   "): it is another user's; choose another path"));
+    }
     // Only a refused connection says that nobody listens: an agent that was killed left the file.
     if (ErrnoOf(answer) != ECONNREFUSED) {
       return absl::AlreadyExistsError(
@@ -216,9 +252,8 @@ absl::StatusOr<UniqueFd> ConnectUnix(const std::string& path, int timeout_ms, in
   while (connect(fd.get(), reinterpret_cast<sockaddr*>(&addr), sizeof(addr)) != 0) {
     if (errno == EINTR) continue;
     if (errno != EAGAIN) {
-      return ErrnoError(errno, "connecting to the agent at", path,
-                        absl::StrCat("start it with: pulse agent --socket ", path,
-                                     "; or let this process do the work with fallback=embedded"));
+      const int err = errno;
+      return ErrnoError(err, "connecting to the agent at", path, RemedyForConnect(err, path));
     }
     if (NowNanos() >= until) {
       return absl::DeadlineExceededError(absl::StrCat(

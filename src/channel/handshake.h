@@ -30,6 +30,10 @@ std::string TextOf(const wire::Message& m);
 absl::Status SendMessage(int socket, const wire::Message& m, const std::vector<int>& fds = {},
                          bool wait = true);
 
+// Sends what begins a conversation. OK also where the peer has hung up and an answer of it can be
+// received: who refuses whoever connected does not wait for his words.
+absl::Status SendFirst(int socket, const wire::Message& m, const std::vector<int>& fds = {});
+
 // Answers with `why`, as a message of type `ack`, so that the peer can show it; does not wait for a
 // peer that is gone or does not read. Returns `why`.
 absl::Status SendRefusal(int socket, wire::MessageType ack, const absl::Status& why);

@@ -236,6 +236,25 @@ TEST(MessageTest, Receive_PeerClosedAfterSending_GetsWhatWasSent) {
   EXPECT_TRUE(absl::IsUnavailable(ReceiveMessage(s.b.get()).status()));
 }
 
+TEST(MessageTest, SendFirst_PeerHasRefusedAndGone_LeavesItsWordsToReceive) {
+  for (const bool late : {false, true}) {  // late: it ends with the message unread
+    SocketPair s;
+    if (late) {
+      ASSERT_TRUE(SendFirst(s.b.get(), MakeMessage(wire::MessageType::kHello)).ok());
+    }
+    SendRefusal(s.a.get(), wire::MessageType::kHelloAck, absl::PermissionDeniedError("not you"))
+        .IgnoreError();
+    s.a.reset();
+    if (!late) {
+      EXPECT_TRUE(SendFirst(s.b.get(), MakeMessage(wire::MessageType::kHello)).ok());
+    }
+    const auto r = ReceiveMessage(s.b.get());
+    ASSERT_TRUE(r.ok()) << r.status();
+    EXPECT_EQ(TextOf(r->message), "not you");
+    EXPECT_FALSE(SendFirst(s.b.get(), MakeMessage(wire::MessageType::kHello)).ok());
+  }
+}
+
 TEST(MessageTest, Receive_NotWaiting_SaysNoMessage) {
   SocketPair s;
   const absl::Status st = ReceiveMessage(s.b.get(), /*wait=*/false).status();
@@ -379,6 +398,43 @@ TEST(ConnectTest, Connect_SocketMissingOrDead_NamesTheRemedy) {
     EXPECT_THAT(Text(st), HasSubstr("pulse agent --socket " + path));
     EXPECT_THAT(Text(st), HasSubstr("fallback=embedded"));
   }
+}
+
+TEST(ConnectTest, Connect_NoSocketOrAnothers_SaysSo) {
+  ScratchPath file("file");
+  UniqueFd made(open(file.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+  const absl::Status no_socket = ConnectUnix(file.get()).status();
+  EXPECT_THAT(Text(no_socket), HasSubstr("it is no socket"));
+  ScratchPath other("sock");
+  UniqueFd stream = BindAt(other.get(), SOCK_STREAM, true);
+  const absl::Status stranger = ConnectUnix(other.get()).status();
+  EXPECT_THAT(Text(stranger), HasSubstr("of another program"));
+  for (const absl::Status& st : {no_socket, stranger}) {
+    EXPECT_THAT(Text(st), ::testing::Not(HasSubstr("start it with")));
+  }
+}
+
+TEST(ConnectTest, ConnectAndListen_SocketOfAnotherUser_SayWhoseItIs) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  const std::string path = "/tmp/pulse-handshake-" + std::to_string(getpid());
+  auto listener = ListenUnix(path);
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  const pid_t child = fork();
+  if (child == 0) {
+    if (setgid(65534) != 0 || setuid(65534) != 0) _exit(9);
+    const std::string connect = Text(ConnectUnix(path).status());
+    const std::string listen = Text(ListenUnix(path).status());
+    const auto has = [](const std::string& text, const char* part) {
+      return text.find(part) != std::string::npos;
+    };
+    _exit((has(connect, "run both as the same user") ? 1 : 0) +
+          (has(connect, "fallback=embedded") ? 2 : 0) +
+          (has(listen, "may not be examined") ? 4 : 0));
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  unlink(path.c_str());
+  EXPECT_EQ(WEXITSTATUS(status), 1 + 4);
 }
 
 // A listener that takes nobody in, as an agent that is stopped.

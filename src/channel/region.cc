@@ -3,6 +3,7 @@
 #include <linux/magic.h>
 #include <linux/memfd.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -33,6 +34,13 @@ absl::StatusOr<UniqueFd> Region::CreateFile(size_t bytes) {
   const size_t size = RoundUp(bytes, wire::kPage);
   UniqueFd fd(memfd_create("pulse-region", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.valid()) return ErrnoError(errno, "creating shared memory", "memfd");
+  // Beyond it ftruncate(2) sends SIGXFSZ, which ends a program that does not ignore it.
+  rlimit limit;
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && size > limit.rlim_cur) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("sizing shared memory to ", size, " bytes: this process may make files of ",
+                     limit.rlim_cur, " bytes; raise that limit (ulimit -f, LimitFSIZE=)"));
+  }
   if (ftruncate(fd.get(), static_cast<off_t>(size)) != 0) {
     return ErrnoError(errno, "sizing shared memory to", absl::StrCat(size, " bytes"));
   }

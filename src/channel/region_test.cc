@@ -6,6 +6,7 @@
 #include <linux/magic.h>
 #include <linux/memfd.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/vfs.h>
 
 #include <cerrno>
@@ -178,6 +179,21 @@ TEST(RegionTest, Create_MoreThanThereIs_FailsAndNamesTheSize) {
     EXPECT_FALSE(st.ok());
     EXPECT_THAT(Text(st), HasSubstr("1152921504606846976 bytes"));
   }
+}
+
+TEST(RegionTest, CreateShared_BeyondTheLimitOfFileSizes_NamesItAndLives) {
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit low = before;
+  low.rlim_cur = size_t{1} << 20;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &low), 0);
+  const absl::Status st = Region::CreateShared(size_t{2} << 20).status();
+  const bool small = Region::CreateShared(size_t{1} << 20).ok();
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_TRUE(absl::IsResourceExhausted(st)) << st;
+  EXPECT_THAT(Text(st), HasSubstr("2097152 bytes"));
+  EXPECT_THAT(Text(st), HasSubstr("ulimit -f"));
+  EXPECT_TRUE(small);
 }
 
 TEST(RegionTest, Move_ConstructOrAssign_OwnsTheMappingOnce) {

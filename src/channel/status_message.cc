@@ -57,7 +57,7 @@ absl::StatusOr<std::string> AskStatus(const std::string& path, int timeout_ms) {
   const auto with_path = [&](const absl::Status& st) {
     return absl::Status(st.code(), absl::StrCat("the agent at ", path, ": ", st.message()));
   };
-  absl::Status st = SendMessage(socket.get(), MakeMessage(wire::MessageType::kStatus));
+  absl::Status st = SendFirst(socket.get(), MakeMessage(wire::MessageType::kStatus));
   if (!st.ok()) return with_path(st);
   auto answer = ReceiveMessage(socket.get());
   if (absl::IsDeadlineExceeded(answer.status())) {

@@ -40,7 +40,7 @@ class SocketLink : public AgentLink {
     wire::Message hello =
         MakeMessage(wire::MessageType::kHello, {static_cast<uint64_t>(getpid()), options.service.id,
                                                 options.mover, options.service.version});
-    if (absl::Status st = SendMessage(socket_.get(), hello, {control_region_.fd(), notify.get()});
+    if (absl::Status st = SendFirst(socket_.get(), hello, {control_region_.fd(), notify.get()});
         !st.ok()) {
       absent_ = true;  // it hung up
       return absl::Status(st.code(), absl::StrCat("the agent at ", path_, ": ", st.message()));

@@ -37,9 +37,7 @@ absl::StatusOr<Received> Greet(int socket) {
   PULSE_ASSIGN_OR_RETURN(auto notify, Doorbell::CreatePair());
   wire::Message hello = MakeMessage(wire::MessageType::kHello);
   hello.args[0] = static_cast<uint64_t>(getpid());
-  const absl::Status st = SendMessage(socket, hello, {page.fd(), notify.ring.get()});
-  // Who refuses before the hello may have hung up; the reason is still there to be read.
-  if (!st.ok() && ErrnoOf(st) != EPIPE) return st;
+  PULSE_RETURN_IF_ERROR(SendFirst(socket, hello, {page.fd(), notify.ring.get()}));
   return ReceiveMessage(socket);
 }
 

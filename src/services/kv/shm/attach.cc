@@ -47,7 +47,7 @@ absl::StatusOr<Attachment> ShakeHands(const AttachOptions& options, UniqueFd soc
   const auto pid = static_cast<uint64_t>(getpid());
   std::vector<int> fds = {made.notify.ring.get()};
   if (options.own_memory >= 0) fds.push_back(options.own_memory);
-  PULSE_RETURN_IF_ERROR(SendMessage(
+  PULSE_RETURN_IF_ERROR(SendFirst(
       made.socket.get(),
       MakeMessage(wire::MessageType::kHello, {pid, options.service, 0, options.version}), fds));
   PULSE_ASSIGN_OR_RETURN(Received ack,
