@@ -61,13 +61,21 @@ grep -q compaction "$scratch/bench.log" || fail "pulse bench is not the benchmar
   _pulse
   [[ "${COMPREPLY[*]}" == import ]]
 ) || fail "bash does not complete 'pulse pool im' to import"
+(
+  # shellcheck source=/dev/null
+  source "$prefix/share/bash-completion/completions/pulse"
+  PATH=$prefix/bin:$PATH COMP_WORDS=(pulse agent --engine io) COMP_CWORD=3
+  _pulse
+  [[ "${COMPREPLY[*]}" == io_uring ]]
+) || fail "bash does not complete 'pulse agent --engine io'"
 if command -v help2man >/dev/null; then
   for page in pulse pulse-agent pulse-pool-import pulse-bench-demo; do
     grep -q '^\.SH OPTIONS' "$prefix/share/man/man1/$page.1" || fail "no manual page $page"
   done
 fi
 for unit in pulse-agent@ pulse-serve pulse-kv pulse-graph@; do
-  grep -q "^ExecStart=[^ ]*/first/bin/pulse " "$prefix/lib/systemd/system/$unit.service" ||
+  # In quotes, as the prefix may have a space.
+  grep -q '^ExecStart="[^"]*/first/bin/pulse" ' "$prefix/lib/systemd/system/$unit.service" ||
     fail "$unit.service starts another program"
   sed -i "s#$scratch/first#$prefix#" "$prefix/lib/systemd/system/$unit.service"
 done
@@ -134,6 +142,11 @@ for wrong in '0.1 REQUIRED COMPONENTS graphs' '9.0 REQUIRED'; do
   fi
   grep -qE 'graphs|9\.0' "$scratch/wrong.log" || fail "find_package does not say what is wrong" "$scratch/wrong.log"
 done
+
+sed -i 's/(PulseDB .*/(PulseDB COMPONENTS ops foo)\nmessage("because ${PulseDB_NOT_FOUND_MESSAGE}")/' "$scratch/wrong/CMakeLists.txt"
+cmake -S "$scratch/wrong" -B "$scratch/wrong/b" -DCMAKE_PREFIX_PATH="$prefix" >"$scratch/wrong.log" 2>&1
+grep -q 'because there is no component foo' "$scratch/wrong.log" && ! grep -q Abseil "$scratch/wrong.log" ||
+  fail "find_package does not say what is wrong with the components that were asked for" "$scratch/wrong.log"
 
 # With pkg-config, and nothing else.
 export PKG_CONFIG_PATH=$libdir/pkgconfig
