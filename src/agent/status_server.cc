@@ -61,7 +61,7 @@ absl::StatusOr<std::shared_ptr<StatusServer>> StatusServer::Open(const std::stri
   auto listener = ListenUnix(path);
   if (absl::IsAlreadyExists(listener.status())) {
     return absl::AlreadyExistsError(
-        absl::StrCat("status=", pattern, ": another process listens at ", path,
+        absl::StrCat("status=", pattern, ": another process already listens at ", path,
                      ", or the file is no socket; with %p in the path each process has its own"));
   }
   if (!listener.ok()) {

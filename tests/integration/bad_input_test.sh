@@ -202,6 +202,18 @@ run_ok file-size-limit-verify 60 "$DB_CHECK" verify "$db" 20000 1000 6 \
   --first "$(read_count "$SCRATCH/limit.acked")"
 note "file-size-limit: $(grep -m1 stopped "$SCRATCH/limit.log" | cut -c1-200)"
 
+# ---- limits that keep hosts of an agent from it: they write by themselves, and say why
+start_agent "$SOCKET_DIR/limits.sock" --max-files 1
+next_db
+run_ok max-files 60 env LD_PRELOAD="$PLUGIN" "$DB_CHECK" fill "$db" 20000 1000 7 --write-buffer 1048576 \
+  --fs-uri "pulse://$SOCKET_DIR/limits.sock"
+require_match max-files 'without the agent;;--max-files' "$SCRATCH/max-files.log"
+next_db
+run_ok shared-memory 60 bash -c 'ulimit -f 16384; exec "$@"' limited env LD_PRELOAD="$PLUGIN" "$DB_CHECK" fill "$db" \
+  5000 1000 7 --write-buffer 1048576 --fs-uri "pulse://$SOCKET_DIR/limits.sock"
+require_match shared-memory 'without the agent;;ulimit -f' "$SCRATCH/shared-memory.log"
+stop_agent "$AGENT" "$AGENT_LOG"
+
 # ---- a low limit on locked memory: it works, or says which limit and what to do
 low_memlock() {
   local log="$SCRATCH/memlock.log" rc

@@ -92,6 +92,8 @@ for list in "$SCRATCH/in" "$SCRATCH/nothing:$SCRATCH/in/" "$SCRATCH/i*"; do
   rm -rf "$SCRATCH/in/db" "$SCRATCH/out/db" "$SCRATCH/match.json"
   run_ok matches 60 "${matching[@]}" PULSE_MATCH="$list" "$DB_CHECK" fill "$SCRATCH/in/db" 20000 200 5
   expect_on_pulse matches "$SCRATCH/match.json"
+  [[ $(grep -c "in/db is on PulseDB" "$SCRATCH/matches.log") == 1 ]] ||
+    fail "PULSE_LOG=info does not tell once that the database is on PulseDB" "$SCRATCH/matches.log"
   rm -f "$SCRATCH/match.json"
   run_ok matches_not 60 "${matching[@]}" PULSE_MATCH="$list" "$DB_CHECK" fill "$SCRATCH/out/db" 20000 200 5
   [[ ! -e "$SCRATCH/match.json" ]] || fail "PULSE_MATCH=$list: a database that it leaves out is on PulseDB"

@@ -105,10 +105,13 @@ void OutputFile::OnCompletion(const wire::Completion& c) {
     open_answered_ = true;
     if (c.result < 0 && IsRefusal(static_cast<int>(-c.result))) {
       refused_ = true;
+      const int err = static_cast<int>(-c.result);
+      const std::string why =
+          err == ENFILE ? " for this process; raise its --max-files, or its limit of open files"
+                        : absl::StrCat(": ", std::strerror(err), "; raise its limit of open files");
       LogOnce("refused",
-              absl::StrCat("writing ", path_, " without the agent, which has no descriptors left: ",
-                           std::strerror(static_cast<int>(-c.result)),
-                           "; raise its limit of open files (ulimit -n)"));
+              absl::StrCat("writing ", path_, " without the agent, which has no descriptors left",
+                           why, " (ulimit -n)"));
       if (kept_lease_.queue != nullptr) RescueRefusedLocked();
       return;
     }

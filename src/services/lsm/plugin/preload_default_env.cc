@@ -239,7 +239,8 @@ void InstallDefaultEnv() {
   EnvAccess::SetFileSystem(env, routed);
 }
 
-rocksdb::Status PrepareDefaultEnv(const std::string& name, rocksdb::DBOptions* options) {
+rocksdb::Status PrepareDefaultEnv(const std::string& name, rocksdb::DBOptions* options,
+                                  bool nested) {
   if (wish == nullptr) return rocksdb::Status::OK();
   if (wish->routed == nullptr) {
     return rocksdb::Status::NotSupported(std::string(wish->refusal.message()));
@@ -256,7 +257,7 @@ rocksdb::Status PrepareDefaultEnv(const std::string& name, rocksdb::DBOptions* o
   if (const auto fs = wish->routed->Pulse(); !fs.ok()) {
     return rocksdb::Status::IOError(std::string(fs.status().message()));
   }
-  Log(LogLevel::kInfo, absl::StrCat(name, " is on PulseDB: ", wish->uri));
+  if (!nested) Log(LogLevel::kInfo, absl::StrCat(name, " is on PulseDB: ", wish->uri));
   return rocksdb::Status::OK();
 }
 

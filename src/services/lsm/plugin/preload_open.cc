@@ -76,6 +76,13 @@ Status Place(DBOptions* options, Families* families) {
   return kPlaces ? pulse::PlaceCompactions(options, *families) : Status::OK();
 }
 
+// RocksDB's opens call one another.
+thread_local int opens_under_way = 0;
+struct Nesting {
+  Nesting() { ++opens_under_way; }
+  ~Nesting() { --opens_under_way; }
+};
+
 // Calls `next` with `options`, once they are what the environment asks for; with those of the
 // program where RocksDB is of another version, unless the environment asks for anything.
 // `place`: sets the placement of compactions up.
@@ -88,13 +95,15 @@ Status Prepared(const void* next, const AnyOptions& options, const std::string& 
         "beside a shared RocksDB");
   }
   if (!IsKnownVersion()) {
-    Status s = pulse::lsm::PrepareDefaultEnv(name, nullptr);
+    Status s = pulse::lsm::PrepareDefaultEnv(name, nullptr, /*nested=*/false);
     return s.ok() ? call(options) : s;
   }
   AnyOptions mine(options);
-  Status s = pulse::lsm::PrepareDefaultEnv(name, &mine);
+  Status s = pulse::lsm::PrepareDefaultEnv(name, &mine, /*nested=*/opens_under_way > 0);
   if (s.ok() && IsOurs(mine)) s = place(&mine);
-  return s.ok() ? call(mine) : s;
+  if (!s.ok()) return s;
+  const Nesting nesting;
+  return call(mine);
 }
 
 constexpr auto kNoPlacement = [](const auto*) { return Status::OK(); };
