@@ -59,6 +59,16 @@ expect_error metrics-in-use 'in use;;another program has this port' \
 expect_error serve-metrics-in-use 'in use;;another program has this port' \
   "$PULSE" serve --port 0 --db "$SCRATCH/served2" --metrics "$port"
 
+# Clients that connect and say nothing keep nobody from the numbers.
+cat >"$SCRATCH/silent.py" <<'EOF'
+import socket, sys, urllib.request
+url = sys.argv[1]
+port = int(url.split(":")[2].split("/")[0])
+silent = [socket.create_connection(("127.0.0.1", port), timeout=60) for _ in range(300)]
+sys.exit(0 if b"pulse_" in urllib.request.urlopen(url, timeout=60).read() else 1)
+EOF
+run_ok silent 120 python3 "$SCRATCH/silent.py" "$url"
+
 # A store in memory, with what it counts for datagrams and for agents of their own.
 kv_log="$SCRATCH/kv.log"
 start "$kv_log" "$PULSE" kv --port 0 --memory 256M --udp-port 0 --agent-socket "$SOCKET_DIR/kv.sock" \

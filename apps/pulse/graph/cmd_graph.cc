@@ -214,13 +214,10 @@ absl::Status RunServer(GraphArgs args) {
   PULSE_ASSIGN_OR_RETURN(const OpenedGraph store, OpenStore(args, args.read_only, !args.damaged));
   cypher::GraphService service(store.store.get(), options);
   PULSE_ASSIGN_OR_RETURN(const auto server, bolt::BoltServer::Open(&service, args.bolt));
-  Say(absl::StrFormat("pulse graph: %s on bolt://%s:%d (process %d%s)", args.db, args.bolt.bind,
-                      server->port(), getpid(), args.bolt.tls_cert.empty() ? "" : ", TLS"));
   std::unique_ptr<PageServer> page;
   if (args.http_port >= 0) {
     PULSE_ASSIGN_OR_RETURN(page, PageServer::Open(&service, args.bolt, args.bolt.throttle,
                                                   static_cast<uint16_t>(args.http_port)));
-    Say(absl::StrFormat("pulse graph: the page: http://127.0.0.1:%d/", page->port()));
   }
   std::unique_ptr<metrics::Endpoint> metrics;
   if (!args.metrics.empty()) {
@@ -228,8 +225,14 @@ absl::Status RunServer(GraphArgs args) {
     sources.graph = [&] { return metrics::TakeGraphNumbers(&service, *server, *store.store); };
     PULSE_ASSIGN_OR_RETURN(
         metrics, metrics::Endpoint::Open(args.metrics, args.metrics_anywhere, std::move(sources)));
-    Say(absl::StrFormat("pulse graph: metrics at %s", metrics->url()));
   }
+  // All that may fail comes before anybody is told that the server listens.
+  Say(absl::StrFormat("pulse graph: %s on bolt://%s:%d (process %d%s)", args.db, args.bolt.bind,
+                      server->port(), getpid(), args.bolt.tls_cert.empty() ? "" : ", TLS"));
+  if (page != nullptr) {
+    Say(absl::StrFormat("pulse graph: the page: http://127.0.0.1:%d/", page->port()));
+  }
+  if (metrics != nullptr) Say(absl::StrFormat("pulse graph: metrics at %s", metrics->url()));
   if (store.engines != nullptr) {
     Say(absl::StrFormat("pulse graph: copy engine %s", store.engines->Describe()));
   }
@@ -288,6 +291,7 @@ void AddStoreOptions(CLI::App* cmd, GraphArgs* args) {
       ->capture_default_str();
   cmd->add_option("--timeout", args->timeout_seconds,
                   "seconds after which a query, or a transaction, is ended; 0: never")
+      ->check(NotNan)
       ->check(CLI::Range(0.0, 1e9));
   cmd->add_flag("--serializable", args->serializable,
                 "refuse a commit also where another one has changed what it read");

@@ -32,6 +32,12 @@ absl::StatusOr<net::Address> AddressOf(const std::string& text) {
       net::ParseAddress(absl::StrCat(host == "localhost" ? "127.0.0.1" : host, ":",
                                      text.substr(colon == std::string::npos ? 0 : colon + 1)));
   if (!address.ok() || address->is_unix()) return NoAddress(text);
+  if (address->storage.ss_family == AF_INET6 && mg_check_feature(MG_FEATURES_IPV6) == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--metrics ", text,
+                     ": this build's HTTP server (civetweb) has no IPv6; give an address of IPv4, "
+                     "such as 127.0.0.1"));
+  }
   return address;
 }
 
@@ -73,17 +79,18 @@ absl::StatusOr<std::unique_ptr<Endpoint>> Endpoint::Open(const std::string& text
   CivetCallbacks callbacks;
   callbacks.begin_request = &AnswerHead;
   try {
-    // A client that says nothing holds a thread for two seconds, and not for ever.
+    // A client that says nothing holds a thread for half a second, and others have theirs.
     e->exposer_ = std::make_unique<prometheus::Exposer>(
-        std::vector<std::string>{"listening_ports", where, "num_threads", "6", "request_timeout_ms",
-                                 "2000", "keep_alive_timeout_ms", "500"},
+        std::vector<std::string>{"listening_ports", where, "num_threads", "32",
+                                 "request_timeout_ms", "500", "keep_alive_timeout_ms", "500"},
         &callbacks);
     e->exposer_->RegisterCollectable(e->collector_);
     const std::vector<int> ports = e->exposer_->GetListeningPorts();
     if (!ports.empty()) where = absl::StrCat(where.substr(0, where.rfind(':') + 1), ports[0]);
   } catch (const std::exception& error) {
-    return absl::UnavailableError(
-        absl::StrCat("--metrics: listening on ", where, ": ", error.what()));
+    return absl::UnavailableError(absl::StrCat("--metrics: the HTTP server for ", where,
+                                               " did not start (civetweb: ", error.what(),
+                                               "); choose another address or port"));
   }
   e->url_ = absl::StrCat("http://", where, "/metrics");
   return e;

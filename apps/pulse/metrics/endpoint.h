@@ -1,5 +1,5 @@
 // An HTTP endpoint for Prometheus, of an agent or of a server: GET /metrics. Listens from Open
-// until destruction, on two threads of its own.
+// until destruction, on threads of its own.
 #pragma once
 
 #include <functional>

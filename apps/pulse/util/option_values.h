@@ -2,7 +2,9 @@
 // never blocks.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -21,6 +23,11 @@ inline absl::Status OptionError(const char* option, const absl::Status& why) {
 // A check of CLI11's: an empty variable of a script is no name.
 inline std::string NotEmpty(const std::string& value) {
   return value.empty() ? "an empty name" : "";
+}
+
+// A check of CLI11's, whose Range lets NaN pass.
+inline std::string NotNan(const std::string& value) {
+  return std::isnan(std::strtod(value.c_str(), nullptr)) ? "not a number" : "";
 }
 
 // A size above 0, of which `example` is one.
