@@ -75,7 +75,7 @@ absl::StatusOr<std::string> AnnouncedHost(const KvArgs& args) {
   }
   std::string bind = args.options.bind;
   if (bind.starts_with('[') && bind.ends_with(']')) bind = bind.substr(1, bind.size() - 2);
-  const auto address = net::ParseAddress(absl::StrCat(bind, ":0"));
+  const auto address = net::ParseBind(bind, 0);
   // Whoever listens there says what is wrong with it.
   return address.ok() && address->is_any() ? "" : bind;
 }
@@ -200,7 +200,7 @@ absl::Status CheckUdpAccess(const KvArgs& args) {
         "--udp-port and --cluster do not go together: datagrams go to a key's partition by its "
         "hash, and a cluster's nodes have slots; leave one of them out");
   }
-  PULSE_ASSIGN_OR_RETURN(const auto address, net::ParseAddress(absl::StrCat(o.bind, ":0")));
+  PULSE_ASSIGN_OR_RETURN(const auto address, net::ParseBind(o.bind, 0));
   if (address.is_loopback() || o.insecure) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("--udp-port: --bind ", o.bind,

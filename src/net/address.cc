@@ -76,6 +76,24 @@ Address AddressBy(Call call, int socket) {
   return a;
 }
 
+// Why it cannot; empty: it has.
+std::string Resolve(const std::string& host, const std::string& port, Address* address) {
+  // Which getaddrinfo(3) takes for loopback.
+  if (host.empty() || host == "*") {
+    return "no address; 0.0.0.0 is all of this machine's of IPv4, and :: those of IPv6 as well";
+  }
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (const int rc = getaddrinfo(host.c_str(), port.c_str(), &hints, &found); rc != 0) {
+    return gai_strerror(rc);
+  }
+  address->size = found->ai_addrlen;
+  memcpy(&address->storage, found->ai_addr, found->ai_addrlen);
+  freeaddrinfo(found);
+  return "";
+}
+
 }  // namespace
 
 uint16_t Address::port() const {
@@ -146,15 +164,22 @@ absl::StatusOr<Address> ParseAddress(std::string_view text) {
     host = host.substr(1, host.size() - 2);
   }
   if (host.empty()) return Malformed(text, "it has no host");
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  const int rc = getaddrinfo(std::string(host).c_str(), port.c_str(), &hints, &found);
-  if (rc != 0) return Malformed(text, gai_strerror(rc));
   Address a;
-  a.size = found->ai_addrlen;
-  memcpy(&a.storage, found->ai_addr, found->ai_addrlen);
-  freeaddrinfo(found);
+  if (const std::string why = Resolve(std::string(host), port, &a); !why.empty()) {
+    return Malformed(text, why);
+  }
+  return a;
+}
+
+absl::StatusOr<Address> ParseBind(std::string_view bind, uint16_t port) {
+  std::string host(bind);
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  Address a;
+  if (const std::string why = Resolve(host, absl::StrCat(port), &a); !why.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--bind ", std::string(bind), ": ", why,
+                     "; give an address of this machine without a port, such as 127.0.0.1 or ::1"));
+  }
   return a;
 }
 

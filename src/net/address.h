@@ -29,6 +29,9 @@ struct Address {
 
 absl::StatusOr<Address> ParseAddress(std::string_view text);
 
+// What a server's option --bind names, an address or a name without a port.
+absl::StatusOr<Address> ParseBind(std::string_view bind, uint16_t port);
+
 // A listening socket that does not block. For TCP one of several on its port (SO_REUSEPORT). A
 // Unix socket's file that nobody listens on any more is replaced.
 absl::StatusOr<UniqueFd> Listen(const Address& address, int backlog);

@@ -39,5 +39,21 @@ TEST(ListenTest, AddressOfAnotherMachine_IsSaid) {
   EXPECT_THAT(WhyNot("192.0.2.1:0"), HasSubstr("no such address"));
 }
 
+TEST(ParseBindTest, AddressesAndNames_AreTaken) {
+  for (const char* bind : {"127.0.0.1", "localhost", "::", "[::1]", "0.0.0.0"}) {
+    const auto address = ParseBind(bind, 7);
+    ASSERT_TRUE(address.ok()) << address.status();
+    EXPECT_EQ(address->port(), 7);
+  }
+}
+
+TEST(ParseBindTest, StarOrNoAddress_IsRefusedWithARemedy) {
+  const auto why = [](const char* bind) { return testing_util::Text(ParseBind(bind, 7).status()); };
+  EXPECT_THAT(why("*"), HasSubstr("0.0.0.0"));
+  EXPECT_THAT(why(""), HasSubstr("no address"));
+  EXPECT_THAT(why("nonsense."),
+              AllOf(HasSubstr("--bind nonsense.: "), Not(HasSubstr("HOST:PORT"))));
+}
+
 }  // namespace
 }  // namespace pulse::net

@@ -27,11 +27,6 @@ uint64_t ReplyLimit(const Limits& limits) {
   return std::max(KeyspaceLimits().max_reply, limits.max_bulk + 64);
 }
 
-std::string TcpAddress(const ServeOptions& options) {
-  const bool v6 = options.bind.find(':') != std::string::npos && options.bind[0] != '[';
-  return absl::StrCat(v6 ? "[" : "", options.bind, v6 ? "]" : "", ":", options.port);
-}
-
 class ServerImpl : public Server {
  public:
   explicit ServerImpl(const ServeOptions& options) : options_(options) {}
@@ -58,6 +53,7 @@ class ServerImpl : public Server {
   std::vector<Executor*> ExecutorList() const;
 
   ServeOptions options_;
+  std::string tcp_address_;  // where it listens, once that was checked
   PrivateDirectory directory_;
   std::unique_ptr<net::TlsContext> tls_;
   ServerFacts facts_;  // which the store tells of what expires, to its end
@@ -76,11 +72,9 @@ absl::Status ServerImpl::CheckAccess() {
   options_.any_user_words = true;
   PULSE_ASSIGN_OR_RETURN(net::Access access, net::OpenAccess(options_));
   if (options_.listen_tcp) {
-    auto address = net::ParseAddress(TcpAddress(options_));
-    if (!address.ok()) {
-      return absl::InvalidArgumentError(absl::StrCat("--bind: ", address.status().message()));
-    }
-    PULSE_RETURN_IF_ERROR(net::CheckListen(options_, access, options_.bind, *address));
+    PULSE_ASSIGN_OR_RETURN(const auto address, net::ParseBind(options_.bind, options_.port));
+    PULSE_RETURN_IF_ERROR(net::CheckListen(options_, access, options_.bind, address));
+    tcp_address_ = address.ToString();
   }
   PULSE_RETURN_IF_ERROR(facts_.users.Begin(access.users, options_.users_file));
   PULSE_RETURN_IF_ERROR(CheckUsersOfAgent());
@@ -170,7 +164,7 @@ absl::Status ServerImpl::OpenPublic(const OffloadFactory& offload) {
   net::DirectorOptions options = HostOptions();
   options.listen.clear();
   options.limits.idle_ms = options_.idle_seconds * int64_t{1000};
-  if (options_.listen_tcp) options.listen.push_back(TcpAddress(options_));
+  if (options_.listen_tcp) options.listen.push_back(tcp_address_);
   if (!options_.socket.empty()) options.listen.push_back("unix:" + options_.socket);
   if (options.listen.empty()) return absl::OkStatus();
   if (tls_ != nullptr) options.transport = [tls = tls_.get()] { return tls->NewTransport(); };

@@ -55,20 +55,17 @@ class ServerImpl : public BoltServer {
 
 absl::Status ServerImpl::Start() {
   PULSE_ASSIGN_OR_RETURN(access_, net::OpenAccess(options_));
+  PULSE_ASSIGN_OR_RETURN(const auto address, net::ParseBind(options_.bind, options_.port));
   const bool v6 = options_.bind.find(':') != std::string::npos && options_.bind[0] != '[';
   const std::string host = Concat(v6 ? "[" : "", options_.bind, v6 ? "]" : "");
-  auto address = net::ParseAddress(Concat(host, ":", options_.port));
-  if (!address.ok()) {
-    return absl::InvalidArgumentError(Concat("--bind: ", std::string(address.status().message())));
-  }
   net::AccessOptions named = options_;
   named.port_option = "--bolt";
-  PULSE_RETURN_IF_ERROR(net::CheckListen(named, access_, options_.bind, *address));
+  PULSE_RETURN_IF_ERROR(net::CheckListen(named, access_, options_.bind, address));
   shared_.users = &access_.users;
   pool_ = std::make_unique<WorkerPool>(options_.workers, "pulse-bolt-w", options_.cpus);
   shared_.pool = pool_.get();
   net::DirectorOptions options;
-  options.listen = {Concat(host, ":", options_.port)};
+  options.listen = {address.ToString()};
   options.threads = options_.threads;
   options.thread_name = "pulse-bolt-";
   options.cpus = options_.cpus;
