@@ -54,6 +54,24 @@ struct AgentArgs {
   uint32_t max_files = AgentLimits().max_session_files;
 };
 
+// A session's memory at the least: queue=1M&fetch_memory=1M.
+constexpr uint64_t kLeastMemory = uint64_t{2} << 20;
+
+absl::Status ReadMemory(const char* option, const std::string& text, uint64_t* bytes) {
+  PULSE_RETURN_IF_ERROR(ReadSize(option, text, "16G", bytes));
+  if (*bytes >= kLeastMemory) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(option, " ", text, ": too little for any session; give at least ",
+                   kLeastMemory >> 20, "M, and 96M for one with the usual queue and fetch_memory"));
+}
+
+// A check of CLI11's.
+std::string NameableByUri(const std::string& path) {
+  return path.find('?') == std::string::npos
+             ? ""
+             : "a URI cannot name it, since options begin at ? there; choose a path without ?";
+}
+
 // The processor that the agent plays, or none. Says on standard error what cannot be shown of it.
 absl::StatusOr<std::unique_ptr<vdpu::VirtualDpu>> StartProfile(const AgentArgs& args,
                                                                AgentOptions* options) {
@@ -98,21 +116,7 @@ struct IngestSetup {
 };
 
 absl::StatusOr<IngestSetup> ReadIngest(const AgentArgs& args, const std::vector<int>& cpus) {
-  if (args.ingest.empty() && args.filter.empty() && args.to.empty()) {
-    for (const auto& [value, name] : {std::pair(args.ingest_max_decompressed, "max-decompressed"),
-                                      std::pair(args.ingest_max_line, "max-line")}) {
-      if (value.empty()) continue;
-      return absl::InvalidArgumentError(absl::StrCat(
-          "--ingest-", name, " limits the streams of --ingest, which is not given; add --ingest, ",
-          "--filter and --to, or leave it out"));
-    }
-    return IngestSetup();
-  }
-  if (args.ingest.empty() || args.filter.empty() || args.to.empty()) {
-    return absl::InvalidArgumentError(
-        "--ingest, --filter and --to go together: where clients send, which records pass, and who "
-        "gets them");
-  }
+  if (args.ingest.empty()) return IngestSetup();
   IngestSetup setup;
   ingest::IngestOptions& options = setup.options;
   options.cpus = cpus;
@@ -195,13 +199,18 @@ void AddServiceOptions(CLI::App* cmd, OptionValues* values) {
       if (is_integer) option->check(CLI::Range(spec.least, spec.most));
     }
   }
+  for (const ServiceEntry* entry : AllServices()) {
+    for (const OptionSpec& spec : entry->options) {
+      for (const char* needed : spec.needs) {
+        if (needed != nullptr) cmd->get_option(spec.name)->needs(cmd->get_option(needed));
+      }
+    }
+  }
 }
 
 absl::Status RunAgent(const AgentArgs& args) {
   if (!args.print_profile.empty()) return PrintProfile(args.print_profile);
-  if (args.socket.empty()) {
-    return absl::InvalidArgumentError("--socket is required: the Unix socket to listen on");
-  }
+  if (args.socket.empty()) throw CLI::RequiredError("--socket");
   AgentOptions options;
   options.socket_path = args.socket;
   options.workers = args.workers;
@@ -219,10 +228,10 @@ absl::Status RunAgent(const AgentArgs& args) {
   if (!mover.ok()) return mover.status();
   options.mover = *mover;
   PULSE_RETURN_IF_ERROR(
-      ReadSize("--session-memory", args.session_memory, "16G", &options.limits.max_session_bytes));
+      ReadMemory("--session-memory", args.session_memory, &options.limits.max_session_bytes));
   if (!args.total_memory.empty()) {
     PULSE_RETURN_IF_ERROR(
-        ReadSize("--total-memory", args.total_memory, "16G", &options.limits.max_total_bytes));
+        ReadMemory("--total-memory", args.total_memory, &options.limits.max_total_bytes));
   }
   options.limits.max_session_files = args.max_files;
   PULSE_ASSIGN_OR_RETURN(IngestSetup ingest_setup, ReadIngest(args, options.cpus));
@@ -318,15 +327,25 @@ void AddAgentCommand(CLI::App& app) {
       "Stops on SIGTERM or SIGINT, after draining what is in flight; ignores SIGHUP.");
   cmd->add_option("--socket", args->socket,
                   "Unix socket to listen on; created with mode 0600. A database's URI names it by\n"
-                  "its absolute path");
+                  "its absolute path")
+      ->check(NameableByUri);
   cmd->add_option("--cpus", args->cpus,
                   "CPUs that the agent may use, as 1 or 0,2-3 (default: all)");
   cmd->add_option("--workers", args->workers, "worker threads; sessions are spread over them")
+      ->check(CLI::Range(1, 64))
       ->capture_default_str();
-  cmd->add_option("--engine", args->engine, "io_uring or threads")->capture_default_str();
+  cmd->add_option("--engine", args->engine, "how files are read and written")
+      // With its own words of rivals that only pulse-bench has.
+      ->check(CLI::Validator(
+          [](const std::string& name) {
+            return std::string(ParseEngineKind(name).status().message());
+          },
+          "{io_uring,threads}"))
+      ->capture_default_str();
   cmd->add_option("--mover", args->mover,
                   "shared: I/O straight from the host's memory; vmread: one-sided copies into a\n"
-                  "mirror first, standing for a DPU's DMA [shared; with a profile, vmread]");
+                  "mirror first, standing for a DPU's DMA [shared; with a profile, vmread]")
+      ->check(CLI::IsMember({"shared", "vmread"}));
   cmd->add_option(
          "--profile", args->profile,
          "run as a DPU would: bf2, bf3, none, or FILE.toml. Slows down all threads of the\n"
@@ -345,13 +364,19 @@ void AddAgentCommand(CLI::App& app) {
       ->needs(ingest);
   cmd->add_option("--ingest-max-decompressed", args->ingest_max_decompressed,
                   "reset a client's stream that is compressed to more than this, such as 10G;\n"
-                  "default: no limit");
+                  "default: no limit")
+      ->needs(ingest);
   cmd->add_option("--ingest-max-line", args->ingest_max_line,
-                  "reset a client's stream that has a longer line (default: 64M; at most 1G)");
-  cmd->add_option("--filter", args->filter,
-                  "with --ingest: a file of rules, one a line, as pulse filter --rules has it");
-  cmd->add_option("--to", args->to,
-                  "with --ingest: HOST:PORT, where each client's records go by a connection");
+                  "reset a client's stream that has a longer line (default: 64M; at most 1G)")
+      ->needs(ingest);
+  ingest->needs(
+      cmd->add_option("--filter", args->filter,
+                      "with --ingest: a file of rules, one a line, as pulse filter --rules has it")
+          ->needs(ingest));
+  ingest->needs(
+      cmd->add_option("--to", args->to,
+                      "with --ingest: HOST:PORT, where each client's records go by a connection")
+          ->needs(ingest));
   cmd->add_option("--trace", args->trace,
                   "write a timeline of reads, writes and syncs to this file, for ui.perfetto.dev;\n"
                   "trace=FILE in a database's URI writes the host's (%p: the process id)");

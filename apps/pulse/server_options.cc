@@ -13,6 +13,7 @@
 #include "apps/pulse/util/option_values.h"
 #include "base/errors.h"
 #include "base/file_calls.h"
+#include "net/director.h"
 
 namespace pulse {
 namespace {
@@ -52,10 +53,12 @@ void AddAccessOptions(CLI::App* cmd, net::AccessOptions* access, std::string* pa
                   "file whose first line is the password of the user `default`");
   cmd->add_option("--users", options.users_file,
                   "file of users, in Redis's form: user NAME on #SHA256 +@read +@write");
-  cmd->add_option("--tls-cert", options.tls_cert, "speak TLS, with this certificate (PEM)");
-  cmd->add_option("--tls-key", options.tls_key, "its private key (PEM)");
+  CLI::Option* const cert =
+      cmd->add_option("--tls-cert", options.tls_cert, "speak TLS, with this certificate (PEM)");
+  cert->needs(cmd->add_option("--tls-key", options.tls_key, "its private key (PEM)")->needs(cert));
   cmd->add_option("--tls-ca", options.tls_ca,
-                  "clients must show a certificate that one of these has signed (PEM)");
+                  "clients must show a certificate that one of these has signed (PEM)")
+      ->needs(cert);
   cmd->add_flag("--insecure", options.insecure, "listen beyond loopback without password and TLS");
 }
 
@@ -71,7 +74,7 @@ void AddConnectionOptions(CLI::App* cmd, ServerArgs* args) {
       ->check(CLI::Range(0, 1'000'000'000))
       ->capture_default_str();
   cmd->add_option("--threads", options.threads, "threads that serve connections")
-      ->check(CLI::Range(1, 256))
+      ->check(CLI::Range(1, net::kMostThreads))
       ->capture_default_str();
   cmd->add_option("--cpus", args->cpus,
                   "CPUs of the host's threads and what it starts, as 0,2-3 (default: all)");

@@ -42,6 +42,32 @@ for command in agent serve kv top doctor "graph query" "pool create"; do
 done
 exits 2 "a value out of range" "$PULSE" kv --threads 0
 says "--threads"
+for command in "kv --threads" "serve --db db --threads" "agent --socket a.sock --serve-loops"; do
+  # shellcheck disable=SC2086
+  exits 2 "$command 65" "$PULSE" $command 65
+  says "range 1 to 64"
+done
+for words in "top --interval nan" "graph query db x --timeout nan"; do
+  # shellcheck disable=SC2086
+  exits 2 "$words" "$PULSE" $words
+  says "not a number"
+done
+exits 2 "an agent without a socket" "$PULSE" agent
+says "--socket is required; see pulse agent --help"
+exits 0 "a profile without a socket" "$PULSE" agent --print-profile bf2 >out
+exits 2 "a socket that no URI names" "$PULSE" agent --socket "$SOCKET_DIR/q?x"
+says "a URI cannot name it"
+for words in "--workers 0" "--engine x" "--mover x"; do
+  # shellcheck disable=SC2086
+  exits 2 "agent $words" "$PULSE" agent --socket a.sock $words
+  says "${words% *}"
+done
+exits 2 "a pool without a size" "$PULSE" pool create "$SCRATCH/new"
+says "--size"
+exits 2 "a pool without a name" "$PULSE" pool create "" --size 1G
+says "an empty name"
+exits 2 "words too many" "$PULSE" pool create a b c d
+says "there is no place for: b c d; see pulse pool create --help"
 exits 1 "an unknown option of compress" "$PULSE" compress --wrong
 exits 2 "an unknown option of filter" "$PULSE" filter --wrong
 exits 2 "JSON" env PULSE_LOG_FORMAT=json "$PULSE" kv --threads 0
@@ -61,6 +87,28 @@ needs --etcd-ttl --etcd kv --port 0 --etcd-ttl 5s
 needs --metrics-anywhere --metrics kv --port 0 --metrics-anywhere
 needs --metrics-anywhere --metrics agent --socket a.sock --metrics-anywhere
 needs --ingest-anywhere --ingest agent --socket a.sock --ingest-anywhere
+needs --ingest-max-line --ingest agent --socket a.sock --ingest-max-line 1M
+needs --filter --ingest agent --socket a.sock --filter rules
+needs --ingest --to agent --socket a.sock --ingest 0 --filter rules
+needs --ops-threads --ops agent --socket a.sock --ops-threads 5
+needs --copy-payload --store agent --socket a.sock --copy-payload
+needs --offload-items --offload agent --socket a.sock --offload-items 5
+needs --offload-loops --offload agent --socket a.sock --offload-loops 5
+needs --serve-anywhere --serve agent --socket a.sock --serve-anywhere
+needs --serve-spin-us --serve agent --socket a.sock --serve-spin-us 5
+needs --serve-db --serve agent --socket a.sock --serve-db db
+for option in "--serve-cache 1M" --serve-no-password "--serve-idle-timeout 5"; do
+  # shellcheck disable=SC2086
+  needs "${option%% *}" --serve-db agent --socket a.sock $option
+done
+needs --serve-kv-max-value --serve-kv agent --socket a.sock --serve-kv-max-value 1M
+needs --serve-kv-tls-cert --serve-kv agent --socket a.sock --serve-kv-tls-cert cert
+for command in "serve --db db" kv "graph serve db"; do
+  # shellcheck disable=SC2086
+  needs --tls-cert --tls-key $command --tls-cert cert
+  # shellcheck disable=SC2086
+  needs --tls-ca --tls-cert $command --tls-ca ca
+done
 seq 1 100000 >lines
 exits 1 "--max-output of compress" "$PULSE" compress --max-output 1M -k lines
 says "--max-output"
@@ -90,8 +138,21 @@ done
 exits 1 "a filter that is missing" "$PULSE" agent --socket "$SOCKET_DIR/a.sock" --ingest 0 --filter nofile --to 127.0.0.1:1
 says "nofile"
 not_says "listening on"
-exits 1 "--ingest-max-line" "$PULSE" agent --socket "$SOCKET_DIR/a.sock" --ingest-max-line 1M
-says "--ingest-max-line"
+exits 1 "a graph's metrics" "$PULSE" graph serve "$SCRATCH/graph" --bolt 0 --metrics nonsense
+says "--metrics"
+not_says "bolt://"
+# Where the library of HTTP has no IPv6, that is said; elsewhere the server runs until its signal.
+timeout 2 "$PULSE" kv --port 0 --memory 64M --metrics '[::1]:0' 2>"$err"
+grep -qE 'metrics at http://\[::1\]|has no IPv6|no such address' "$err" || fail "metrics at an address of IPv6" "$err"
+exits 1 "--bind '*'" "$PULSE" kv --port 0 --bind '*'
+says "0.0.0.0"
+exits 1 "--bind nonsense." "$PULSE" kv --port 0 --bind nonsense.
+says "without a port"
+not_says "HOST:PORT"
+exits 1 "--total-memory 1" "$PULSE" agent --socket "$SOCKET_DIR/a.sock" --total-memory 1
+says "at least 2M"
+exits 1 "--hot 1" "$PULSE" serve --port 0 --db "$SCRATCH/none" --hot 1
+says "give at least 16M, or 0 for none"
 
 note "output that is lost"
 pool="$SCRATCH/pool"

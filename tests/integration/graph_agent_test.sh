@@ -75,7 +75,7 @@ refused "CPUs of an engine" query db --engine dsa --engine-cpus 0 'CREATE (n)'
 [[ ! -e db ]] || fail "what was refused made a database"
 run_fails() { "$PULSE" agent "$@" >agent.out 2>&1 && fail "pulse agent $* succeeds" agent.out; }
 run_fails --socket "$socket" --graph-memory 5
-grep -qF -- '--graph-memory needs --graph' agent.out || fail "no reason" agent.out
+grep -qF -- '--graph-memory requires --graph' agent.out || fail "no reason" agent.out
 
 note "an agent without compactions of graphs is refused by name"
 start_agent "$socket" --echo

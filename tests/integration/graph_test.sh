@@ -353,7 +353,7 @@ ends_well "$server" || fail "the server does not end well" serve.log
 refused "is reached by other machines" serve db --bolt 0 --bind 0.0.0.0
 refused "without a password" serve db --bolt 0 --metrics 0.0.0.0:0
 refused "expected PORT" serve db --bolt 0 --metrics nonsense
-refused "TLS needs both" serve db --bolt 0 --tls-cert file
+refused "--tls-cert requires --tls-key" serve db --bolt 0 --tls-cert file
 
 note "metrics"
 start serve.log "$PULSE" graph serve counted --bolt 0 --http 0 --metrics 0 --timeout 3

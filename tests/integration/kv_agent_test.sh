@@ -26,16 +26,17 @@ is_served() { [[ $("${cli[@]}" ping 2>&1) == PONG ]]; }
 is_away() { [[ $("${cli[@]}" get kept 2>&1) == LOADING* ]]; }
 
 # 1. Bad input.
-expect_error agent-no-serve '--serve \[ADDRESS:\]PORT' "$PULSE" agent --socket "$agent" --serve-kv "$lanes"
+expect_error agent-no-serve '--serve-kv requires --serve' "$PULSE" agent --socket "$agent" --serve-kv "$lanes"
 expect_error agent-host '--serve-host is not for' \
   "$PULSE" agent --socket "$agent" --serve-kv "$lanes" --serve 0 --serve-host 127.0.0.1:1
 expect_error agent-match '--match does not go' \
   "$PULSE" agent --socket "$agent" --serve-kv "$lanes" --serve 0 --match 'client=*'
 expect_error agent-two '--serve-kv;;two services' \
-  "$PULSE" agent --socket "$agent" --serve-kv "$lanes" --serve 0 --serve-db "$SCRATCH/db"
+  "$PULSE" agent --socket "$agent" --serve-kv "$lanes" --serve 0 --serve-db "$SCRATCH/db" \
+  --serve-host 127.0.0.1:1
 expect_error agent-open '--serve-anywhere' \
   "$PULSE" agent --socket "$agent" --serve-kv "$lanes" --serve 0.0.0.0:0
-expect_error agent-tls 'both --serve-kv-tls-cert and --serve-kv-tls-key' \
+expect_error agent-tls '--serve-kv-tls-cert requires --serve-kv-tls-key' \
   "$PULSE" agent --socket "$agent" --serve-kv "$lanes" --serve 0 --serve-kv-tls-cert "$SCRATCH/none"
 expect_error agent-value '--serve-kv-max-value' \
   "$PULSE" agent --socket "$agent" --serve-kv "$lanes" --serve 0 --serve-kv-max-value plenty

@@ -33,7 +33,7 @@ expect_error match-positional "'10.0.0.0/8' is no KEY=VALUE" "${front[@]}" --mat
 expect_error match-second-rule "--match oops;;'oops' is no KEY=VALUE" \
   "${front[@]}" --match client=10.0.0.0/8 --match oops
 expect_error match-alone '--match;;--serve' "${agent[@]}" --match client=10.0.0.0/8
-expect_error match-without-serve '--serve \[ADDRESS' "${agent[@]}" --store "$SCRATCH/store" \
+expect_error match-without-serve '--serve' "${agent[@]}" --store "$SCRATCH/store" \
   --offload "$offload" --match client=10.0.0.0/8
 expect_error match-redis '--match;;--serve-db' "${agent[@]}" --serve 0 --serve-host "$host_socket" \
   --serve-db "$SCRATCH/db" --match client=10.0.0.0/8

@@ -179,7 +179,7 @@ start_agent "$SOCKET_DIR/echo.sock" --echo
 expect_error without 'does not offer the service ops;;echo;;pulse agent --ops' \
   "$PULSE" decompress --agent "$SOCKET_DIR/echo.sock" -c data.gz
 expect_error both '--agent-cpus, --agent' "$PULSE" compress --agent "$socket" --agent-cpus 0 -c data
-expect_error bomb '--ingest-max-decompressed;;add --ingest, --filter and --to' \
+expect_error bomb '--ingest-max-decompressed requires --ingest' \
   "$PULSE" agent --socket "$SOCKET_DIR/x.sock" --ingest-max-decompressed 1G
-expect_error threads '--ops-threads needs --ops' "$PULSE" agent --socket "$SOCKET_DIR/x.sock" --ops-threads 2
+expect_error threads '--ops-threads requires --ops' "$PULSE" agent --socket "$SOCKET_DIR/x.sock" --ops-threads 2
 echo PASSED

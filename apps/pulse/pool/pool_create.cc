@@ -39,6 +39,9 @@ absl::Status RunCreate(const CreateArgs& args) {
   PULSE_RETURN_IF_ERROR(read_size("--segment", args.segment, &options.segment_bytes));
   PULSE_RETURN_IF_ERROR(read_size("--metadata", args.metadata, &options.metadata_bytes));
   std::error_code ec;
+  if (args.size.empty() && !std::filesystem::exists(args.path, ec)) {
+    throw CLI::RequiredError("--size of a new file");
+  }
   const auto path = std::filesystem::weakly_canonical(args.path, ec);
   PULSE_RETURN_IF_ERROR(lsm::CheckPoolPath(ec ? args.path : path.string()));
   options.prefill = !args.no_prefill;
@@ -74,7 +77,7 @@ absl::Status RunCreate(const CreateArgs& args) {
 void AddCreateCommand(CLI::App& pool) {
   auto args = std::make_shared<CreateArgs>();
   CLI::App* cmd = pool.add_subcommand("create", "Make a pool in a new file or on a block device");
-  cmd->add_option("PATH", args->path, "The file or block device")->required();
+  cmd->add_option("PATH", args->path, "The file or block device")->required()->check(NotEmpty);
   cmd->add_option("--size", args->size,
                   "Its size, such as 20G; of a block device, all of it if not given")
       ->type_name("SIZE");

@@ -26,7 +26,8 @@ constexpr OptionSpec kOptions[] = {
              "while the agent runs"},
     {.name = "--copy-payload",
      .kind = OptionSpec::Kind::kFlag,
-     .help = "file library: copy data once more on the agent, to compare with"}};
+     .help = "file library: copy data once more on the agent, to compare with",
+     .needs = {"--store"}}};
 constexpr const OptionSpec& kStore = kOptions[0];
 constexpr const OptionSpec& kCopyPayload = kOptions[1];
 

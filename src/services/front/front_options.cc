@@ -19,21 +19,25 @@ constexpr OptionSpec kOptions[] = {
      .repeated = true},
     {.name = "--serve-host",
      .help = "the program that answers what the agent does not: ADDRESS:PORT, or a Unix\n"
-             "socket's path"},
+             "socket's path",
+     .needs = {"--serve"}},
     {.name = "--match",
      .help = "which clients of --serve the agent looks at: KEY=VALUE,... of client, client-port,\n"
              "server, server-port, protocol, such as client=10.0.0.0/8; all others are passed\n"
              "through to --serve-host untouched. May be repeated [all]",
-     .repeated = true},
+     .repeated = true,
+     .needs = {"--serve"}},
     {.name = "--serve-anywhere",
      .kind = OptionSpec::Kind::kFlag,
-     .help = "let --serve listen beyond loopback, where whoever comes is served"},
+     .help = "let --serve listen beyond loopback, where whoever comes is served",
+     .needs = {"--serve"}},
     {.name = "--serve-spin-us",
      .kind = OptionSpec::Kind::kInteger,
      .help = "for how long, at the most and while it helps, --serve looks for requests before\n"
              "it sleeps: for CPUs of its own",
      .value = "0",
-     .most = 10'000}};
+     .most = 10'000,
+     .needs = {"--serve"}}};
 constexpr const OptionSpec& kServe = kOptions[0];
 constexpr const OptionSpec& kServeHost = kOptions[1];
 constexpr const OptionSpec& kMatch = kOptions[2];

@@ -24,29 +24,34 @@ constexpr OptionSpec kModuleOptions[] = {
     {.name = "--offload",
      .help = "answer remote reads of the store's files as this offload program says (see\n"
              "pulse/offload.h), by the path of its shared object. Needs --store, --serve and\n"
-             "--serve-host"},
+             "--serve-host",
+     .needs = {"--store", "--serve", "--serve-host"}},
     {.name = "--offload-loops",
      .kind = OptionSpec::Kind::kInteger,
      .help = "threads that serve its clients",
      .value = "1",
      .least = 1,
-     .most = 256},
+     .most = net::kMostThreads,
+     .needs = {"--offload"}},
     {.name = "--offload-items",
      .kind = OptionSpec::Kind::kInteger,
      .help = "items that its cache table has room for",
      .value = "1048576",
      .least = 1,
-     .most = int64_t{1} << 30},
+     .most = int64_t{1} << 30,
+     .needs = {"--offload"}},
     {.name = "--offload-reads",
      .kind = OptionSpec::Kind::kInteger,
      .help = "reads under way, and buffers of 64 KiB for them, of each loop; beyond that, the\n"
              "host answers",
      .value = "1024",
      .least = 1,
-     .most = 65536},
+     .most = 65536,
+     .needs = {"--offload"}},
     {.name = "--offload-copying",
      .kind = OptionSpec::Kind::kFlag,
-     .help = "copy offloaded data twice more, to compare with"}};
+     .help = "copy offloaded data twice more, to compare with",
+     .needs = {"--offload"}}};
 constexpr const OptionSpec& kProgramOption = kModuleOptions[0];
 constexpr const OptionSpec& kLoopsOption = kModuleOptions[1];
 constexpr const OptionSpec& kItemsOption = kModuleOptions[2];

@@ -23,13 +23,15 @@ constexpr OptionSpec kOptions[] = {
      .help = "of --graph: compactions at a time",
      .value = "1",
      .least = 1,
-     .most = 256},
+     .most = 256,
+     .needs = {"--graph"}},
     {.name = "--graph-memory",
      .kind = OptionSpec::Kind::kInteger,
      .help = "of --graph: MiB for the runs that are merged; hosts do larger compactions themselves",
      .value = "1024",
      .least = 1,
-     .most = kMostMemoryMib}};
+     .most = kMostMemoryMib,
+     .needs = {"--graph"}}};
 constexpr const OptionSpec& kGraph = kOptions[0];
 constexpr const OptionSpec& kThreads = kOptions[1];
 constexpr const OptionSpec& kMemory = kOptions[2];
@@ -52,14 +54,7 @@ class Module : public ServiceModule {
 
 absl::StatusOr<std::unique_ptr<ServiceModule>> Open(const OptionValues& options,
                                                     const AgentFacts& facts) {
-  if (!options.Flag(kGraph)) {
-    for (const OptionSpec& option : {kThreads, kMemory}) {
-      if (options.given(option.name)) {
-        return absl::InvalidArgumentError(absl::StrCat(option.name, " needs --graph"));
-      }
-    }
-    return nullptr;
-  }
+  if (!options.Flag(kGraph)) return nullptr;
   MergeAgentOptions merges;
   merges.threads = static_cast<int>(options.Integer(kThreads).value_or(1));
   merges.most_memory = static_cast<uint64_t>(options.Integer(kMemory).value_or(1024)) << 20;

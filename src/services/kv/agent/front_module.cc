@@ -19,33 +19,41 @@ namespace {
 constexpr OptionSpec kModuleOptions[] = {
     {.name = "--serve-kv",
      .help = "serve the clients of the store that `pulse kv --agent-socket SOCKET` has, Redis's\n"
-             "and memcached's: this socket; needs --serve"},
-    {
-        .name = "--serve-kv-max-value",
-        .help = "the longest argument of a request: what `pulse kv` has as --max-value",
-        .value = "32M",
-    },
+             "and memcached's: this socket; needs --serve",
+     .needs = {"--serve"}},
+    {.name = "--serve-kv-max-value",
+     .help = "the longest argument of a request: what `pulse kv` has as --max-value",
+     .value = "32M",
+     .needs = {"--serve-kv"}},
     {.name = "--serve-kv-loops",
      .kind = OptionSpec::Kind::kInteger,
      .help = "threads that serve its clients",
      .value = "1",
      .least = 1,
-     .most = 64},
+     .most = net::kMostThreads,
+     .needs = {"--serve-kv"}},
     {.name = "--serve-kv-clients",
      .kind = OptionSpec::Kind::kInteger,
      .help = "clients at a time; one more is told so, and closed",
      .value = "10000",
      .least = 1,
-     .most = 1'000'000},
+     .most = 1'000'000,
+     .needs = {"--serve-kv"}},
     {.name = "--serve-kv-idle-timeout",
      .kind = OptionSpec::Kind::kInteger,
      .help = "seconds after which a client that asks nothing is cut off; 0: never",
      .value = "0",
-     .most = 1'000'000'000},
-    {.name = "--serve-kv-tls-cert", .help = "serve TLS alone, with this certificate (PEM)"},
-    {.name = "--serve-kv-tls-key", .help = "... and its key (PEM)"},
+     .most = 1'000'000'000,
+     .needs = {"--serve-kv"}},
+    {.name = "--serve-kv-tls-cert",
+     .help = "serve TLS alone, with this certificate (PEM)",
+     .needs = {"--serve-kv", "--serve-kv-tls-key"}},
+    {.name = "--serve-kv-tls-key",
+     .help = "... and its key (PEM)",
+     .needs = {"--serve-kv", "--serve-kv-tls-cert"}},
     {.name = "--serve-kv-tls-ca",
-     .help = "clients must show a certificate that is signed by one of these (PEM)"}};
+     .help = "clients must show a certificate that is signed by one of these (PEM)",
+     .needs = {"--serve-kv", "--serve-kv-tls-cert"}}};
 constexpr const OptionSpec& kSocketOption = kModuleOptions[0];
 constexpr const OptionSpec& kMaxValueOption = kModuleOptions[1];
 constexpr const OptionSpec& kLoopsOption = kModuleOptions[2];
@@ -81,9 +89,6 @@ absl::StatusOr<Setup> SetupOf(const OptionValues& options, const std::vector<int
   const std::string cert = options.Text(kCertOption);
   const std::string key = options.Text(kKeyOption);
   const std::string ca = options.Text(kCaOption);
-  if (cert.empty() != key.empty() || (cert.empty() && !ca.empty())) {
-    return absl::InvalidArgumentError("TLS needs both --serve-kv-tls-cert and --serve-kv-tls-key");
-  }
   PULSE_ASSIGN_OR_RETURN(auto director, front::DirectorOptionsWithoutHost(options));
   if (!director.match.empty()) {
     return absl::InvalidArgumentError(

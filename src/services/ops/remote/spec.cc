@@ -26,7 +26,8 @@ constexpr OptionSpec kOptions[] = {
      .kind = OptionSpec::Kind::kInteger,
      .help = "of --ops: threads that process chunks (default: one for each CPU of the agent)",
      .least = 1,
-     .most = kMostThreads}};
+     .most = kMostThreads,
+     .needs = {"--ops"}}};
 constexpr const OptionSpec& kOps = kOptions[0];
 constexpr const OptionSpec& kOpsThreads = kOptions[1];
 
@@ -49,12 +50,7 @@ class Module : public ServiceModule {
 
 absl::StatusOr<std::unique_ptr<ServiceModule>> Open(const OptionValues& options,
                                                     const AgentFacts& facts) {
-  if (!options.Flag(kOps)) {
-    if (options.given(kOpsThreads.name)) {
-      return absl::InvalidArgumentError("--ops-threads needs --ops");
-    }
-    return nullptr;
-  }
+  if (!options.Flag(kOps)) return nullptr;
   OpsAgentOptions ops;
   const int cpus = facts.cpus.empty() ? AllowedCpus() : static_cast<int>(facts.cpus.size());
   ops.threads = static_cast<int>(options.Integer(kOpsThreads).value_or(std::max(1, cpus)));

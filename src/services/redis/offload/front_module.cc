@@ -19,32 +19,34 @@ namespace {
 constexpr OptionSpec kModuleOptions[] = {
     {.name = "--serve-db",
      .help = "answer reads of Redis clients from this RocksDB, which `pulse serve --db DIR\n"
-             "--host-socket SOCKET` has open; needs --serve and --serve-host SOCKET"},
-    {
-        .name = "--serve-cache",
-        .help = "memory for values and blocks of it that were read",
-        .value = "64M",
-    },
-    {
-        .name = "--serve-max-value",
-        .help = "the longest argument of a request: what `pulse serve` has as --max-value",
-        .value = "32M",
-    },
+             "--host-socket SOCKET` has open; needs --serve and --serve-host SOCKET",
+     .needs = {"--serve", "--serve-host"}},
+    {.name = "--serve-cache",
+     .help = "memory for values and blocks of it that were read",
+     .value = "64M",
+     .needs = {"--serve-db"}},
+    {.name = "--serve-max-value",
+     .help = "the longest argument of a request: what `pulse serve` has as --max-value",
+     .value = "32M",
+     .needs = {"--serve-db"}},
     {.name = "--serve-no-password",
      .kind = OptionSpec::Kind::kFlag,
      .help = "the server wants no password: answer everyone, also who comes while the server is\n"
-             "away; else a connection's first read is the server's"},
+             "away; else a connection's first read is the server's",
+     .needs = {"--serve-db"}},
     {.name = "--serve-idle-timeout",
      .kind = OptionSpec::Kind::kInteger,
      .help = "seconds after which a client that asks nothing is cut off; 0: never",
      .value = "0",
-     .most = 1'000'000'000},
+     .most = 1'000'000'000,
+     .needs = {"--serve-db"}},
     {.name = "--serve-loops",
      .kind = OptionSpec::Kind::kInteger,
      .help = "threads that serve its clients",
      .value = "1",
      .least = 1,
-     .most = 256}};
+     .most = net::kMostThreads,
+     .needs = {"--serve-db"}}};
 constexpr const OptionSpec& kDbOption = kModuleOptions[0];
 constexpr const OptionSpec& kCacheOption = kModuleOptions[1];
 constexpr const OptionSpec& kMaxValueOption = kModuleOptions[2];
