@@ -67,7 +67,8 @@ absl::Status ReadRedisServerArgs(RedisServerArgs* args) {
                            ParseSizeOption("--hot", args->hot, uint64_t{1} << 40));
     if (options.hot_bytes < kv::kLeastMemory) {
       return absl::InvalidArgumentError(
-          absl::StrCat("--hot ", args->hot, ": 0, or at least ", kv::kLeastMemory >> 20, "M"));
+          absl::StrCat("--hot ", args->hot, ": too little to keep values in; give at least ",
+                       kv::kLeastMemory >> 20, "M, or 0 for none"));
     }
   } else {
     options.hot_bytes = 0;
@@ -149,8 +150,9 @@ void AddResourceOptions(CLI::App* cmd, const std::shared_ptr<RedisServerArgs>& a
   cmd->add_option("--cache", args->cache,
                   "memory for blocks that were read; as much again for the agent")
       ->capture_default_str();
-  cmd->add_option("--hot", args->hot,
-                  "memory for values that were read lately, in front of RocksDB; 0: none")
+  cmd->add_option(
+         "--hot", args->hot,
+         "memory for values that were read lately, in front of RocksDB: 16M or more; 0: none")
       ->capture_default_str();
   cmd->add_option("--workers", options.workers, "threads for what has to wait for the device")
       ->check(CLI::Range(1, 256))

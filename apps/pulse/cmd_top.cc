@@ -8,9 +8,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -20,6 +22,7 @@
 #include "apps/pulse/top/metrics_request.h"
 #include "apps/pulse/top/terminal.h"
 #include "apps/pulse/top/view.h"
+#include "apps/pulse/util/option_values.h"
 #include "base/clock.h"
 #include "base/errors.h"
 #include "base/json.h"
@@ -72,6 +75,10 @@ std::string WhyNot(const std::string& socket, const absl::Status& st) {
                                           "; for an agent within a program, open the database with "
                                           "pulse://?status=PATH, and watch PATH");
   if (err == ENOENT) return absl::StrCat("no agent at ", socket, ": nothing is there; ", remedy);
+  if (std::error_code ec; err == ECONNREFUSED && !std::filesystem::is_socket(socket, ec)) {
+    return absl::StrCat("no agent at ", socket,
+                        ": it is no socket; give the path that the agent was started with");
+  }
   if (err == ECONNREFUSED) {
     return absl::StrCat("no agent at ", socket, ": the one that made the socket has ended; ",
                         remedy);
@@ -290,6 +297,7 @@ void AddTopCommand(CLI::App& app) {
                   "HOST:PORT, or PORT, of the --metrics of a pulse graph serve; may be given more\n"
                   "than once");
   cmd->add_option("--interval", args->interval, "seconds between two pictures")
+      ->check(NotNan)
       ->check(CLI::Range(0.2, 3600.0))
       ->capture_default_str();
   cmd->add_flag("--once", args->once, "print one picture, of one interval, and end");

@@ -10,6 +10,7 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "apps/pulse/commands.h"
 #include "apps/pulse/util/command_words.h"
@@ -108,7 +109,16 @@ int Run(int argc, char** argv, pulse::ErrorCodes codes) {
     }
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    PrintError(absl::StrCat(error.what(), "; see pulse ", command, " --help"));
+    std::string path = app.get_name();
+    for (const CLI::App* at = &app; !at->get_subcommands().empty();) {
+      at = at->get_subcommands().front();
+      absl::StrAppend(&path, " ", at->get_name());
+    }
+    const std::vector<std::string> extra = app.remaining(/*recurse=*/true);
+    const bool unexpected = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
+    PrintError(absl::StrCat(unexpected ? "there is no place for: " + absl::StrJoin(extra, " ")
+                                       : std::string(error.what()),
+                            "; see ", path, " --help"));
     return codes.usage;
   }
   return pulse::ExitCode();

@@ -35,6 +35,14 @@ TEST_F(GraphChecksTest, Directory_WithoutDatabase_IsFit) {
   EXPECT_THAT(checks.back().found, HasSubstr("has none yet"));
 }
 
+TEST_F(GraphChecksTest, Directory_InOneThatIsMissing_FailsAndNamesIt) {
+  EXPECT_EQ(CheckGraph(dir_.get() + "/new/").front().verdict, Verdict::kOk);
+  const Check check = CheckGraph(dir_.get() + "/missing/new").front();
+  EXPECT_EQ(check.verdict, Verdict::kFail);
+  EXPECT_THAT(check.remedy, HasSubstr("mkdir -p"));
+  EXPECT_THAT(check.remedy, HasSubstr("/missing"));
+}
+
 TEST_F(GraphChecksTest, Database_Sound_IsNamedWithItsRuns) {
   graph::Manifest manifest;
   manifest.runs.emplace_back().file = "run-1";

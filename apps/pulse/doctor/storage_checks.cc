@@ -5,7 +5,9 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <memory>
+#include <system_error>
 
 #include "apps/pulse/doctor/check.h"
 #include "apps/pulse/util/disk.h"
@@ -82,11 +84,25 @@ Check CheckFileSystem(const DiskInfo& disk) {
   return Ok("file system", disk.type);
 }
 
+std::filesystem::path ParentOf(const std::string& dir) {
+  std::error_code ec;
+  const auto path = std::filesystem::absolute(dir, ec).lexically_normal();
+  return (path.has_filename() ? path : path.parent_path()).parent_path();
+}
+
 }  // namespace
 
 Checks CheckDirectory(const std::string& dir) {
   const std::string where = ExistingAncestor(dir);
   Checks checks;
+  const std::filesystem::path parent = ParentOf(dir);
+  if (std::error_code ec; !std::filesystem::exists(parent, ec)) {
+    checks.push_back(Fail("directory",
+                          fmt::format("{} does not exist, and a database makes its own directory "
+                                      "alone",
+                                      parent.string()),
+                          fmt::format("mkdir -p {}", parent.string())));
+  }
   const UniqueFd probe = OpenProbe(where);
   checks.push_back(CheckWritable(where, probe.get(), errno));
   if (const auto disk = InspectDisk(where); disk.ok()) {
