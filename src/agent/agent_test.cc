@@ -234,6 +234,21 @@ TEST_F(ServerTest, Hello_InvalidControlPage_IsRefused) {
   ExpectServerWell();
 }
 
+TEST_F(ServerTest, Hello_HostGoneBeforeTheAnswer_IsLoggedAsGone) {
+  ASSERT_TRUE(Open().ok());
+  testing::internal::CaptureStderr();
+  {
+    TestHost host(true);
+    host.socket() = ConnectUnix(path_.get()).value();
+    ASSERT_EQ(shutdown(host.socket().get(), SHUT_RD), 0);  // as of one that has ended
+    EXPECT_FALSE(host.Hello(MakeMessage(wire::MessageType::kHello)).ok());
+    ExpectServerWell();  // which the agent comes to later
+  }
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(log, HasSubstr("had gone"));
+  EXPECT_THAT(log, ::testing::Not(HasSubstr("refused a session")));
+}
+
 TEST_F(ServerTest, SilentPeer_BesideOthers_KeepsNobodyOut) {
   handshake_ms_ = 5000;  // the others need less, also on a busy machine
   ASSERT_TRUE(Open().ok());
