@@ -419,6 +419,14 @@ class EvilHost final : private PeerHost {
   std::unique_ptr<PeerListener> listener_;
 };
 
+TEST_F(AgentTest, Listener_SuccessorHasThePath_LeavesItsSocket) {
+  auto former = std::make_unique<EvilHost>(socket_.get());
+  ASSERT_EQ(unlink(socket_.c_str()), 0);
+  const EvilHost successor(socket_.get());
+  former.reset();
+  EXPECT_TRUE(ConnectUnix(socket_.get()).ok());
+}
+
 TEST_F(AgentTest, HostThatMakesNoSense_IsLeft_AndClientsAreTold) {
   EvilHost host(socket_.get());
   OpenAgent();
