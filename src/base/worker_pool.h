@@ -12,6 +12,7 @@
 #include <list>
 #include <mutex>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -38,6 +39,7 @@ class WorkerPool {
       dropped.swap(work_);
     }
     wake_.notify_all();
+    resume_.notify_all();
     dropped.clear();
     for (Thread& t : threads_) t.thread.join();
   }
@@ -50,20 +52,21 @@ class WorkerPool {
     wake_.notify_one();
   }
 
-  // Work of `pool` waits while this lives for somebody who may take his time, as a client does;
-  // another thread takes its place, unless there are kMostWaiting of them. Who makes it is one of
-  // the pool's threads, or none of any.
+  // Work of `pool` waits while this lives for somebody who may take his time, as a client does.
+  // Another thread takes its place, unless kMostWaiting wait already; when the wait is over, it
+  // goes on as soon as fewer work than the pool has threads. Who makes it is one of the pool's
+  // threads.
   class Waiting {
    public:
-    explicit Waiting(WorkerPool* pool) : pool_(pool) { pool->AddWaiting(1); }
-    ~Waiting() { pool_->AddWaiting(-1); }
+    explicit Waiting(WorkerPool* pool) : pool_(pool) { pool->BeginWaiting(); }
+    ~Waiting() { pool_->EndWaiting(); }
     Waiting(const Waiting&) = delete;
     Waiting& operator=(const Waiting&) = delete;
 
    private:
     WorkerPool* const pool_;
   };
-  static constexpr int kMostWaiting = 1024;
+  static constexpr int kMostWaiting = 256;
 
   // CPU time of its threads.
   int64_t cpu_nanos() const {
@@ -93,28 +96,60 @@ class WorkerPool {
       joined_nanos_ += it->cpu_nanos;
       it = threads_.erase(it);
     }
-    ++running_;
     Thread& t = threads_.emplace_back();
-    t.thread = std::thread([this, &t] {
-      SetThreadAffinity(cpus_).IgnoreError();  // checked by who made the list
-      Run(&t);
-    });
+    try {
+      t.thread = std::thread([this, &t] {
+        SetThreadAffinity(cpus_).IgnoreError();  // checked by who made the list
+        Run(&t);
+      });
+    } catch (...) {
+      threads_.pop_back();
+      throw;
+    }
+    ++running_;
     const pthread_t thread = t.thread.native_handle();
-    pthread_setname_np(thread, (name_ + std::to_string(running_ - 1)).c_str());
-    if (pthread_getcpuclockid(thread, &t.clock) != 0) t.clock = 0;
+    pthread_setname_np(thread, (name_ + std::to_string(started_++ % 1000)).c_str());
+    if (pthread_getcpuclockid(thread, &t.clock) != 0) t.clock = CLOCK_THREAD_CPUTIME_ID;
   }
-  void AddWaiting(int count) {
+  void BeginWaiting() {
     const std::lock_guard<std::mutex> lock(mutex_);
-    waiting_ += count;
-    const int most = base_ + std::min(waiting_, kMostWaiting);
-    if (running_ < most && !stopping_) StartLocked();
+    ++waiting_;
+    --working_;
+    if (running_ < MostLocked() && !stopping_) {
+      try {
+        StartLocked();
+      } catch (const std::system_error&) {
+        // The machine has no more: others wait, as beyond kMostWaiting.
+      }
+    }
+    NextLocked();
+  }
+  void EndWaiting() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    ++resuming_;
+    resume_.wait(lock, [this] { return working_ < base_ || stopping_; });
+    --resuming_;
+    --waiting_;
+    ++working_;
+    if (!work_.empty() && working_ < base_) wake_.notify_one();
+  }
+  // One fewer works: who waited goes first.
+  void NextLocked() {
+    if (resuming_ > 0) {
+      resume_.notify_one();
+    } else {
+      wake_.notify_one();
+    }
   }
   void Run(Thread* self) {
     std::unique_lock<std::mutex> lock(mutex_);
     CpuProfile& profile = CpuProfile::OfThread();
     while (true) {
       profile.BeginWait();
-      wake_.wait(lock, [this] { return stopping_ || !work_.empty() || TooManyLocked(); });
+      wake_.wait(lock, [this] {
+        return stopping_ || TooManyLocked() ||
+               (!work_.empty() && working_ < base_ && resuming_ == 0);
+      });
       profile.EndWait(CpuComponent::kOther);
       if (stopping_) return;
       if (TooManyLocked()) {
@@ -126,24 +161,33 @@ class WorkerPool {
       }
       std::function<void()> work = std::move(work_.front());
       work_.pop_front();
+      ++working_;
+      if (!work_.empty()) wake_.notify_one();
       lock.unlock();
       work();
       work = nullptr;
       profile.EndTurn();
       lock.lock();
+      --working_;
+      NextLocked();
     }
   }
-  bool TooManyLocked() const { return running_ > base_ + std::min(waiting_, kMostWaiting); }
+  int MostLocked() const { return base_ + std::min(waiting_, kMostWaiting); }
+  bool TooManyLocked() const { return running_ > MostLocked(); }
 
   const int base_;
   const std::string name_;
   const std::vector<int> cpus_;
   mutable std::mutex mutex_;
-  std::condition_variable wake_;
+  std::condition_variable wake_;    // of threads without work
+  std::condition_variable resume_;  // of those whose wait is over
   std::deque<std::function<void()>> work_;
   bool stopping_ = false;
-  int running_ = 0;  // threads that have not ended
-  int waiting_ = 0;
+  int running_ = 0;   // threads that have not ended
+  int started_ = 0;   // ever
+  int working_ = 0;   // threads that have work, and do not wait
+  int waiting_ = 0;   // those that do
+  int resuming_ = 0;  // of these, whose wait is over
   std::list<Thread> threads_;
   int64_t joined_nanos_ = 0;
 };

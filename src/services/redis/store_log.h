@@ -26,9 +26,9 @@ class LogWatch : public rocksdb::EventListener {
   std::atomic<bool> failed_{false};
 };
 
-// Opens the database at `path`. RocksDB by itself would drop what follows a damage of the log
-// without a word, and then the log. What a crash leaves at the log's end is no damage; nor does
-// RocksDB see one of a length within the last 32 KiB. Blocks.
+// Opens the database at `path`, with all writes up to a place where the log is damaged. Of what a
+// crash leaves at the log's end nobody is told; where writes begin behind the damage, `damaged_log`
+// says what to do. RocksDB by itself would drop these without a word, and then the log. Blocks.
 absl::Status OpenWithLog(const rocksdb::Options& options, const std::string& path,
                          DamagedLog damaged_log, std::unique_ptr<rocksdb::DB>* db);
 

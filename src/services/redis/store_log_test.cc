@@ -36,8 +36,7 @@ class StoreLogTest : public testing::Test {
     log_ = LogOf(store_.path());
     ASSERT_FALSE(log_.empty());
   }
-  // A bit of the record in the middle. (Where its length is damaged, and no block of the log
-  // follows, RocksDB takes the rest for a record that was cut.)
+  // A bit of the record in the middle.
   void Flip() {
     std::fstream file(log_, std::ios::in | std::ios::out | std::ios::binary);
     const std::string bytes{std::istreambuf_iterator<char>(file), {}};
@@ -92,6 +91,43 @@ TEST_F(StoreLogTest, End_ThatACrashHasCut_IsNoDamage) {
   EXPECT_EQ(store_("GET key99"), "$-1");
 }
 
+// A power cut may leave parts of the last write, in any order, and the end of a log before another.
+TEST_F(StoreLogTest, LastWrite_WithAHoleInIt_IsNoDamage) {
+  store_.Reopen();
+  store_("SET small 1");
+  store_("SET large " + std::string(300 << 10, 'v'));
+  ASSERT_TRUE(store_->Close().ok());
+  log_ = LogOf(store_.path());
+  std::fstream file(log_, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(100 << 10);
+  const std::string zeros(4096, '\0');
+  file.write(zeros.data(), static_cast<std::streamsize>(zeros.size()));
+  file.close();
+  store_.Reopen();
+  EXPECT_EQ(store_("GET small"), "$1 1");
+  EXPECT_EQ(store_("GET large"), "$-1");
+}
+
+TEST_F(StoreLogTest, OlderLog_ThatIsCut_IsDamage) {
+  const std::string bytes = [&] {
+    std::ifstream file(log_, std::ios::binary);
+    return std::string{std::istreambuf_iterator<char>(file), {}};
+  }();
+  // The second log begins with the record of key60.
+  size_t at = 0;
+  for (int i = 0; i < 60; ++i) {
+    at += 7 + static_cast<unsigned char>(bytes[at + 4]) +
+          256 * static_cast<size_t>(static_cast<unsigned char>(bytes[at + 5]));
+  }
+  std::ofstream(store_.path() + "/000099.log", std::ios::binary) << bytes.substr(at);
+  fs::resize_file(log_, at - 5);
+  EXPECT_THAT(Store::Open(store_.options()).status().message(),
+              HasSubstr("the log of the last writes is damaged"));
+  store_.options().damaged_log = DamagedLog::kCut;
+  store_.Reopen();
+  EXPECT_EQ(store_("DBSIZE"), ":59");
+}
+
 TEST_F(StoreLogTest, DamagedTable_IsNotTakenForTheLogOrALock) {
   store_.Reopen();
   ASSERT_TRUE(store_->Close().ok());  // the log became a table at the opening
@@ -102,6 +138,11 @@ TEST_F(StoreLogTest, DamagedTable_IsNotTakenForTheLogOrALock) {
   EXPECT_THAT(error, HasSubstr("it is damaged"));
   EXPECT_THAT(error, Not(HasSubstr("another process")));
   EXPECT_THAT(error, Not(HasSubstr("--damaged-log")));
+  store_.options().damaged_log = DamagedLog::kCut;
+  EXPECT_FALSE(Store::Open(store_.options()).ok());
+  for (const auto& entry : fs::directory_iterator(store_.path())) {
+    EXPECT_FALSE(entry.path().filename().string().starts_with("damaged-log-"));
+  }
 }
 
 // RocksDB's assertions, which Debian's has, would end the process.
