@@ -13,7 +13,6 @@
 namespace pulse::store {
 namespace {
 
-constexpr uint64_t kScanChunk = uint64_t{1} << 20;
 // No metadata area is larger: this is enough for a hundred million files.
 constexpr uint64_t kMostScanned = uint64_t{16} << 30;
 
@@ -65,31 +64,13 @@ class Checker {
       }
       return absl::OkStatus();
     }
-    PULSE_RETURN_IF_ERROR(FindCopy(superblock.status()));
+    const auto copy = FindSuperblockCopy(device_, kMostScanned, options_.tick);
+    if (!copy.ok()) return absl::IsNotFound(copy.status()) ? superblock.status() : copy.status();
+    superblock_ = *copy;
     Problem(0, absl::StrCat("the superblock is damaged; its copy at offset ",
                             superblock_.copy_offset(), " is whole"));
     repair_superblocks_ = true;
     return absl::OkStatus();
-  }
-
-  // The copy is the last block of the metadata area, whose size only the superblock knows.
-  absl::Status FindCopy(const absl::Status& otherwise) {
-    const uint64_t size = std::min(kMostScanned, device_.size() / kBlock * kBlock);
-    AlignedBuffer chunk(std::min(kScanChunk, size));
-    for (uint64_t at = 0; at < size; at += kScanChunk) {
-      const uint64_t n = std::min(kScanChunk, size - at);
-      Tick();
-      PULSE_RETURN_IF_ERROR(device_.Read(at, chunk.data(), n));
-      for (uint64_t i = 0; i < n; i += kBlock) {
-        const auto copy = DecodeSuperblock(chunk.data() + i);
-        if (!copy.ok() || at + i != copy->copy_offset() || copy->device_bytes() > device_.size()) {
-          continue;
-        }
-        superblock_ = *copy;
-        return absl::OkStatus();
-      }
-    }
-    return otherwise;
   }
 
   void NoteSlots(const Recovered& recovered) {

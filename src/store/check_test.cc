@@ -1,6 +1,7 @@
 // pool check, as a function: it finds what is wrong, and repair saves what can be saved.
 #include "store/check.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <random>
@@ -12,6 +13,9 @@
 
 namespace pulse::store {
 namespace {
+
+using testing::HasSubstr;
+using testing::Not;
 
 class CheckTest : public testing::Test {
  protected:
@@ -83,6 +87,28 @@ TEST_F(CheckTest, Repair_DamagedSuperblock_RestoresItFromTheCopy) {
   EXPECT_TRUE(Look(/*repair=*/true).repaired);
   EXPECT_TRUE(Look().problems.empty());
   EXPECT_EQ(FilesAfterOpening(), 10u);
+}
+
+TEST_F(CheckTest, Open_FirstSuperblockOverwritten_NamesTheRepair) {
+  Flip(0);  // its magic
+  const auto store = Store::Open("sim", {.read_only = true, .device = device_});
+  EXPECT_TRUE(absl::IsDataLoss(store.status()));
+  EXPECT_THAT(std::string(store.status().message()), HasSubstr("pulse pool check --repair"));
+  EXPECT_THAT(std::string(store.status().message()), Not(HasSubstr("pool create")));
+  EXPECT_TRUE(Look(/*repair=*/true).repaired);
+  EXPECT_EQ(FilesAfterOpening(), 10u);
+}
+
+TEST_F(CheckTest, Check_StoreThatLostItsEnd_NamesItsSize) {
+  auto image = device_->Written();
+  image.resize(image.size() - 8192);
+  device_ = std::make_shared<SimDevice>(image);
+  const auto status = Check(*device_, {.repair = true, .tick = {}}).status();
+  EXPECT_TRUE(absl::IsDataLoss(status));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("truncate -s 1048576 "));
+  image.resize(1 << 20);
+  device_ = std::make_shared<SimDevice>(image);
+  EXPECT_TRUE(Look().problems.empty());
 }
 
 TEST_F(CheckTest, Repair_DamagedCopy_RestoresItFromTheSuperblock) {

@@ -12,6 +12,9 @@ namespace pulse::store {
 namespace {
 
 constexpr uint64_t kWriteChunk = uint64_t{1} << 20;
+constexpr uint64_t kScanChunk = uint64_t{1} << 20;
+// Where a copy of the superblock is looked for when a store is opened: a second's reading.
+constexpr uint64_t kMostScannedToOpen = uint64_t{1} << 30;
 
 // A checkpoint that can be loaded, or why not.
 struct Slot {
@@ -186,11 +189,33 @@ absl::StatusOr<Superblock> ReadSuperblock(Device& device) {
                      "was one"));
   }
   if (device.size() < superblock->device_bytes()) {
-    return DamagedAt(device, device.size(),
-                     absl::StrCat("the store ends here, and should have ",
-                                  superblock->device_bytes(), " bytes"));
+    return absl::DataLossError(absl::StrCat(
+        device.name(), ", offset ", device.size(), ": the store ends here, and should have ",
+        superblock->device_bytes(),
+        " bytes; nothing was changed. Give it its size again with `truncate -s ",
+        superblock->device_bytes(), " ", device.name(),
+        "`; `pulse pool check` then says what can be saved. What was behind the end is lost"));
   }
   return superblock;
+}
+
+// The copy is the last block of the metadata area, whose size only the superblock knows.
+absl::StatusOr<Superblock> FindSuperblockCopy(Device& device, uint64_t most,
+                                              const std::function<void()>& tick) {
+  const uint64_t size = std::min(most, device.size() / kBlock * kBlock);
+  AlignedBuffer chunk(std::min(kScanChunk, size));
+  for (uint64_t at = 0; at < size; at += kScanChunk) {
+    const uint64_t n = std::min(kScanChunk, size - at);
+    if (tick) tick();
+    PULSE_RETURN_IF_ERROR(device.Read(at, chunk.data(), n));
+    for (uint64_t i = 0; i < n; i += kBlock) {
+      const auto copy = DecodeSuperblock(chunk.data() + i);
+      if (copy.ok() && at + i == copy->copy_offset() && copy->device_bytes() <= device.size()) {
+        return copy;
+      }
+    }
+  }
+  return absl::NotFoundError("there is no copy of a superblock");
 }
 
 absl::Status LoadRecords(const char* data, size_t length, uint64_t records, uint64_t offset,
@@ -222,8 +247,15 @@ absl::Status CheckSlot(Device& device, const Superblock& superblock, int slot) {
 }
 
 absl::StatusOr<Recovered> Recover(Device& device, std::vector<Finding>* findings) {
-  PULSE_ASSIGN_OR_RETURN(const auto superblock, ReadSuperblock(device));
-  return Recover(device, superblock, findings);
+  const auto superblock = ReadSuperblock(device);
+  if (superblock.ok()) return Recover(device, *superblock, findings);
+  if (!absl::IsFailedPrecondition(superblock.status())) return superblock.status();
+  // Whoever makes a new store where the first block alone is lost would lose the others.
+  const auto copy = FindSuperblockCopy(device, kMostScannedToOpen, {});
+  if (!copy.ok()) return superblock.status();
+  return absl::DataLossError(absl::StrCat(
+      device.name(), ", offset 0: the first superblock is damaged, its copy at offset ",
+      copy->copy_offset(), " is whole; nothing was changed. `pulse pool check --repair` mends it"));
 }
 
 absl::StatusOr<Recovered> Recover(Device& device, const Superblock& superblock,

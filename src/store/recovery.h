@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -52,6 +53,10 @@ absl::StatusOr<Recovered> Recover(Device& device, const Superblock& superblock,
                                   std::vector<Finding>* findings);
 
 absl::StatusOr<Superblock> ReadSuperblock(Device& device);
+
+// The superblock's copy within the first `most` bytes. `tick`, if it is set, is called as it goes.
+absl::StatusOr<Superblock> FindSuperblockCopy(Device& device, uint64_t most,
+                                              const std::function<void()>& tick);
 
 inline Geometry GeometryOf(const Superblock& s) {
   return {s.uuid, s.segment_bytes, s.segments, s.metadata_segments, s.created_ns};

@@ -125,7 +125,7 @@ dd if=/dev/zero of="$SCRATCH/hopeless" bs=1M count=16 conv=notrunc status=none
 status check-hopeless 2 "$PULSE" pool check "$SCRATCH/hopeless" --repair
 cp "$pool" "$SCRATCH/cut"
 truncate -s 20M "$SCRATCH/cut"
-expect_error ls-cut 'ends here;;offset 20971520' "$PULSE" pool ls "$SCRATCH/cut"
+expect_error ls-cut 'ends here;;offset 20971520;;truncate -s' "$PULSE" pool ls "$SCRATCH/cut"
 status check-cut 2 "$PULSE" pool check "$SCRATCH/cut"
 
 # ---- in use
