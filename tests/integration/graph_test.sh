@@ -131,6 +131,12 @@ refused "$(basename "$run")" check loaded
 refused "it cannot be opened without this file" check loaded
 flip "$middle"
 "$PULSE" graph check loaded >check.out 2>&1 || fail "check" check.out
+run_before=$run run=loaded/COMMITTED
+flip 20
+refused "loaded/COMMITTED is damaged" check loaded
+refused "makes the file anew" check loaded
+flip 20
+run=$run_before
 # A list, which begins behind the header.
 flip 36
 refused "$(basename "$run") is damaged" check loaded
@@ -196,15 +202,16 @@ grep -q "is no longer kept; the oldest is 3" retain.out || fail "a state of befo
 
 note "changes, beside a server and after kills"
 "$PULSE" graph query followed "CREATE (:Person {name: 'Ann'})-[:KNOWS {since: 3}]->(:Person)" >/dev/null || fail "a graph to follow"
+"$PULSE" graph query followed "CREATE (:Marker)" >/dev/null || fail "a second commit"
 refused "does not reach back to commit 0; the oldest position that it has is 1" changes followed --from 0
-refused "there is no commit 9 yet; the newest is 1" changes followed --from 9
+refused "there is no commit 9 yet; the newest is 2" changes followed --from 9
 refused "expected the number of a commit" changes followed --from ann
 refused "there is no graph database" changes nowhere
 "$PULSE" graph changes followed --from now --follow --json >followed.out 2>followed.err &
 follower=$!
 STARTED_PIDS+=("$follower")
-# It says nothing before it has seen a commit: some, until it has begun. The first one was before.
-newest=1
+# It says nothing before it has seen a commit: some, until it has begun. The first two were before.
+newest=2
 follows() {
   [[ ! -s followed.out ]] || return 0
   "$PULSE" graph query followed --keep-log 1M 'CREATE (:Marker)' >/dev/null || fail "a commit to begin with"
@@ -224,7 +231,7 @@ import json, sys
 lines = [json.loads(line) for line in open(sys.argv[1], encoding="utf-8")]
 newest = int(sys.argv[2])
 assert [line["commit"] for line in lines] == list(range(newest + 1 - len(lines), newest + 1)), lines
-assert lines[0]["commit"] > 1, lines
+assert lines[0]["commit"] > 2, lines
 first, second = lines[-2:]
 ops = {c["op"]: c for c in first["changes"]}
 assert ops["set_node"]["properties"] == {"x": 1.5} and ops["add_label"]["label"] == "Dog", first

@@ -108,8 +108,12 @@ class Check {
   }
 
   absl::Status CheckStore() {
-    const auto committed = graph::ReadCommitted(graph::SystemFiles(), db_);
-    if (!committed.ok()) return absl::Status(committed.status().code(), Say(committed.status()));
+    const absl::Status committed = graph::CheckCommittedIsWhole(graph::SystemFiles(), db_);
+    if (absl::IsDataLoss(committed)) {
+      Name(committed);
+    } else if (!committed.ok()) {
+      return absl::Status(committed.code(), Say(committed));
+    }
     graph::StoreOptions options;
     options.read_only = true;
     auto store = graph::GraphStore::Open(db_, options);
@@ -138,6 +142,14 @@ class Check {
       std::printf("%s: sound: %" PRIu64 " nodes, %" PRIu64 " relationships, commit %" PRIu64 "\n",
                   db_.c_str(), nodes, edges, (*store)->sequence());
       return absl::OkStatus();
+    }
+    if (damages_ == 1 && !committed.ok()) {
+      return absl::DataLossError(
+          absl::StrCat(db_, " is damaged:\n  ", committed.message(), "\nAll else is whole: ", nodes,
+                       " nodes, ", edges, " relationships, commit ", (*store)->sequence(),
+                       "; but that file alone says whether the log has lost commits at its "
+                       "end.\nRemedy: whoever "
+                       "opens the database for writing makes the file anew."));
     }
     const std::string there = absl::StrCat(
         "commits up to ", (*store)->sequence(),

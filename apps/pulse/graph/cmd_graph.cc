@@ -264,7 +264,7 @@ void AddStoreOptions(CLI::App* cmd, GraphArgs* args) {
       "not what the kernel reads around them");
   cmd->add_option("--keep-log", args->keep_log,
                   "bytes of the log that are kept behind a checkpoint, for `pulse graph changes`\n"
-                  "(default: none)");
+                  "(default: the newest segment before it)");
   cmd->add_option("--retain", args->retain,
                   "commits before the newest that AT SNAPSHOT can read, of those since the\n"
                   "database was opened here")

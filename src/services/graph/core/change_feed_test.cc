@@ -162,11 +162,24 @@ TEST_F(ChangeFeedTest, CheckpointsUnderAFollowerThatKeepsUp_LoseNothing) {
   EXPECT_EQ(seen, Numbers(1, 30));
 }
 
+TEST_F(ChangeFeedTest, WriterThatCheckpointsAndClosesAtOnce_LosesAFollowerNothing) {
+  Commit();
+  const auto feed = *Feed(1);
+  Commit();
+  ASSERT_TRUE(store_->Checkpoint().ok());
+  store_.reset();
+  EXPECT_EQ(Drain(feed.get()), Numbers(2, 2));
+  EXPECT_EQ(Drain(Feed(0)->get()), Numbers(1, 2));
+}
+
 TEST_F(ChangeFeedTest, PositionThatTheLogLost_IsAnErrorThatNamesTheOldest) {
   for (int i = 0; i < 10; ++i) Commit();
   const auto behind = *Feed(3);
   ASSERT_TRUE(store_->Checkpoint().ok());
   Commit();
+  // It keeps the newest segment before it until the next one.
+  EXPECT_EQ(Drain(Feed(3)->get()), Numbers(4, 11));
+  ASSERT_TRUE(store_->Checkpoint().ok());
   const auto fresh = Feed(9);
   EXPECT_EQ(fresh.status().code(), absl::StatusCode::kOutOfRange);
   EXPECT_NE(Text(fresh.status()).find("oldest position that it has is 10"), std::string::npos)

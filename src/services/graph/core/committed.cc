@@ -22,6 +22,22 @@ struct CommittedBytes {
 static_assert(sizeof(CommittedBytes) == 40);
 constexpr size_t kOldBytes = offsetof(CommittedBytes, synced);
 
+// Size 0: it is not there.
+absl::Status ReadBytes(Files* files, const std::string& directory, CommittedBytes* out,
+                       size_t* size) {
+  const auto bytes = files->ReadPart(directory + "/" + kCommittedFile, 0, sizeof(*out));
+  if (absl::IsNotFound(bytes.status())) return absl::OkStatus();
+  PULSE_RETURN_IF_ERROR(bytes.status());
+  *size = std::min(bytes->size(), sizeof(*out));
+  std::memcpy(out, bytes->data(), *size);
+  return absl::OkStatus();
+}
+
+bool SequenceFits(const CommittedBytes& bytes, size_t size) {
+  return size >= kOldBytes && std::memcmp(bytes.magic, kCommittedMagic, sizeof(bytes.magic)) == 0 &&
+         bytes.inverted == ~bytes.sequence;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CommittedWriter>> CommittedWriter::Open(
@@ -43,17 +59,29 @@ absl::Status CommittedWriter::Write(const Committed& committed) {
 
 absl::StatusOr<std::optional<Committed>> ReadCommitted(Files* files, const std::string& directory) {
   CommittedBytes now{};
-  const auto bytes = files->ReadPart(directory + "/" + kCommittedFile, 0, sizeof(now));
-  if (absl::IsNotFound(bytes.status())) return std::optional<Committed>();
-  if (!bytes.ok()) return bytes.status();
-  if (bytes->size() < kOldBytes) return std::optional<Committed>();
-  std::memcpy(&now, bytes->data(), std::min(bytes->size(), sizeof(now)));
-  if (std::memcmp(now.magic, kCommittedMagic, sizeof(now.magic)) != 0 ||
-      now.inverted != ~now.sequence) {
-    return std::optional<Committed>();
-  }
-  const bool known = bytes->size() >= sizeof(now) && now.synced_inverted == ~now.synced;
+  size_t size = 0;
+  PULSE_RETURN_IF_ERROR(ReadBytes(files, directory, &now, &size));
+  if (!SequenceFits(now, size)) return std::optional<Committed>();
+  const bool known = size == sizeof(now) && now.synced_inverted == ~now.synced;
   return std::optional<Committed>({now.sequence, known ? now.synced : 0});
+}
+
+absl::Status CheckCommittedIsWhole(Files* files, const std::string& directory) {
+  // One that is written at this moment fits the next time.
+  constexpr int kReads = 16;
+  for (int i = 0; i < kReads; ++i) {
+    CommittedBytes now{};
+    const CommittedBytes zeros{};
+    size_t size = 0;
+    PULSE_RETURN_IF_ERROR(ReadBytes(files, directory, &now, &size));
+    // After a power cut, what was never synced may be short, or zeros.
+    if (size < kOldBytes || std::memcmp(&now, &zeros, sizeof(now)) == 0) return absl::OkStatus();
+    if (SequenceFits(now, size) && (size < sizeof(now) || now.synced_inverted == ~now.synced)) {
+      return absl::OkStatus();
+    }
+  }
+  return absl::DataLossError(
+      cypher::Concat(directory, "/", kCommittedFile, " is damaged: its numbers do not fit"));
 }
 
 absl::Status CheckSyncedIsThere(const Committed& before, uint64_t newest,

@@ -41,6 +41,9 @@ class CommittedWriter {
 // Nothing: it is not there, or is being written.
 absl::StatusOr<std::optional<Committed>> ReadCommitted(Files* files, const std::string& directory);
 
+// DataLoss where it is there, and is neither whole nor being written.
+absl::Status CheckCommittedIsWhole(Files* files, const std::string& directory);
+
 // DataLoss, with both numbers, where a database whose newest commit is `newest` lacks commits that
 // were synced before it was opened.
 absl::Status CheckSyncedIsThere(const Committed& before, uint64_t newest,

@@ -128,5 +128,23 @@ TEST_F(CommittedTest, FileOfAnOlderVersion_SaysNothingOfSyncs) {
   EXPECT_EQ(ReadCommitted(&files_, "db").value()->synced, 0u);
 }
 
+TEST_F(CommittedTest, ByteThatChanged_IsNamed) {
+  EXPECT_TRUE(CheckCommittedIsWhole(&files_, "db").ok());  // it is not there
+  Open();
+  ASSERT_TRUE(Commit().ok());
+  store_.reset();
+  const std::string whole = files_.Content("db/COMMITTED");
+  for (size_t i = 0; i < whole.size(); ++i) {
+    files_.Content("db/COMMITTED") = whole;
+    files_.Content("db/COMMITTED")[i] ^= 1;
+    EXPECT_TRUE(absl::IsDataLoss(CheckCommittedIsWhole(&files_, "db"))) << i;
+  }
+  // As older versions and power cuts leave it.
+  for (const std::string& sound : {whole, whole.substr(0, 24), std::string(), std::string(40, 0)}) {
+    files_.Content("db/COMMITTED") = sound;
+    EXPECT_TRUE(CheckCommittedIsWhole(&files_, "db").ok()) << sound.size();
+  }
+}
+
 }  // namespace
 }  // namespace pulse::graph

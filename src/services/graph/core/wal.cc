@@ -168,7 +168,8 @@ absl::Status Wal::RemoveBefore(uint64_t segment) {
 }
 
 absl::Status Wal::TrimKept() {
-  while (!kept_.empty() && (kept_bytes_ > options_.keep_bytes || options_.keep_bytes == 0)) {
+  // Who follows may be about to read the newest.
+  while (kept_.size() > 1 && kept_bytes_ > options_.keep_bytes) {
     const absl::Status removed = files_->Remove(PathOf(kept_.front().number));
     if (!removed.ok() && !absl::IsNotFound(removed)) return removed;
     kept_bytes_ -= kept_.front().bytes;

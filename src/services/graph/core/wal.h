@@ -41,7 +41,8 @@ struct WalOptions {
   uint64_t segment_bytes = uint64_t{64} << 20;
   // Without: what was committed survives the end of the process, not that of the system.
   bool sync = true;
-  // Of segments that a checkpoint has left behind, so many bytes are kept, for who follows.
+  // Of segments that a checkpoint has left behind, so many bytes are kept, for who follows; the
+  // newest in any case, until the next checkpoint.
   uint64_t keep_bytes = 0;
   // Zeros are written so far ahead (0: never), in a segment that has come to so much; neither is
   // more than half a segment.
@@ -65,7 +66,7 @@ class Wal {
   using Replay = std::function<absl::Status(uint64_t sequence, std::string_view payload)>;
 
   // Reads all segments from `first_segment` on; older ones, which a checkpoint left behind, are
-  // removed, but for the newest `keep_bytes`. `files` outlives the log.
+  // removed, but for the newest `keep_bytes`, and one at least. `files` outlives the log.
   static absl::StatusOr<std::unique_ptr<Wal>> Open(Files* files, const std::string& directory,
                                                    uint64_t first_segment,
                                                    const WalOptions& options, const Replay& replay);
@@ -77,7 +78,7 @@ class Wal {
   // what was written before needs none before that one.
   absl::StatusOr<uint64_t> Roll();
   // A checkpoint has what is in the segments before `segment`: they are removed, but for the newest
-  // `keep_bytes`.
+  // `keep_bytes`, and one at least.
   absl::Status RemoveBefore(uint64_t segment);
 
   uint64_t last_sequence() const { return last_sequence_; }

@@ -521,10 +521,16 @@ TEST(Wal, RollAndRemove_KeepsWhatIsBehindTheCheckpoint) {
     ASSERT_TRUE(WriteOne(wal.get(), 2, "new").ok());
     ASSERT_TRUE(wal->RemoveBefore(from).ok());
   }
-  EXPECT_FALSE(files.names().contains(kFirst));
+  EXPECT_TRUE(files.names().contains(kFirst));  // for who follows, until the next one
   Records read;
-  OpenOk(&files, &read, {}, from);
+  const auto wal = OpenOk(&files, &read, {}, from);
   EXPECT_EQ(read, (Records{{2, "new"}}));
+  EXPECT_TRUE(files.names().contains(kFirst));
+  const auto rolled = wal->Roll();
+  ASSERT_TRUE(rolled.ok());
+  ASSERT_TRUE(wal->RemoveBefore(*rolled).ok());
+  EXPECT_FALSE(files.names().contains(kFirst));
+  EXPECT_TRUE(files.names().contains("db/00000002.wal"));
 }
 
 }  // namespace
