@@ -1,6 +1,8 @@
 // Binds expressions: names to slots, functions, and what is known of types.
 #include <algorithm>
+#include <limits>
 
+#include "absl/strings/ascii.h"
 #include "services/graph/model/text.h"
 #include "services/graph/planner/planner.h"
 #include "services/graph/syntax/error.h"
@@ -17,6 +19,19 @@ std::string TypesText(uint32_t types) {
     text += TypeName(static_cast<Type>(i));
   }
   return text;
+}
+
+// Inf, Infinity and NaN are numbers where no variable is called so.
+bool FloatWord(Expr* e) {
+  const std::string word = absl::AsciiStrToUpper(e->name);
+  const bool infinite = word == "INF" || word == "INFINITY";
+  if (!infinite && word != "NAN") return false;
+  using Limits = std::numeric_limits<double>;
+  e->kind = Expr::Kind::kLiteral;
+  e->value = Value::Float(infinite ? Limits::infinity() : Limits::quiet_NaN());
+  e->types = Bit(Type::kFloat);
+  e->name.clear();
+  return true;
 }
 
 }  // namespace
@@ -91,6 +106,7 @@ void Planner::Bind(Expr* e, Context context) {
       }
       const auto it = scope_.find(e->name);
       if (it == scope_.end()) {
+        if (FloatWord(e)) return;
         return Fail("UndefinedVariable", e->pos, Concat("`", e->name, "` is not defined"));
       }
       e->slot = it->second.slot;
@@ -250,6 +266,13 @@ void Planner::BindOperator(Expr* e, Context context) {
 void Planner::BindCall(Expr* e, Context context) {
   e->function = FindFunction(e->name);
   if (e->function == nullptr) {
+    const std::string name = absl::AsciiStrToLower(e->name);
+    const std::string_view what = name == "point" || name.starts_with("point.") ? "spatial values"
+                                  : name == "normalize" ? "normal forms of texts"
+                                                        : "";
+    if (!what.empty()) {
+      return Fail("Unsupported", e->pos, Concat(what, " are not supported"), "Unsupported");
+    }
     return Fail("UnknownFunction", e->pos, Concat("there is no function `", e->name, "`"));
   }
   const Function& f = *e->function;

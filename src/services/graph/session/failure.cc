@@ -122,7 +122,19 @@ Failure FailureOf(const absl::Status& status, Doing doing) {
   const auto is = [&](std::string_view part) {
     return failure.code.find(part) != std::string_view::npos;
   };
-  if (is("SyntaxError")) {
+  const std::string detail = InfoOf(status).detail;
+  if (is("ArithmeticError") && detail == "DivisionByZero") {
+    failure.gql_status = "22012";
+    failure.gql_description = "error: data exception - division by zero. See the message.";
+  } else if (is("ArithmeticError") && detail == "IntegerOverflow") {
+    failure.gql_status = "22003";
+    failure.gql_description =
+        "error: data exception - numeric value out of range. See the message.";
+  } else if (is("ProcedureNotFound") && detail == "ProcedureNotFound") {
+    failure.gql_status = "42N08";
+    failure.gql_description =
+        "error: syntax error or access rule violation - no such procedure. See the message.";
+  } else if (is("SyntaxError")) {
     failure.gql_status = "42001";
     failure.gql_description =
         "error: syntax error or access rule violation - invalid syntax. See the message.";

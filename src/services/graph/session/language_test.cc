@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "base/testing.h"
+#include "services/graph/session/failure.h"
 #include "services/graph/session/test_service.h"
 #include "services/graph/syntax/error.h"
 
@@ -240,6 +241,47 @@ TEST_F(LanguageTest, Show_WhatNeo4jShows_IsThere) {
                             "CALL db.awaitIndex('i')", "CALL db.awaitIndex('i', 10)"}) {
     EXPECT_TRUE(Run(waits).ok()) << waits;
   }
+}
+
+TEST_F(LanguageTest, InfinityAndNaN_AreNumbersWhereNoVariableIsCalledSo) {
+  EXPECT_EQ(Rows("RETURN Infinity, -Inf, NaN, nan = nan, 1 < INFINITY"),
+            Strings{"Infinity, -Infinity, NaN, false, true"});
+  EXPECT_EQ(Rows("WITH 1 AS inf, 2 AS NaN RETURN inf, NaN"), Strings{"1, 2"});
+  EXPECT_EQ(Rows("UNWIND [1, 2] AS x RETURN NaN, count(x)"), Strings{"NaN, 2"});
+}
+
+TEST_F(LanguageTest, PointsAndNormalForms_AreNamedAsNotSupported) {
+  const auto refused = [&](std::string_view text, std::string_view why) {
+    const absl::Status status = Run(text);
+    EXPECT_NE(Text(status).find(Concat(why, " are not supported")), std::string::npos) << status;
+    EXPECT_EQ(FailureOf(status, Doing::kQuery).code,
+              "Neo.ClientError.Statement.UnsupportedOperationError");
+  };
+  refused("RETURN point({x: 1, y: 2})", "spatial values");
+  refused("MATCH (n) RETURN Point.distance(n.a, n.b)", "spatial values");
+  refused("RETURN 'e' IS NORMALIZED", "normal forms of texts");
+  refused("RETURN 'e' IS NOT NFKD NORMALIZED", "normal forms of texts");
+  refused("RETURN normalize('e')", "normal forms of texts");
+  EXPECT_EQ(Rows("MATCH (n) WHERE n IS `NORMALIZED` RETURN n"), Strings{});
+}
+
+TEST_F(LanguageTest, Failures_OfNumbersAndProcedures_HaveTheirGqlStatus) {
+  const auto status_of = [&](std::string_view text) {
+    return FailureOf(Run(text), Doing::kQuery).gql_status;
+  };
+  EXPECT_EQ(status_of("RETURN 1 / 0"), "22012");
+  EXPECT_EQ(status_of("UNWIND [0] AS x RETURN 1 % x"), "22012");
+  EXPECT_EQ(status_of("UNWIND [9223372036854775807] AS x RETURN x + 1"), "22003");
+  EXPECT_EQ(status_of("CALL no.such()"), "42N08");
+}
+
+TEST_F(LanguageTest, ShowCurrentUserAndExecutable_AreThere) {
+  EXPECT_EQ(Rows("SHOW CURRENT USER"), Strings{"'', null, false, null, null"});
+  EXPECT_EQ(Rows("SHOW CURRENT USER YIELD home"), Strings{"null"});
+  EXPECT_FALSE(Run("SHOW USERS").ok());
+  const std::string all = "SHOW PROCEDURES YIELD name";
+  EXPECT_EQ(Rows("SHOW PROCEDURES EXECUTABLE YIELD name"), Rows(all));
+  EXPECT_EQ(Rows("SHOW PROCEDURE EXECUTABLE BY CURRENT USER YIELD name"), Rows(all));
 }
 
 TEST_F(LanguageTest, SetLabel_OfADeletedNode_SaysSo) {

@@ -143,6 +143,16 @@ void ServiceProcedures::AddServer(PlanCache* plans) {
         *out = {Text(CallerOf(context).user), Value(), Value::List({})};
         return absl::OkStatus();
       });
+  Add("pulse.show.currentUser", {},
+      {{"user", kString},
+       {"roles", kList | kNullType},
+       {"passwordChangeRequired", kBoolType},
+       {"suspended", kBoolType | kNullType},
+       {"home", kText}},
+      "SHOW CURRENT USER", [](EvalContext& context, const ValueList&, ValueList* out) {
+        *out = {Text(CallerOf(context).user), Value(), Value::Bool(false), Value(), Value()};
+        return absl::OkStatus();
+      });
   Add("dbms.clientConfig", {},
       {{"name", kString}, {"description", kString}, {"value", kText}, {"dynamic", kBoolType}},
       "Settings for clients: none.",

@@ -7,6 +7,7 @@
 
 #include "base/hash.h"
 #include "services/graph/model/text.h"
+#include "services/graph/session/procedures.h"
 #include "services/graph/syntax/error.h"
 #include "services/graph/syntax/lexer.h"
 #include "services/graph/syntax/parser.h"
@@ -43,6 +44,7 @@ constexpr Listing kListings[] = {
      "name, type, aliases, access, address, role, writer, requestedStatus, currentStatus, "
      "statusMessage, default, home, constituents",
      ""},
+    {"USER", "pulse.show.currentUser", "user, roles, passwordChangeRequired, suspended, home", ""},
 };
 constexpr Listing kTerminate = {"", "pulse.terminate.transactions",
                                 "transactionId, username, message", ""};
@@ -272,18 +274,26 @@ class StatementParser {
     ++at_;
     if (IsWord("ALL") || IsWord("RANGE")) ++at_;
     if ((IsWord("HOME") || IsWord("DEFAULT")) && IsWord("DATABASE", 1)) ++at_;
+    const bool current = IsWord("CURRENT") && IsWord("USER", 1);
+    if (current) ++at_;
     for (const Listing& listing : kListings) {
       const std::string one(listing.words);
+      if (one == "USER" && !current) continue;  // the others are not known here
       const bool match = IsWord(one) || IsWord(one + "S") || IsWord(one + "ES");
       if (!match) continue;
       ++at_;
+      // Whoever may run a query may call them all.
+      if ((one == "PROCEDURE" || one == "FUNCTION") && TakeWord("EXECUTABLE") && TakeWord("BY")) {
+        if (auto st = ExpectAll({"CURRENT", "USER"}); !st.ok()) return st;
+      }
       const bool named = one == "DATABASE" && IsName() && !IsWord("YIELD") && !IsWord("WHERE");
       if (named && !IsDatabaseName(Peek().text)) return Fail("there is one database here, neo4j");
       if (named) ++at_;
       return List(listing, "", query);
     }
     return Unexpected(
-        "INDEXES, CONSTRAINTS, TRANSACTIONS, PROCEDURES, FUNCTIONS, SETTINGS or DATABASES");
+        "INDEXES, CONSTRAINTS, TRANSACTIONS, PROCEDURES, FUNCTIONS, SETTINGS, DATABASES or CURRENT "
+        "USER");
   }
 
   absl::Status Terminate(std::string* query) {

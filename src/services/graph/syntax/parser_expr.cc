@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "services/graph/model/text.h"
+#include "services/graph/syntax/error.h"
 #include "services/graph/syntax/parser_impl.h"
 
 namespace pulse::cypher {
@@ -97,6 +98,16 @@ ExprPtr Parser::ParseComparison(ExprPtr left) {
   return Done(std::move(chain));
 }
 
+// IS [NOT] [NFC | NFD | NFKC | NFKD] NORMALIZED, which is no label either.
+bool Parser::AtNormalForm() const {
+  if (!IsWord("IS")) return false;
+  size_t i = IsWord("NOT", 1) ? 2 : 1;
+  for (const std::string_view form : {"NFC", "NFD", "NFKC", "NFKD"}) {
+    if (IsWord(form, i) && IsWord("NORMALIZED", i + 1)) return true;
+  }
+  return IsWord("NORMALIZED", i);
+}
+
 ExprPtr Parser::ParsePredicate(ExprPtr left) {
   if (left == nullptr) left = ParseSum();
   while (!failed()) {
@@ -116,6 +127,9 @@ ExprPtr Parser::ParsePredicate(ExprPtr left) {
       left = Binary(Op::kRegex, std::move(left), ParseSum());
     } else if (AtTypeTest()) {
       left = TypeTest(std::move(left));
+    } else if (AtNormalForm()) {
+      status_ = CompileError("Unsupported", "Unsupported",
+                             AtPosition(text_, Here(), "normal forms of texts are not supported"));
     } else if (IsWord("IS") && AtLabels()) {
       left = LabelTest(std::move(left));
     } else if (IsWord("IS")) {

@@ -116,6 +116,7 @@ class Parser {
   void TakeBar();
 
   // parser_types.cc
+  bool AtNormalForm() const;
   bool AtTypeTest() const;  // IS ::, IS TYPED or ::
   bool AtType(size_t ahead) const;
   size_t TypeAt(size_t ahead, int64_t* types) const;
