@@ -284,6 +284,21 @@ TEST_F(LanguageTest, ShowCurrentUserAndExecutable_AreThere) {
   EXPECT_EQ(Rows("SHOW PROCEDURE EXECUTABLE BY CURRENT USER YIELD name"), Rows(all));
 }
 
+TEST_F(LanguageTest, SchemaProcedures_NameThePropertiesOfLabelsAndTypes) {
+  ASSERT_TRUE(Run("CREATE (:A:B {x: 1, y: 'a'})-[:T {w: [1.5]}]->(:A:B {x: 'b'})-[:U]->(:C), "
+                  "({d: date('2024-01-02')})")
+                  .ok());
+  EXPECT_EQ(
+      Rows("CALL db.schema.nodeTypeProperties() YIELD nodeType AS n, nodeLabels AS l, "
+           "propertyName AS p, propertyTypes AS t, mandatory AS m "
+           "RETURN n, l, p, t, m ORDER BY n, p"),
+      (Strings{
+          "'', [], 'd', ['Date'], true", "':`A`:`B`', ['A', 'B'], 'x', ['Long', 'String'], true",
+          "':`A`:`B`', ['A', 'B'], 'y', ['String'], false", "':`C`', ['C'], null, null, false"}));
+  EXPECT_EQ(Rows("CALL db.schema.relTypeProperties()"),
+            (Strings{"':`T`', 'w', ['DoubleArray'], true", "':`U`', null, null, false"}));
+}
+
 TEST_F(LanguageTest, SetLabel_OfADeletedNode_SaysSo) {
   const absl::Status status = Run("CREATE (n:P) WITH n DELETE n SET n:Q");
   EXPECT_EQ(InfoOf(status).kind, "EntityNotFound") << status;

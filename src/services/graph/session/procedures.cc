@@ -70,6 +70,7 @@ ServiceProcedures::ServiceProcedures(Database* database, RunningList* running, P
   AddTransactions(running);
   AddLists();
   AddAlgorithms();
+  AddSchemaSurvey();
 }
 
 const Procedure* ServiceProcedures::Find(std::string_view name) const {

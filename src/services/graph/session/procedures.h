@@ -35,7 +35,8 @@ class ServiceProcedures : public ProcedureCatalog {
   void AddSchema(Database* database);
   void AddTransactions(RunningList* running);
   void AddLists();
-  void AddAlgorithms();  // algorithm_procedures.cc
+  void AddAlgorithms();    // algorithm_procedures.cc
+  void AddSchemaSurvey();  // schema_procedures.cc
 
   std::map<std::string, Procedure, std::less<>> procedures_;
   std::map<std::string, std::string, std::less<>> descriptions_;
