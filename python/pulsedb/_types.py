@@ -260,11 +260,10 @@ class _Finer:
         changed.nanosecond = nanosecond
         return changed
 
-    def _text(self, micros, timespec):
-        """ISO 8601, given that with microseconds."""
+    def _text(self, micros, end, timespec):
+        """ISO 8601, given that with microseconds, which end at `end`."""
         if not self.nanosecond or timespec != "auto":
             return None
-        end = micros.index(".") + 7
         return f"{micros[:end]}{self.nanosecond:03}{micros[end:]}"
 
 
@@ -276,7 +275,8 @@ class DateTime(_Finer, datetime.datetime):
 
     def isoformat(self, sep="T", timespec="auto"):
         micros = super().isoformat(sep, "microseconds")
-        return self._text(micros, timespec) or super().isoformat(sep, timespec)
+        end = len("2000-01-01T00:00:00.000000")  # any separator is one character
+        return self._text(micros, end, timespec) or super().isoformat(sep, timespec)
 
     def time(self):
         return _finer_time(super().time(), self.nanosecond)
@@ -312,7 +312,9 @@ class Time(_Finer, datetime.time):
         return self._replace(3, args, nanosecond, changes)
 
     def isoformat(self, timespec="auto"):
-        return self._text(super().isoformat("microseconds"), timespec) or super().isoformat(timespec)
+        micros = super().isoformat("microseconds")
+        end = len("00:00:00.000000")
+        return self._text(micros, end, timespec) or super().isoformat(timespec)
 
     def __reduce_ex__(self, protocol):
         plain = datetime.time(
@@ -322,7 +324,8 @@ class Time(_Finer, datetime.time):
 
 
 def _finer_datetime(value, nanosecond):
-    finer = DateTime.combine(value.date(), value.timetz())
+    # For a subclass, combine() of Python 3.11 drops the fold.
+    finer = DateTime.combine(value.date(), value.timetz()).replace(fold=value.fold)
     finer.nanosecond = nanosecond
     return finer
 

@@ -1,5 +1,6 @@
 """Values there and back; nodes, relationships and paths; results."""
 
+import copy
 import datetime
 import enum
 import math
@@ -209,6 +210,50 @@ def test_nanoseconds_count_and_stay(graph):
     assert clock != datetime.time(1, 2, 3) and clock > datetime.time(1, 2, 3)
     assert clock.replace(hour=2).nanosecond == 1 and clock.replace(microsecond=2).nanosecond == 0
     assert clock == pickle.loads(pickle.dumps(clock)) and hash(clock) != hash(datetime.time(1, 2, 3))
+
+
+def repeated_hour():
+    """02:30 in Berlin for the second time that day, as the module makes it."""
+    day = datetime.date(2024, 10, 27)
+    nanos = (2 * 3600 + 30 * 60) * 1_000_000_000 + 789
+    days = (day - datetime.date(1970, 1, 1)).days
+    return pulsedb._types.make_temporal("datetime", days, nanos, 3600, "Europe/Berlin")
+
+
+def test_fold_stays_with_nanoseconds():
+    value = repeated_hour()
+    assert (value.fold, value.nanosecond, value.utcoffset()) == (1, 789, datetime.timedelta(hours=1))
+    in_utc = value.astimezone(UTC)
+    assert (in_utc.hour, in_utc.fold) == (1, 0)
+    copies = [in_utc.astimezone(BERLIN), value.astimezone(BERLIN), value.replace(minute=30)]
+    copies += [copy.copy(value), copy.deepcopy(value), pickle.loads(pickle.dumps(value))]
+    for other in copies:
+        assert isinstance(other, pulsedb.DateTime)
+        assert other.isoformat() == "2024-10-27T02:30:00.000000789+01:00"
+        assert (other.fold, other.nanosecond) == (1, 789)
+    assert value.timetz().fold == value.time().fold == 1
+    first = value.replace(fold=0)
+    assert (first.fold, first.astimezone(UTC).hour, copy.copy(first).fold) == (0, 0, 0)
+
+
+def test_fold_of_a_value_with_nanoseconds_comes_back(graph):
+    value = back(graph, repeated_hour())
+    assert (value.fold, value.nanosecond, value.astimezone(UTC).hour) == (1, 789, 1)
+    text = graph.execute("RETURN toString($v)", {"v": value}).scalar()
+    assert text == "2024-10-27T02:30:00.000000789+01:00[Europe/Berlin]"
+
+
+def test_nanoseconds_in_text_are_behind_the_seconds():
+    value = repeated_hour()
+    assert value.isoformat(".") == "2024-10-27.02:30:00.000000789+01:00"
+    assert value.isoformat(".", "auto") == "2024-10-27.02:30:00.000000789+01:00"
+    assert value.isoformat(".", timespec="milliseconds") == "2024-10-27.02:30:00.000+01:00"
+    assert value.isoformat(".", "minutes") == "2024-10-27.02:30+01:00"
+    # An offset may have a point of its own.
+    odd = datetime.timezone(datetime.timedelta(minutes=19, seconds=32, microseconds=123456))
+    other = value.replace(tzinfo=odd)
+    assert other.isoformat(".") == "2024-10-27.02:30:00.000000789+00:19:32.123456"
+    assert other.timetz().isoformat() == "02:30:00.000000789+00:19:32.123456"
 
 
 def test_local_time_that_its_zone_skips_is_cyphers(graph):

@@ -314,6 +314,25 @@ SHELL
 {"b":"x;\ny'"'"';"}
 {"c;\nd":"/*;"}
 {"sum":25,"text":";"}' ]] || fail "where statements end" shell.out
+# A command ends with its line, whatever quote is open there.
+"$PULSE" graph shell db --json >shell.out 2>shell.err <<'SHELL' || fail "a lone quote in a command" shell.err
+:help don't
+RETURN 1 AS a;
+:help "; RETURN 0 AS a;
+RETURN 2 AS a;
+:help `
+RETURN 3 AS a;
+:help 'a backslash \
+RETURN 'it\'s;
+4' AS a;
+:param q 'it\'s; here'
+RETURN $q AS a;
+SHELL
+[[ $(grep '^{' shell.out) == '{"a":1}
+{"a":2}
+{"a":3}
+{"a":"it'"'"'s;\n4"}
+{"a":"it'"'"'s; here"}' ]] || fail "a lone quote in a command" shell.out
 for script in ':param x' ':param x-3' ':param x+y => 3' ':param {a}' ':param [1]' 'RETURN 1; /* RETURN 2;' 'RETURN ";'; do
   if printf '%s\n' "$script" | "$PULSE" graph shell db >shell.out 2>&1; then fail "the shell takes: $script"; fi
 done

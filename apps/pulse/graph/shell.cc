@@ -189,7 +189,8 @@ std::string_view Trimmed(std::string_view text) {
 }
 
 // Cuts lines into statements: at each semicolon that is in no string, quoted name or comment. What
-// begins with a colon is a command, and ends at the latest with its line.
+// begins with a colon is a command, and ends at the latest with its line, whatever quote is open
+// there (`:help don't`).
 class StatementCutter {
  public:
   void Add(std::string_view line) { text_ += Concat(line, "\n"); }
@@ -201,7 +202,9 @@ class StatementCutter {
   std::optional<std::string> Next() {
     for (; at_ < text_.size(); ++at_) {
       const char c = text_[at_];
-      const bool line_ends = c == '\n' && (inside_ == 0 || inside_ == '/');
+      const bool command = begin_ != kNone && text_[begin_] == ':';
+      const bool line_ends =
+          c == '\n' && (inside_ == 0 || inside_ == '/' || (command && inside_ != '*'));
       if (line_ends) inside_ = 0;
       if (inside_ == '*' || inside_ == '/') {
         if (inside_ == '*' && text_.compare(at_, 2, "*/") == 0) {
@@ -210,13 +213,13 @@ class StatementCutter {
         }
       } else if (inside_ != 0) {
         if (c == '\\' && inside_ != '`') {
-          ++at_;
+          if (!command || text_[at_ + 1] != '\n') ++at_;
         } else if (c == inside_) {
           inside_ = 0;
         }
       } else if (c == '/' && (text_[at_ + 1] == '/' || text_[at_ + 1] == '*')) {
         inside_ = text_[++at_];
-      } else if (c == ';' || (line_ends && begin_ != kNone && text_[begin_] == ':')) {
+      } else if (c == ';' || (line_ends && command)) {
         if (begin_ != kNone) return Cut();
       } else if (!std::isspace(static_cast<unsigned char>(c))) {
         if (begin_ == kNone) begin_ = at_;
