@@ -29,7 +29,7 @@ expect_error serve-port 'another program has this port;;--port' \
 expect_error serve-open 'other machines;;--insecure' \
   "$PULSE" serve --port 0 --bind 0.0.0.0 --db "$SCRATCH/db2"
 expect_error serve-no-address '--bind' "$PULSE" serve --port 0 --bind nonsense. --db "$SCRATCH/db2"
-expect_error serve-tls 'both --tls-cert and --tls-key' \
+expect_error serve-tls '--tls-cert requires --tls-key' \
   "$PULSE" serve --port 0 --tls-cert "$SCRATCH/none" --db "$SCRATCH/db2"
 expect_error serve-cache '--cache' "$PULSE" serve --port 0 --cache plenty --db "$SCRATCH/db2"
 expect_error serve-agent-on-pool '--offload on;;layout=pool' \

@@ -298,6 +298,7 @@ absl::Status BoltConnection::ReadOptions(const Value& extra, cypher::RunOptions*
                                 Concat("there is no database `", db.substr(0, 100), "`, only `",
                                        cypher::kDatabaseName, "`"));
   }
+  system_ = cypher::IsSystemName(TextOf(extra, "db"));
   if (!TextOf(extra, "imp_user").empty()) {
     return absl::PermissionDeniedError("impersonation is not supported");
   }
@@ -362,6 +363,11 @@ void BoltConnection::Run(const Message& message, net::Ticket ticket) {
   const bool own = state_ == State::kReady;
   if (own) {
     if (auto st = ReadOptions(message.fields[2], &result->options); !st.ok()) {
+      return Fail(ticket, st, Doing::kQuery);
+    }
+  }
+  if (system_) {
+    if (auto st = cypher::CheckForSystem(text.as_string()); !st.ok()) {
       return Fail(ticket, st, Doing::kQuery);
     }
   }

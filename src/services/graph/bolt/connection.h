@@ -140,6 +140,7 @@ class BoltConnection : public std::enable_shared_from_this<BoltConnection> {
   void Watch(cypher::RunningEntry* entry);
 
   absl::Status ReadOptions(const Value& extra, cypher::RunOptions* options);
+  bool system_ = false;  // what runs is for that database
   absl::Status CheckBookmarks(const Value& extra) const;
   std::string Bookmark(uint64_t sequence) const;
   void DropTransaction();

@@ -313,15 +313,24 @@ class OptionalOperator : public Operator {
 
   bool Push(Rows& in) override {
     matched_.assign(in.size(), false);
-    copy_.clear();
+    if (!step().ordered) return PushRows(in, 0, in.size());
     for (size_t i = 0; i < in.size(); ++i) {
+      if (!PushRows(in, i, i + 1)) return false;
+    }
+    return true;
+  }
+
+ private:
+  bool PushRows(Rows& in, size_t from, size_t to) {
+    copy_.clear();
+    for (size_t i = from; i < to; ++i) {
       in.Row(i)[step().row_number] = Value::Int(static_cast<int64_t>(i));
       copy_.Add(in.Row(i));
     }
     more_ = true;
     inner_.Run(copy_);
     if (!more_ || ctx_.failed()) return false;
-    for (size_t i = 0; i < in.size(); ++i) {
+    for (size_t i = from; i < to; ++i) {
       if (matched_[i]) continue;
       Value* row = NewRow(in.Row(i));
       if (row == nullptr) return false;
@@ -330,7 +339,6 @@ class OptionalOperator : public Operator {
     return Flush();
   }
 
- private:
   std::vector<bool> matched_;
   bool more_ = true;
   std::unique_ptr<Operator> sink_;

@@ -197,6 +197,7 @@ struct Step {
   char separator = ',';      // kLoadCsv
   bool detach = false;
   bool eager = true;
+  bool ordered = false;               // kOptional: row by row, so that they stay in their order
   bool unit = false;                  // kSubquery: without RETURN, the rows stay as they are
   bool in_transactions = false;       // kSubquery: commits after each so many rows as `expr` says
   OnError on_error = OnError::kFail;  // of such a one

@@ -49,12 +49,17 @@ Value LabelsOf(EvalContext& ctx, std::span<Value> a) {
   return Value::List(std::move(names));
 }
 
-// Of a node or relationship, one name or a list of them, and whether any of them is enough.
+// Of a node or relationship, one name or a list of them, and whether any of them is enough; null:
+// exactly one name is wanted.
 Value HasDynamic(EvalContext& ctx, std::span<Value> a) {
   if (a[0].is_null()) return {};
   if (!a[0].is_node() && !a[0].is_edge()) return Wrong(ctx, "a test of labels", a[0]);
   std::vector<std::string> names;
   if (!ctx.ReadLabelNames(a[1], &names)) return {};
+  if (a[2].is_null() && names.size() != 1) {
+    return ctx.ArgumentError("NoSingleRelationshipType",
+                             Concat("MERGE takes exactly one type, found ", names.size()));
+  }
   const bool any = a[2].is_true();
   for (const std::string& name : names) {
     bool holds = false;

@@ -250,6 +250,7 @@ void Planner::MakeOptional(Steps* steps) {
   if (call->unit) return;
   Step optional;
   optional.kind = Step::Kind::kOptional;
+  optional.ordered = true;
   optional.row_number = Allocate();
   for (const auto& [column, slot] : call->outputs) optional.nulls.push_back(slot);
   // A filter is YIELD's; rows are collected behind it.
@@ -279,6 +280,7 @@ void Planner::PlanUnwind(Clause* clause, Steps* steps) {
 void Planner::ExpandStar(Clause* clause) {
   std::vector<ProjectionItem> items;
   for (const auto& [name, variable] : scope_) {
+    if (name == kCaseSubject) continue;
     if (clause->kind == Clause::Kind::kReturn && imported_.contains(name)) continue;
     ProjectionItem item;
     item.pos = clause->pos;
@@ -405,8 +407,8 @@ void Planner::CheckCount(const Expr& expr, std::string_view what) {
   while (!pending.empty()) {
     const Expr& e = *pending.back();
     pending.pop_back();
-    if (e.kind == Expr::Kind::kVariable || e.kind == Expr::Kind::kPattern ||
-        e.kind == Expr::Kind::kSubquery) {
+    if ((e.kind == Expr::Kind::kVariable && e.name != kCaseSubject) ||
+        e.kind == Expr::Kind::kPattern || e.kind == Expr::Kind::kSubquery) {
       return Fail("NonConstantExpression", e.pos, Concat(what, " may not depend on variables"));
     }
     for (const ExprPtr& kid : e.kids) {

@@ -156,10 +156,11 @@ void Planner::PlanMerge(Clause* clause, Step* step) {
       for (const DynamicLabels& labels : test.dynamic) {
         const Slot value = Allocate();
         step->items.emplace_back(labels.names.get(), value);
-        AddPredicate(
-            Own(TestDynamic({MakeVariable("", value, kAnyType, labels.pos), false, labels.pos},
-                            MakeVariable("", slot, type, labels.pos))),
-            &state);
+        ExprPtr names = MakeVariable("", value, kAnyType, labels.pos);
+        ExprPtr holds = TestDynamic({std::move(names), false, labels.pos},
+                                    MakeVariable("", slot, type, labels.pos));
+        if (type == kEdgeType) holds->kids[2]->value = Value();
+        AddPredicate(Own(std::move(holds)), &state);
       }
     };
     const auto same_properties = [&](const Expr* map, Slot slot, uint32_t type, Pos pos) {

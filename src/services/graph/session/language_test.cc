@@ -96,6 +96,13 @@ TEST_F(LanguageTest, Case_ValuesAndPredicatesOfItsSubject_AreTaken) {
   EXPECT_EQ(Rows("MATCH (p:P) WHERE CASE p.i WHEN > 7 THEN true ELSE false END RETURN p.i"),
             (Strings{"8", "9"}));
   EXPECT_FALSE(Run("RETURN CASE 1 WHEN 1, THEN 2 END").ok());
+  EXPECT_EQ(Rows("RETURN CASE 'x' WHEN :: STRING THEN 1 END"), Strings{"1"});
+  EXPECT_EQ(Rows("RETURN CASE 1 WHEN IN COLLECT { UNWIND [1] AS m RETURN * } THEN 1 END"),
+            Strings{"1"});
+  EXPECT_EQ(Rows("UNWIND [1, 2, 3] AS x RETURN x SKIP CASE 1 WHEN > 0 THEN 2 END"), Strings{"3"});
+  std::string many = "RETURN CASE 1 WHEN 2";
+  for (int i = 0; i < 3000; ++i) many += ", 3";
+  EXPECT_EQ(Rows(many + ", 1 THEN 'found' END"), Strings{"'found'"});
 }
 
 TEST_F(LanguageTest, OptionalCall_WithoutARow_GivesNulls) {
@@ -116,6 +123,10 @@ TEST_F(LanguageTest, OptionalCall_WithoutARow_GivesNulls) {
   EXPECT_EQ(Rows("OPTIONAL CALL db.labels() YIELD label AS l WHERE l = 'Q' RETURN l"),
             Strings{"null"});
   EXPECT_FALSE(Run("OPTIONAL CALL { UNWIND [1] AS x RETURN x } IN TRANSACTIONS RETURN x").ok());
+  // The rows stay in their order.
+  EXPECT_EQ(Rows("UNWIND [3, 2, 1] AS i WITH i ORDER BY i OPTIONAL CALL (i) { WITH i WHERE i <> 2 "
+                 "RETURN 1 AS one } RETURN i, one LIMIT 2"),
+            (Strings{"1, 1", "2, null"}));
 }
 
 TEST_F(LanguageTest, Union_ColumnsInAnotherOrder_AreTakenByTheirNames) {
@@ -169,14 +180,28 @@ TEST_F(LanguageTest, DynamicLabels_AreSetMadeAndLookedFor) {
   EXPECT_EQ(rows("MATCH (n {i: 3}) RETURN labels(n), n.z"), Strings{"['C', 'D d'], 1"});
   ASSERT_TRUE(Run("MERGE (n:Q) ON CREATE SET n:$($one) ON MATCH SET n:Z", names).ok());
   EXPECT_EQ(rows("MATCH (n:Q) RETURN labels(n)"), Strings{"['Q', 'B']"});
-  for (const char* wrong :
-       {"CREATE (:$(1))", "CREATE (:$(null))", "CREATE (:$(''))", "CREATE ()-[:$($types)]->()",
-        "CREATE ()-[:$($none)]->()", "CREATE (:$any($two))", "CREATE ()-[:A:$('b')]->()",
-        "MATCH (n:A|$('b')) RETURN n", "MATCH (n:!$('b')) RETURN n", "MATCH (n:$) RETURN n",
-        "MATCH (n:$('b') RETURN n", "MATCH (n:$([1])) RETURN n",
-        "MATCH ()-[r:A|$('b')]->() RETURN r", "MERGE (n:A {i: 1})-[:$(n.x)]->()",
-        "MATCH (n) SET n:$any('b')", "MATCH (n) SET n:$([[]])", "MATCH (n:$(m.x)) RETURN n",
-        "RETURN $()", "RETURN $(1)"}) {
+  for (const char* wrong : {"CREATE (:$(1))",
+                            "CREATE (:$(null))",
+                            "CREATE (:$(''))",
+                            "CREATE ()-[:$($types)]->()",
+                            "CREATE ()-[:$($none)]->()",
+                            "CREATE (:$any($two))",
+                            "CREATE ()-[:A:$('b')]->()",
+                            "MATCH (n:A|$('b')) RETURN n",
+                            "MATCH (n:!$('b')) RETURN n",
+                            "MATCH (n:$) RETURN n",
+                            "MATCH (n:$('b') RETURN n",
+                            "MATCH (n:$([1])) RETURN n",
+                            "MATCH ()-[r:A|$('b')]->() RETURN r",
+                            "MERGE (n:A {i: 1})-[:$(n.x)]->()",
+                            "MATCH (n) SET n:$any('b')",
+                            "MATCH (n) SET n:$([[]])",
+                            "MATCH (n:$(m.x)) RETURN n",
+                            "RETURN $()",
+                            "RETURN $(1)",
+                            "MATCH (a:A), (b:B) MERGE (a)-[r:$($none)]->(b)",
+                            "MATCH (a:A), (b) MERGE (a)-[r:$($types)]->(b)",
+                            "MATCH (n) RETURN `HAS LABELS`(n, 'A', true)"}) {
     EXPECT_FALSE(Run(wrong, names).ok()) << wrong;
   }
 }
@@ -207,7 +232,8 @@ TEST_F(LanguageTest, ManyConditions_InARow_AreNoDeepQuery) {
 TEST_F(LanguageTest, RegularExpressions_AsJavaWritesThem_AreTaken) {
   for (const char* holds :
        {"'INGO' =~ '(?iu).*n.*'", "'Ingo' =~ '(?<a>I)(?u)n(?ui:GO)'", "'a(?<b>c' =~ 'a[(][?]<b>c'",
-        "'a&&b' =~ 'a&&b'", "'Ab' =~ '(?u)A(?:b)'"}) {
+        "'a&&b' =~ 'a&&b'", "'Ab' =~ '(?u)A(?:b)'", "'[&&' =~ '\\\\Q[\\\\E&&'",
+        "'(?<n>' =~ '\\\\Q(?<n>\\\\E'", "'[&&' =~ '[[]&&'"}) {
     EXPECT_EQ(Rows(Concat("RETURN ", holds)), Strings{"true"}) << holds;
   }
   const absl::Status cut = Run("RETURN 'c' =~ '[a-z&&[^b]]'");
@@ -233,7 +259,10 @@ TEST_F(LanguageTest, Show_WhatNeo4jShows_IsThere) {
         "SHOW DEFAULT DATABASE", "USE system SHOW DATABASES"}) {
     EXPECT_EQ(Rows(one).size(), 1u) << one;
   }
-  EXPECT_FALSE(Run("SHOW DATABASE movies").ok());
+  EXPECT_EQ(Rows("SHOW DATABASE movies"), Strings{});
+  EXPECT_EQ(Rows("SHOW DATABASE system YIELD name RETURN name"), Strings{});
+  EXPECT_FALSE(Run("USE system MATCH (n) RETURN n").ok());
+  EXPECT_FALSE(Run("USE system CREATE (n)").ok());
   const absl::Status column = Run("SHOW INDEXES YIELD name, foo");
   EXPECT_NE(Text(column).find("there is no column `foo`"), std::string::npos) << column;
   EXPECT_NE(Text(column).find("column 26"), std::string::npos) << column;

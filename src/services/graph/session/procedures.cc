@@ -59,8 +59,24 @@ std::string CreateStatement(const IndexDefinition& index) {
 }  // namespace
 
 bool IsDatabaseName(std::string_view name) {
-  const std::string lower = absl::AsciiStrToLower(absl::string_view(name.data(), name.size()));
-  return lower == kDatabaseName || lower == "system";
+  const absl::string_view of(name.data(), name.size());
+  return absl::AsciiStrToLower(of) == "neo4j" || IsSystemName(name);
+}
+
+bool IsSystemName(std::string_view name) {
+  return absl::AsciiStrToLower(absl::string_view(name.data(), name.size())) == "system";
+}
+
+absl::Status CheckForSystem(std::string_view statement) {
+  std::string begin = absl::AsciiStrToUpper(
+      absl::StripLeadingAsciiWhitespace(absl::string_view(statement.data(), statement.size()))
+          .substr(0, 10));
+  for (const std::string_view known : {"SHOW", "TERMINATE", "CALL DBMS."}) {
+    if (begin.starts_with(known)) return absl::OkStatus();
+  }
+  return CompileError("Unsupported", "Unsupported",
+                      "the database `system` has no data: it answers SHOW …, TERMINATE … and "
+                      "CALL dbms.…; use `neo4j`");
 }
 
 ServiceProcedures::ServiceProcedures(Database* database, RunningList* running, PlanCache* plans) {

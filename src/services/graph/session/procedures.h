@@ -17,8 +17,12 @@ namespace pulse::cypher {
 // What dbms.components and drivers are told: clients look at it for what the language can.
 inline constexpr std::string_view kServerVersion = "5.26.0";
 inline constexpr std::string_view kDatabaseName = "neo4j";
-// In any case; also `system`, which drivers and tools ask for what is said of all databases.
+// In any case; also `system`, which drivers and tools ask for what is said of all databases, and
+// which has no data.
 bool IsDatabaseName(std::string_view name);
+bool IsSystemName(std::string_view name);
+// OK where the statement is one that `system` answers.
+absl::Status CheckForSystem(std::string_view statement);
 
 class ServiceProcedures : public ProcedureCatalog {
  public:

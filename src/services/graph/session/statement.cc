@@ -61,7 +61,11 @@ class StatementParser {
       if (!IsDatabaseName(Peek(1).text)) {
         return Fail("there is one database here, neo4j: USE names no other one");
       }
+      const bool system = IsSystemName(Peek(1).text);
       at_ += 2;
+      if (system) {
+        if (auto st = CheckForSystem(text_.substr(Peek().begin)); !st.ok()) return st;
+      }
     }
     if (IsWord("AT") && IsWord("SNAPSHOT", 1)) {
       at_ += 2;
@@ -287,9 +291,9 @@ class StatementParser {
         if (auto st = ExpectAll({"CURRENT", "USER"}); !st.ok()) return st;
       }
       const bool named = one == "DATABASE" && IsName() && !IsWord("YIELD") && !IsWord("WHERE");
-      if (named && !IsDatabaseName(Peek().text)) return Fail("there is one database here, neo4j");
+      const bool other = named && (!IsDatabaseName(Peek().text) || IsSystemName(Peek().text));
       if (named) ++at_;
-      return List(listing, "", query);
+      return List(listing, "", query, other ? "WITH * WHERE false " : "");
     }
     return Unexpected(
         "INDEXES, CONSTRAINTS, TRANSACTIONS, PROCEDURES, FUNCTIONS, SETTINGS, DATABASES or CURRENT "
@@ -307,11 +311,12 @@ class StatementParser {
   }
 
   // A query that calls the procedure; WITH understands what stands behind YIELD.
-  absl::Status List(const Listing& listing, std::string_view argument, std::string* query) {
+  absl::Status List(const Listing& listing, std::string_view argument, std::string* query,
+                    std::string_view filter = "") {
     std::string all(listing.columns);
     if (!listing.more.empty()) all += Concat(", ", listing.more);
     const std::string call =
-        Concat("CALL ", listing.procedure, "(", argument, ") YIELD ", all, " ");
+        Concat("CALL ", listing.procedure, "(", argument, ") YIELD ", all, " ", filter);
     const std::string_view rest = text_.substr(Peek().begin);
     if (IsWord("WHERE")) {
       *query = Concat(call, "WITH * ", rest.substr(0, rest.find(';')), " RETURN ", listing.columns);

@@ -177,6 +177,9 @@ struct Expr {
   std::shared_ptr<const Plan> plan;  // of a subquery or pattern
 };
 
+// The variable that stands for the subject of a CASE, as none is written.
+inline constexpr std::string_view kCaseSubject = "\x01";
+
 struct ProjectionItem {
   ExprPtr expr;
   std::string alias;  // the text of the expression where none was written

@@ -10,15 +10,13 @@ bool Parser::AtPredicateOfSubject() const {
     if (IsSymbol(symbol)) return true;
   }
   const bool with = (IsWord("STARTS") || IsWord("ENDS")) && IsWord("WITH", 1);
-  return with || IsWord("IS") || IsWord("IN") || IsWord("CONTAINS") || IsSymbol("::");
+  return with || IsWord("IS") || IsWord("IN") || IsWord("CONTAINS") ||
+         (IsSymbol(":") && IsSymbol(":", 1));
 }
 
 // The pairs of a CASE with a subject. Where one has several values or a predicate, all become
 // predicates of a variable that stands for the subject.
 void Parser::ParseWhens(Expr* expr) {
-  constexpr std::string_view kSubject =
-      "\x01"
-      "subject";  // as no variable is written
   struct Operand {
     ExprPtr expr;
     bool predicate;
@@ -26,7 +24,7 @@ void Parser::ParseWhens(Expr* expr) {
   std::vector<std::pair<std::vector<Operand>, ExprPtr>> whens;
   const auto variable = [&](Pos pos) {
     ExprPtr made = New(Expr::Kind::kVariable, pos);
-    made->name = kSubject;
+    made->name = kCaseSubject;
     return Done(std::move(made));
   };
   bool plain = true;
@@ -41,18 +39,18 @@ void Parser::ParseWhens(Expr* expr) {
     whens.emplace_back(std::move(operands), ParseExpr());
   }
   if (failed()) return;
-  if (!plain) expr->name = kSubject;
+  if (!plain) expr->name = kCaseSubject;
   for (auto& [operands, result] : whens) {
-    ExprPtr any;
+    std::vector<ExprPtr> tests;
     for (Operand& operand : operands) {
       ExprPtr test = std::move(operand.expr);
       if (!plain && !operand.predicate) {
         const Pos pos = test->pos;
         test = Binary(Op::kEq, variable(pos), std::move(test));
       }
-      any = any == nullptr ? std::move(test) : Binary(Op::kOr, std::move(any), std::move(test));
+      tests.push_back(std::move(test));
     }
-    expr->kids.push_back(std::move(any));
+    expr->kids.push_back(Balanced(Op::kOr, std::move(tests)));
     expr->kids.push_back(std::move(result));
   }
 }

@@ -38,6 +38,10 @@ ExprPtr Parser::Chain(std::string_view word, Op op, ExprPtr (Parser::*operand)()
   std::vector<ExprPtr> all;
   all.push_back((this->*operand)());
   while (TakeWord(word)) all.push_back((this->*operand)());
+  return Balanced(op, std::move(all));
+}
+
+ExprPtr Parser::Balanced(Op op, std::vector<ExprPtr> all) {
   for (; all.size() > 1 && !failed(); all.resize((all.size() + 1) / 2)) {
     for (size_t i = 0; i < all.size(); i += 2) {
       ExprPtr both = i + 1 < all.size() ? Binary(op, std::move(all[i]), std::move(all[i + 1]))
@@ -323,6 +327,9 @@ ExprPtr Parser::ParseCallOrVariable() {
     ExprPtr call = New(Expr::Kind::kCall, pos);
     call->name = Name("a function");
     while (TakeSymbol(".")) call->name += "." + Name("a function");
+    if (call->name.find(' ') != std::string::npos) {  // as operators are called among themselves
+      Fail("UnknownFunction", pos, Concat("there is no function `", call->name, "`"));
+    }
     ExpectSymbol("(");
     call->flag = TakeWord("DISTINCT");
     if (!IsSymbol(")")) {

@@ -133,6 +133,7 @@ class Parser {
 
   // parser_expr.cc
   ExprPtr ParseExpr();
+  ExprPtr Balanced(Op op, std::vector<ExprPtr> all);
   ExprPtr Chain(std::string_view word, Op op, ExprPtr (Parser::*operand)());
   ExprPtr ParseXor();
   ExprPtr ParseAnd();

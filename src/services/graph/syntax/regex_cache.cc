@@ -31,12 +31,20 @@ std::string Translated(std::string_view java) {
   int in_class = 0;
   for (size_t i = 0; i < java.size(); ++i) {
     const char c = java[i];
+    if (java.substr(i, 2) == "\\Q") {
+      const size_t end = std::min(java.find("\\E", i + 2), java.size());
+      out += java.substr(i, end - i);
+      i = end - 1;
+      continue;
+    }
     if (c == '\\' && i + 1 < java.size()) {
       out += java.substr(i++, 2);
       continue;
     }
     if (in_class > 0 && java.substr(i, 2) == "&&") return {};
-    in_class = c == '[' ? in_class + 1 : c == ']' && in_class > 0 ? in_class - 1 : in_class;
+    // A bracket within a class is one, but for [:alpha:].
+    const bool opens = c == '[' && (in_class == 0 || java.substr(i, 2) == "[:");
+    in_class = opens ? in_class + 1 : c == ']' && in_class > 0 ? in_class - 1 : in_class;
     out += c;
     if (in_class > 0 || c != '(' || java.substr(i, 2) != "(?") continue;
     const std::string_view rest = java.substr(i + 2);
