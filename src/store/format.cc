@@ -79,7 +79,7 @@ absl::StatusOr<Superblock> DecodeSuperblock(const uint8_t* block) {
   Superblock s;
   std::memcpy(&s, block, sizeof(s));
   if (s.magic != kSuperblockMagic) {
-    return absl::FailedPreconditionError("there is no PulseDB store");
+    return absl::NotFoundError("there is no PulseDB store");
   }
   if (!BlockChecksumHolds(block, 0)) return Damaged("the superblock", "its checksum is wrong");
   if (s.version != kFormatVersion) {

@@ -170,7 +170,7 @@ absl::Status DamagedAt(const Device& device, uint64_t offset, absl::string_view 
       "; nothing was changed. `pulse pool check` says what can be saved, --repair saves it"));
 }
 
-absl::StatusOr<Superblock> ReadSuperblock(Device& device) {
+absl::StatusOr<Superblock> ReadSuperblock(Device& device, bool* foreign) {
   if (device.size() < kBlock) {
     return absl::FailedPreconditionError(
         absl::StrCat(device.name(), ", offset 0: ", device.size(),
@@ -182,7 +182,12 @@ absl::StatusOr<Superblock> ReadSuperblock(Device& device) {
   if (absl::IsDataLoss(superblock.status())) {
     return DamagedAt(device, 0, superblock.status().message());
   }
+  if (absl::IsFailedPrecondition(superblock.status())) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(device.name(), ", offset 0: ", superblock.status().message()));
+  }
   if (!superblock.ok()) {
+    if (foreign != nullptr) *foreign = true;
     return absl::FailedPreconditionError(
         absl::StrCat(device.name(), ", offset 0: ", superblock.status().message(),
                      "; `pulse pool create` makes a store, `pulse pool check` tells whether this "
@@ -247,9 +252,10 @@ absl::Status CheckSlot(Device& device, const Superblock& superblock, int slot) {
 }
 
 absl::StatusOr<Recovered> Recover(Device& device, std::vector<Finding>* findings) {
-  const auto superblock = ReadSuperblock(device);
+  bool foreign = false;
+  const auto superblock = ReadSuperblock(device, &foreign);
   if (superblock.ok()) return Recover(device, *superblock, findings);
-  if (!absl::IsFailedPrecondition(superblock.status())) return superblock.status();
+  if (!foreign) return superblock.status();
   // Whoever makes a new store where the first block alone is lost would lose the others.
   const auto copy = FindSuperblockCopy(device, kMostScannedToOpen, {});
   if (!copy.ok()) return superblock.status();

@@ -52,7 +52,8 @@ absl::StatusOr<Recovered> Recover(Device& device, std::vector<Finding>* findings
 absl::StatusOr<Recovered> Recover(Device& device, const Superblock& superblock,
                                   std::vector<Finding>* findings);
 
-absl::StatusOr<Superblock> ReadSuperblock(Device& device);
+// `foreign`, if it is set, tells whether it failed because no store begins here.
+absl::StatusOr<Superblock> ReadSuperblock(Device& device, bool* foreign = nullptr);
 
 // The superblock's copy within the first `most` bytes. `tick`, if it is set, is called as it goes.
 absl::StatusOr<Superblock> FindSuperblockCopy(Device& device, uint64_t most,

@@ -75,7 +75,7 @@ depends libpulsedb-dev "$libraries \(= $version\)" "pulsedb-rocksdb \(= $version
 if dpkg-deb -f "$(package pulsedb-rocksdb)" Depends | grep -E 'absl|spdlog|fmt'; then fail "the plug-in drags in libraries"; fi
 # Units start what is installed, and a program's symbols are not in it.
 dpkg-deb -x "$(package pulsedb)" "$scratch/x"
-grep -q '^ExecStart=/usr/bin/pulse ' "$scratch/x/usr/lib/systemd/system/pulse-serve.service" || fail "pulse-serve.service starts another program"
+grep -q '^ExecStart="/usr/bin/pulse" ' "$scratch/x/usr/lib/systemd/system/pulse-serve.service" || fail "pulse-serve.service starts another program"
 dpkg-deb -e "$(package pulsedb)" "$scratch/control"
 for script in postinst prerm postrm; do
   [[ -x "$scratch/control/$script" ]] && sh -n "$scratch/control/$script" || fail "pulsedb has no $script that runs"

@@ -379,7 +379,9 @@ ends_well "$server" || fail "the server does not end well" serve.log
 refused "is reached by other machines" serve db --bolt 0 --bind 0.0.0.0
 refused "without a password" serve db --bolt 0 --metrics 0.0.0.0:0
 refused "expected PORT" serve db --bolt 0 --metrics nonsense
-refused "--tls-cert requires --tls-key" serve db --bolt 0 --tls-cert file
+"$PULSE" graph serve db --bolt 0 --tls-cert file 2>refused.err
+[[ $? == 2 ]] || fail "--tls-cert alone is no usage error" refused.err
+grep -qF -- "--tls-cert requires --tls-key" refused.err || fail "--tls-cert alone" refused.err
 
 note "metrics"
 start serve.log "$PULSE" graph serve counted --bolt 0 --http 0 --metrics 0 --timeout 3

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <limits>
 #include <set>
+#include <tuple>
 
 #include "absl/strings/ascii.h"
 #include "services/graph/functions/functions.h"
@@ -196,7 +197,9 @@ Value ConvertItems(EvalContext& ctx, std::span<Value> a) {
 struct TypeText {
   size_t order = 0;
   std::string text;
-  auto operator<=>(const TypeText&) const = default;
+  bool operator<(const TypeText& other) const {
+    return std::tie(order, text) < std::tie(other.order, other.text);
+  }
 };
 
 TypeText TypeTextOf(const Value& value) {
