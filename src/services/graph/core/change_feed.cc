@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/errors.h"
+#include "services/graph/core/beside_writer.h"
 #include "services/graph/core/checkpoint.h"
 #include "services/graph/core/committed.h"
 #include "services/graph/model/text.h"
@@ -15,13 +16,12 @@ using cypher::Concat;
 absl::StatusOr<std::unique_ptr<ChangeFeed>> ChangeFeed::Open(const std::string& path,
                                                              const ChangeFeedOptions& options) {
   Files* const files = options.files != nullptr ? options.files : SystemFiles();
-  for (int attempt = 0;; ++attempt) {
-    std::unique_ptr<ChangeFeed> feed(new ChangeFeed(path, files));
-    const absl::Status status = feed->Start(options);
-    if (status.ok()) return feed;
-    // A checkpoint may have taken away what was about to be read.
-    if (!absl::IsNotFound(status) || attempt >= 5) return status;
-  }
+  std::unique_ptr<ChangeFeed> feed;
+  PULSE_RETURN_IF_ERROR(ReadBesideWriter(files, path, [&] {
+    feed.reset(new ChangeFeed(path, files));
+    return feed->Start(options);
+  }));
+  return feed;
 }
 
 absl::Status ChangeFeed::TooOld(uint64_t oldest) const {
@@ -150,14 +150,16 @@ absl::StatusOr<bool> ChangeFeed::MoveOn() {
   }
   // Either there is none yet, or it is gone as well: a checkpoint has taken both.
   PULSE_ASSIGN_OR_RETURN(const auto numbers, ListWalSegments(files_, path_));
-  if (!numbers.empty() && numbers.front() > segment_->number()) {
-    WalSegmentReader oldest(files_, path_, numbers.front());
-    PULSE_ASSIGN_OR_RETURN(const auto first, oldest.ReadHead());
-    if (first.valid && first.after > last_seen_) return TooOld(first.after);
-    if (first.valid && first.after == last_seen_) {
-      OpenSegment(numbers.front(), first.after);
-      return true;
-    }
+  for (const uint64_t number : numbers) {
+    if (number <= segment_->number()) return false;
+    WalSegmentReader oldest(files_, path_, number);
+    const auto first = oldest.ReadHead();
+    if (absl::IsNotFound(first.status())) continue;  // gone since it was listed
+    PULSE_RETURN_IF_ERROR(first.status());
+    if (first->valid && first->after > last_seen_) return TooOld(first->after);
+    if (!first->valid || first->after != last_seen_) return false;
+    OpenSegment(number, first->after);
+    return true;
   }
   return false;
 }
@@ -227,8 +229,10 @@ absl::StatusOr<bool> ChangeFeed::ReadCommit(uint64_t* sequence, std::string* pay
 absl::StatusOr<bool> ChangeFeed::FindDurable() {
   WalRecord record;
   for (uint64_t at = at_;; at = record.end) {
-    PULSE_ASSIGN_OR_RETURN(const bool whole, segment_->ReadAt(at, &record));
-    if (!whole) return false;
+    const auto whole = segment_->ReadAt(at, &record);
+    if (absl::IsNotFound(whole.status())) return false;  // the segment is gone
+    PULSE_RETURN_IF_ERROR(whole.status());
+    if (!*whole) return false;
     if (record.durable > limit_ && record.durable > last_seen_) {
       limit_ = record.durable;
       segment_->Refresh();

@@ -54,9 +54,14 @@ absl::StatusOr<bool> StoreImpl::Follow() {
 
 absl::StatusOr<std::shared_ptr<StoreImpl>> GraphStore::Newest() {
   std::lock_guard lock(follow_mu_);
-  PULSE_ASSIGN_OR_RETURN(const bool followed, impl_->Follow());
-  if (followed) return impl_;
+  const auto followed = impl_->Follow();
+  if (followed.ok() && *followed) return impl_;
+  const absl::Status& error = followed.status();
+  const bool gone = absl::IsNotFound(error) || absl::IsDataLoss(error);
+  if (!error.ok() && !gone) return error;
+  // What the log no longer has is in the checkpoint that took its place; or it is lost.
   PULSE_ASSIGN_OR_RETURN(auto fresh, OpenImpl(path_, options_));
+  if (gone && fresh->sequence() < impl_->sequence()) return error;
   ++reopened_;
   std::lock_guard current(impl_mu_);
   impl_ = std::move(fresh);

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <random>
 #include <set>
@@ -57,6 +58,21 @@ std::set<std::string> Shown(const GraphView& view) {
   return out;
 }
 
+// Calls back before a part of the log is read, as often as asked.
+class LogReadFiles : public SimFiles {
+ public:
+  absl::StatusOr<std::string> ReadPart(const std::string& path, uint64_t offset,
+                                       size_t size) override {
+    if (path.ends_with(".wal") && times > 0) {
+      --times;
+      before_read();
+    }
+    return SimFiles::ReadPart(path, offset, size);
+  }
+  int times = 0;
+  std::function<void()> before_read;
+};
+
 class FollowTest : public ::testing::Test {
  protected:
   FollowTest() {
@@ -85,7 +101,7 @@ class FollowTest : public ::testing::Test {
     ASSERT_EQ(Shown(**read), Shown(*written));
   }
 
-  SimFiles files_;
+  LogReadFiles files_;
   StoreOptions writing_, reading_;
   std::unique_ptr<GraphStore> writer_, reader_;
 };
@@ -186,6 +202,37 @@ TEST_F(FollowTest, IndexMadeMeanwhile_ServesTheReader) {
   ASSERT_TRUE(
       view->SeekOne(*view->FindLabel("A"), *view->FindKey("n"), Value::Int(5), &found).ok());
   EXPECT_EQ(found, std::vector<NodeId>{node});
+}
+
+TEST_F(FollowTest, CheckpointsWhileTheLogIsRead_AreNoDamage) {
+  int value = 0;
+  files_.before_read = [&] {
+    for (int i = 0; i < 2; ++i) {
+      Commit(++value);
+      ASSERT_TRUE(writer_->Checkpoint().ok());
+    }
+  };
+  for (const int times : {1, 2, 3, 4, 5, 6, 7, 8, 16, 30}) {
+    SCOPED_TRACE(Concat(times, " times"));
+    Commit(++value);
+    files_.times = times;
+    const auto view = reader_->Snapshot();
+    files_.times = 0;
+    ASSERT_TRUE(view.ok()) << view.status();
+    ASSERT_EQ(Shown(**view).size() % 2, 0u);
+    ExpectSame();
+  }
+}
+
+TEST_F(FollowTest, LogThatIsGoneAlthoughTheManifestStays_IsAnError) {
+  Commit(1);
+  reader_ = *GraphStore::Open("db", reading_);
+  const std::vector<std::string> names = *files_.List("db");
+  for (const std::string& name : names) {
+    if (!name.ends_with(".wal")) continue;
+    ASSERT_TRUE(files_.Remove(Concat("db/", name)).ok());
+  }
+  EXPECT_FALSE(reader_->Snapshot().ok());
 }
 
 // Readers in threads of their own, beside a writer with maintenance in the background: each

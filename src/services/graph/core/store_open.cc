@@ -5,6 +5,7 @@
 #include "base/crc32c.h"
 #include "base/errors.h"
 #include "base/log.h"
+#include "services/graph/core/beside_writer.h"
 #include "services/graph/core/checkpoint.h"
 #include "services/graph/core/store_impl.h"
 #include "services/graph/core/store_new_files.h"
@@ -272,14 +273,14 @@ absl::StatusOr<std::unique_ptr<GraphStore>> GraphStore::Open(const std::string& 
 
 absl::StatusOr<std::shared_ptr<StoreImpl>> GraphStore::OpenImpl(const std::string& path,
                                                                 const StoreOptions& options) {
-  for (int attempt = 0;; ++attempt) {
-    auto impl = std::make_shared<StoreImpl>(path, options);
-    const absl::Status status = impl->Open();
-    if (status.ok()) return impl;
-    // A writer may have replaced, and removed, what the manifest named.
-    const bool gone = absl::IsNotFound(status) || absl::IsDataLoss(status);
-    if (!options.read_only || !gone || attempt >= 3) return status;
-  }
+  std::shared_ptr<StoreImpl> impl;
+  const auto open = [&] {
+    impl = std::make_shared<StoreImpl>(path, options);
+    return impl->Open();
+  };
+  Files* const files = options.files != nullptr ? options.files : SystemFiles();
+  PULSE_RETURN_IF_ERROR(options.read_only ? ReadBesideWriter(files, path, open) : open());
+  return impl;
 }
 
 GraphStore::GraphStore(std::string path, const StoreOptions& options,

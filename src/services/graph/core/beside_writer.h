@@ -1,0 +1,35 @@
+// Reading a database beside its writer, in this process or another: what the manifest named a
+// moment ago may be gone, or cut, as the writer has replaced it.
+//
+// Threads: any. Blocks for what `once` reads.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "services/graph/core/files.h"
+#include "services/graph/core/manifest.h"
+
+namespace pulse::graph {
+
+// Reads again as long as the manifest is replaced meanwhile. What is missing or damaged although it
+// stays is the caller's to report; the log may also be written to, or rolled, beside the first
+// attempts, without a new manifest.
+template <typename Once>
+absl::Status ReadBesideWriter(Files* files, const std::string& directory, const Once& once) {
+  constexpr int kSameManifest = 4;
+  constexpr int kAttempts = 200;
+  const std::string manifest = directory + "/" + kManifestFile;
+  auto before = files->Read(manifest);
+  for (int attempt = 0, same = 1;; ++attempt) {
+    const absl::Status status = once();
+    if (!absl::IsNotFound(status) && !absl::IsDataLoss(status)) return status;
+    auto after = files->Read(manifest);
+    const bool replaced = after.ok() && (!before.ok() || *after != *before);
+    if (!replaced && same++ >= kSameManifest) return status;
+    if (attempt >= kAttempts) return status;
+    before = std::move(after);
+  }
+}
+
+}  // namespace pulse::graph
