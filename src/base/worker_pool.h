@@ -11,6 +11,7 @@
 #include <functional>
 #include <list>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -71,19 +72,18 @@ class WorkerPool {
   // CPU time of its threads.
   int64_t cpu_nanos() const {
     const std::lock_guard<std::mutex> lock(mutex_);
-    int64_t sum = 0;
+    int64_t sum = ended_nanos_;
     for (const Thread& t : threads_) {
-      sum += t.ended ? t.cpu_nanos : std::max<int64_t>(0, ClockNanos(t.clock));
+      if (t.clock) sum += std::max<int64_t>(0, ClockNanos(*t.clock));
     }
-    return sum + joined_nanos_;
+    return sum;
   }
 
  private:
   struct Thread {
     std::thread thread;
-    clockid_t clock = CLOCK_MONOTONIC;
-    bool ended = false;  // it waits to be joined
-    int64_t cpu_nanos = 0;
+    std::optional<clockid_t> clock;  // of the time that is not in ended_nanos_
+    bool ended = false;              // it waits to be joined
   };
 
   void StartLocked() {
@@ -93,7 +93,6 @@ class WorkerPool {
         continue;
       }
       it->thread.join();
-      joined_nanos_ += it->cpu_nanos;
       it = threads_.erase(it);
     }
     Thread& t = threads_.emplace_back();
@@ -109,7 +108,7 @@ class WorkerPool {
     ++running_;
     const pthread_t thread = t.thread.native_handle();
     pthread_setname_np(thread, (name_ + std::to_string(started_++ % 1000)).c_str());
-    if (pthread_getcpuclockid(thread, &t.clock) != 0) t.clock = CLOCK_THREAD_CPUTIME_ID;
+    if (clockid_t clock; pthread_getcpuclockid(thread, &clock) == 0) t.clock = clock;
   }
   void BeginWaiting() {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -154,7 +153,8 @@ class WorkerPool {
       if (stopping_) return;
       if (TooManyLocked()) {
         --running_;
-        self->cpu_nanos = ThreadCpuNanos();
+        ended_nanos_ += ThreadCpuNanos();
+        self->clock.reset();
         self->ended = true;
         wake_.notify_one();  // what woke this one may have been work
         return;
@@ -189,7 +189,7 @@ class WorkerPool {
   int waiting_ = 0;   // those that do
   int resuming_ = 0;  // of these, whose wait is over
   std::list<Thread> threads_;
-  int64_t joined_nanos_ = 0;
+  int64_t ended_nanos_ = 0;  // CPU time of threads that have ended
 };
 
 }  // namespace pulse

@@ -4,50 +4,49 @@
 
 #include <memory>
 #include <string>
+#include <type_traits>
 
 #include "rocksdb/db.h"
 
 namespace pulse::redis {
 
-template <typename Db>
-rocksdb::Status OpenDatabaseAt(const rocksdb::Options& options, const std::string& path,
-                               std::unique_ptr<Db>* db) {
-  if constexpr (requires { Db::Open(options, path, db); }) {
-    return Db::Open(options, path, db);
+// `open` takes a pointer to either.
+template <typename Db, typename Open>
+rocksdb::Status OpenInto(std::unique_ptr<Db>* db, const Open& open) {
+  if constexpr (std::is_invocable_v<Open, std::unique_ptr<Db>*>) {
+    return open(db);
   } else {
     Db* raw = nullptr;
-    const rocksdb::Status status = Db::Open(options, path, &raw);
+    const rocksdb::Status status = open(&raw);
     db->reset(raw);
     return status;
   }
+}
+
+template <typename Db>
+rocksdb::Status OpenDatabaseAt(const rocksdb::Options& options, const std::string& path,
+                               std::unique_ptr<Db>* db) {
+  return OpenInto(db, [&](auto* out) -> decltype(Db::Open(options, path, out)) {
+    return Db::Open(options, path, out);
+  });
 }
 
 // For reading alone: changes nothing.
 template <typename Db>
 rocksdb::Status OpenToReadAt(const rocksdb::Options& options, const std::string& path,
                              std::unique_ptr<Db>* db) {
-  if constexpr (requires { Db::OpenForReadOnly(options, path, db); }) {
-    return Db::OpenForReadOnly(options, path, db);
-  } else {
-    Db* raw = nullptr;
-    const rocksdb::Status status = Db::OpenForReadOnly(options, path, &raw);
-    db->reset(raw);
-    return status;
-  }
+  return OpenInto(db, [&](auto* out) -> decltype(Db::OpenForReadOnly(options, path, out)) {
+    return Db::OpenForReadOnly(options, path, out);
+  });
 }
 
 // The database at `path` followed by an instance that has its own files in `own`.
 template <typename Db>
 rocksdb::Status OpenSecondaryAt(const rocksdb::Options& options, const std::string& path,
                                 const std::string& own, std::unique_ptr<Db>* db) {
-  if constexpr (requires { Db::OpenAsSecondary(options, path, own, db); }) {
-    return Db::OpenAsSecondary(options, path, own, db);
-  } else {
-    Db* raw = nullptr;
-    const rocksdb::Status status = Db::OpenAsSecondary(options, path, own, &raw);
-    db->reset(raw);
-    return status;
-  }
+  return OpenInto(db, [&](auto* out) -> decltype(Db::OpenAsSecondary(options, path, own, out)) {
+    return Db::OpenAsSecondary(options, path, own, out);
+  });
 }
 
 }  // namespace pulse::redis

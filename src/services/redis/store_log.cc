@@ -10,7 +10,6 @@
 #include <ctime>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -66,19 +65,9 @@ std::vector<fs::path> LogFiles(const std::string& path) {
 // or the first, a middle or the last part of one.
 class DamageScan {
  public:
-  // True: there is one.
-  bool Take(std::string_view file) {
-    constexpr size_t kBlock = 32 << 10;
-    for (size_t at = 0; at < file.size(); at += kBlock) {
-      if (TakeBlock(file.substr(at, kBlock))) return true;
-    }
-    return false;
-  }
+  static constexpr size_t kBlock = 32 << 10;
 
- private:
-  static constexpr size_t kHeader = 7;
-  enum Kind : uint8_t { kWhole = 1, kFirst = 2, kMiddle = 3, kLast = 4 };
-
+  // The next block of a log, or its last piece. True: there is one.
   bool TakeBlock(std::string_view block) {
     while (block.size() >= kHeader) {
       uint32_t stored = 0;
@@ -90,8 +79,7 @@ class DamageScan {
         damaged_ = true;
         return false;
       }
-      const uint32_t crc = Crc32c(block.data() + 6, size_t{1} + length);
-      const bool sound = ((crc >> 15) | (crc << 17)) + 0xa282ead8U == stored;
+      const bool sound = MaskedCrc32c(Crc32c(block.data() + 6, size_t{1} + length)) == stored;
       // The parts of one write may have come to the device in any order.
       if (sound && damaged_ && (kind == kWhole || kind == kFirst)) return true;
       damaged_ = damaged_ || !sound;
@@ -100,15 +88,21 @@ class DamageScan {
     return false;
   }
 
+ private:
+  static constexpr size_t kHeader = 7;
+  enum Kind : uint8_t { kWhole = 1, kFirst = 2, kMiddle = 3, kLast = 4 };
+
   bool damaged_ = false;
 };
 
 bool IsDamagedBeforeItsEnd(const std::string& path) {
   DamageScan scan;
+  std::string block(DamageScan::kBlock, 0);
   for (const fs::path& file : LogFiles(path)) {
     std::ifstream in(file, std::ios::binary);
-    const std::string bytes{std::istreambuf_iterator<char>(in), {}};
-    if (scan.Take(bytes)) return true;
+    while (in.read(block.data(), DamageScan::kBlock), in.gcount() > 0) {
+      if (scan.TakeBlock({block.data(), static_cast<size_t>(in.gcount())})) return true;
+    }
   }
   return false;
 }

@@ -140,7 +140,6 @@ class BoltConnection : public std::enable_shared_from_this<BoltConnection> {
   void Watch(cypher::RunningEntry* entry);
 
   absl::Status ReadOptions(const Value& extra, cypher::RunOptions* options);
-  bool system_ = false;  // what runs is for that database
   absl::Status CheckBookmarks(const Value& extra) const;
   std::string Bookmark(uint64_t sequence) const;
   void DropTransaction();
@@ -166,6 +165,7 @@ class BoltConnection : public std::enable_shared_from_this<BoltConnection> {
   State state_ = State::kHello;
   NoticeFilter notices_;              // of HELLO
   NoticeFilter transaction_notices_;  // of BEGIN
+  bool system_ = false;               // what runs is for the database of that name
   std::string routing_address_;
   cypher::Caller caller_;
   std::unique_ptr<cypher::Transaction> transaction_;

@@ -137,11 +137,11 @@ class Inbox {
     }
     changed_.notify_all();
   }
-  // Until there is room for more, or nobody wants it.
   bool HasRoom(size_t most) const {
     const std::lock_guard<std::mutex> lock(mutex_);
     return unsent_ <= most;
   }
+  // Until there is room for more, or nobody wants it.
   void WaitForRoom(size_t most) {
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait(lock, [&] { return unsent_ <= most || closed_ || resets_ > 0; });

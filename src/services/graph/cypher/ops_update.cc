@@ -40,6 +40,12 @@ bool ReadProperties(const Expr* expr, Value* row, EvalContext& ctx, Properties* 
   return true;
 }
 
+// The token of a label, made where there is none; kNoToken: this has failed.
+Token MakeLabel(const std::string& name, EvalContext& ctx) {
+  const auto token = ctx.transaction->AddLabelName(name);
+  return ctx.Check(token.status()) ? *token : kNoToken;
+}
+
 // What has all of the labels: those that are named, and dynamic ones.
 bool ReadDynamic(const std::vector<const Expr*>& dynamic, Value* row, EvalContext& ctx,
                  std::vector<std::string>* names) {
@@ -54,14 +60,17 @@ bool CreateNode(const CreateNodeOp& op, Value* row, EvalContext& ctx) {
   Properties properties;
   std::vector<Token> labels;
   if (!ReadProperties(op.properties, row, ctx, &properties)) return false;
-  std::vector<std::string> names;
-  for (const int name : op.labels) names.push_back(ctx.NameOf(name));
-  if (!ReadDynamic(op.dynamic, row, ctx, &names)) return false;
-  for (const std::string& name : names) {
-    const auto token = ctx.transaction->AddLabelName(name);
-    if (!ctx.Check(token.status())) return false;
-    if (std::find(labels.begin(), labels.end(), *token) == labels.end()) labels.push_back(*token);
+  const auto add = [&](const std::string& name) {
+    const Token label = MakeLabel(name, ctx);
+    if (std::find(labels.begin(), labels.end(), label) == labels.end()) labels.push_back(label);
+    return !ctx.failed();
+  };
+  for (const int name : op.labels) {
+    if (!add(ctx.NameOf(name))) return false;
   }
+  std::vector<std::string> names;
+  if (!ReadDynamic(op.dynamic, row, ctx, &names)) return false;
+  if (!std::all_of(names.begin(), names.end(), add)) return false;
   const auto node = ctx.transaction->CreateNode(labels, properties);
   if (!ctx.Check(node.status())) return false;
   ++ctx.counters.nodes_created;
@@ -86,19 +95,13 @@ bool CreateEdge(const CreateEdgeOp& op, Value* row, EvalContext& ctx) {
   }
   Properties properties;
   if (!ReadProperties(op.properties, row, ctx, &properties)) return false;
-  std::vector<std::string> types;
-  if (op.dynamic_type == nullptr) {
-    types.push_back(ctx.NameOf(op.type));
-  } else if (!ReadDynamic({op.dynamic_type}, row, ctx, &types)) {
-    return false;
+  std::string dynamic;
+  if (op.dynamic_type != nullptr) {
+    const Value value = Eval(*op.dynamic_type, row, ctx);
+    if (ctx.failed() || !ctx.ReadTypeName(value, &dynamic)) return false;
   }
-  if (types.size() != 1) {
-    ctx.ArgumentError(
-        "NoSingleRelationshipType",
-        Concat("a relationship is created with exactly one type, found ", types.size()));
-    return false;
-  }
-  const auto type = ctx.transaction->AddTypeName(types[0]);
+  const auto type =
+      ctx.transaction->AddTypeName(op.dynamic_type != nullptr ? dynamic : ctx.NameOf(op.type));
   if (!ctx.Check(type.status())) return false;
   const auto edge =
       ctx.transaction->CreateEdge(source.as_node(), target.as_node(), *type, properties);
@@ -134,31 +137,33 @@ void SetProperty(const Value& entity, std::string_view key, const Value& value, 
                              : ctx.transaction->SetEdgeProperty(entity.as_edge(), *token, value));
 }
 
+bool ChangeLabel(const SetOp& op, NodeId node, Token label, EvalContext& ctx) {
+  if (ctx.failed() || label == kNoToken) return !ctx.failed();
+  uint8_t has = 0;
+  if (!ctx.Check(ctx.graph->HasLabel(label, {&node, 1}, {&has, 1}))) return false;
+  if ((has != 0) == !op.remove) return true;
+  ++(op.remove ? ctx.counters.labels_removed : ctx.counters.labels_added);
+  return ctx.Check(op.remove ? ctx.transaction->RemoveLabel(node, label)
+                             : ctx.transaction->AddLabel(node, label));
+}
+
 void SetLabels(const SetOp& op, const Value& node, Value* row, EvalContext& ctx) {
   if (!node.is_node()) {
     ctx.TypeError(Concat("a ", TypeName(node.type()), " has no labels"));
     return;
   }
+  const NodeId id = node.as_node();
+  // A label that nobody used yet need not be known to be removed.
+  for (const int name : op.names) {
+    const Token label = op.remove ? ctx.Label(name) : MakeLabel(ctx.NameOf(name), ctx);
+    if (!ChangeLabel(op, id, label, ctx)) return;
+  }
   std::vector<std::string> names;
-  for (const int name : op.names) names.push_back(ctx.NameOf(name));
   if (!ReadDynamic(op.dynamic, row, ctx, &names)) return;
   for (const std::string& name : names) {
-    Token label = kNoToken;
-    if (op.remove) {
-      label = ctx.graph->FindLabel(name).value_or(kNoToken);
-      if (label == kNoToken) continue;
-    } else {
-      const auto token = ctx.transaction->AddLabelName(name);
-      if (!ctx.Check(token.status())) return;
-      label = *token;
-    }
-    const NodeId id = node.as_node();
-    uint8_t has = 0;
-    if (!ctx.Check(ctx.graph->HasLabel(label, {&id, 1}, {&has, 1}))) return;
-    if ((has != 0) == !op.remove) continue;
-    ++(op.remove ? ctx.counters.labels_removed : ctx.counters.labels_added);
-    ctx.Check(op.remove ? ctx.transaction->RemoveLabel(id, label)
-                        : ctx.transaction->AddLabel(id, label));
+    const Token label =
+        op.remove ? ctx.graph->FindLabel(name).value_or(kNoToken) : MakeLabel(name, ctx);
+    if (!ChangeLabel(op, id, label, ctx)) return;
   }
 }
 

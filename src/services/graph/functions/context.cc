@@ -160,6 +160,18 @@ bool EvalContext::ReadLabelNames(const Value& v, std::vector<std::string>* names
   return std::all_of(v.as_list().begin(), v.as_list().end(), read);
 }
 
+bool EvalContext::ReadTypeName(const Value& v, std::string* name) {
+  std::vector<std::string> names;
+  if (!ReadLabelNames(v, &names)) return false;
+  if (names.size() != 1) {
+    ArgumentError("NoSingleRelationshipType",
+                  Concat("a relationship is created with exactly one type, found ", names.size()));
+    return false;
+  }
+  *name = std::move(names[0]);
+  return true;
+}
+
 Token EvalContext::EdgeType(int name) {
   Token& token = tokens_[static_cast<size_t>(name)].type;
   if (token == kNoToken) token = graph->FindType(NameOf(name)).value_or(kNoToken);

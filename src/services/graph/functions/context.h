@@ -180,6 +180,7 @@ class EvalContext {
   std::vector<Token> Labels(NodeId node);
   // One name, or a list of them; false: it is neither, and this has failed.
   bool ReadLabelNames(const Value& v, std::vector<std::string>* names);
+  bool ReadTypeName(const Value& v, std::string* name);  // that, of exactly one
 
  private:
   struct Tokens {

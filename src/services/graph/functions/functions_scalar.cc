@@ -55,11 +55,9 @@ Value LabelsOf(EvalContext& ctx, std::span<Value> a) {
 Value HasDynamic(EvalContext& ctx, std::span<Value> a) {
   if (a[0].is_null()) return {};
   if (!a[0].is_node() && !a[0].is_edge()) return Wrong(ctx, "a test of labels", a[0]);
-  std::vector<std::string> names;
-  if (!ctx.ReadLabelNames(a[1], &names)) return {};
-  if (a[2].is_null() && names.size() != 1) {
-    return ctx.ArgumentError("NoSingleRelationshipType",
-                             Concat("MERGE takes exactly one type, found ", names.size()));
+  std::vector<std::string> names(a[2].is_null() ? 1 : 0);
+  if (!(a[2].is_null() ? ctx.ReadTypeName(a[1], &names[0]) : ctx.ReadLabelNames(a[1], &names))) {
+    return {};
   }
   const bool any = a[2].is_true();
   for (const std::string& name : names) {

@@ -218,9 +218,7 @@ class GraphTransaction : public GraphView {
   // Commits what was changed so far, and goes on with a new transaction, also after an error:
   // Aborted is as of a commit. For who gives each statement a transaction of its own.
   virtual absl::Status CommitAndGoOn() {
-    return absl::UnimplementedError(
-        "CALL { … } IN TRANSACTIONS commits: it has to be a statement in a transaction of its own, "
-        "and not within one that was begun");
+    return absl::FailedPreconditionError("this transaction is not one of several in turn");
   }
   // Gives up what was changed since the last commit, and goes on with a new transaction; an error:
   // there is none to go on with.

@@ -9,6 +9,7 @@
 #include "services/graph/core/store.h"
 #include "services/graph/core/test_sim_files.h"
 #include "services/graph/session/chained_transaction.h"
+#include "services/graph/session/failure.h"
 #include "services/graph/session/service.h"
 #include "services/graph/session/test_row_texts.h"
 
@@ -346,6 +347,8 @@ TEST_F(BatchesTest, WhereItMayNotBe_IsRefusedByName) {
   ASSERT_TRUE(statement.ok()) << statement.status();
   const absl::Status status = transaction->Run(**statement, nullptr, &sink_, &outcome_);
   EXPECT_NE(Text(status).find("transaction of its own"), std::string::npos) << status;
+  EXPECT_EQ(FailureOf(status, Doing::kQuery).code,
+            "Neo.DatabaseError.Transaction.TransactionStartFailed");
   EXPECT_EQ(Rows("MATCH (n) RETURN count(n)"), Strings{"0"});
 }
 

@@ -28,6 +28,7 @@ constexpr Row kKinds[] = {
     {"InvalidBookmark", "Neo.ClientError.Transaction.InvalidBookmark"},
     {"DatabaseNotFound", "Neo.ClientError.Database.DatabaseNotFound"},
     {"ReadOnlyDatabase", "Neo.ClientError.General.ForbiddenOnReadOnlyDatabase"},
+    {"TransactionStartFailed", "Neo.DatabaseError.Transaction.TransactionStartFailed"},
     {"Within", "Neo.ClientError.Transaction.TransactionAccessedConcurrently"},
     {"ConstraintAlreadyExists", "Neo.ClientError.Schema.ConstraintAlreadyExists"},
     {"ConstraintWithNameAlreadyExists", "Neo.ClientError.Schema.ConstraintWithNameAlreadyExists"},
@@ -66,8 +67,6 @@ std::string_view CodeOfStatus(absl::StatusCode code) {
     case absl::StatusCode::kNotFound:
     case absl::StatusCode::kOutOfRange:
       return "Neo.ClientError.Statement.ArgumentError";
-    case absl::StatusCode::kUnimplemented:  // CALL { … } IN TRANSACTIONS within a transaction
-      return "Neo.DatabaseError.Transaction.TransactionStartFailed";
     case absl::StatusCode::kDeadlineExceeded:
       return "Neo.ClientError.Transaction.TransactionTimedOut";
     case absl::StatusCode::kCancelled:

@@ -148,23 +148,19 @@ void ServiceProcedures::AddSchemaSurvey() {
   const Procedure::Field name = {"propertyName", kText},
                          types = {"propertyTypes", Bit(Type::kList) | kNullType},
                          mandatory = {"mandatory", kBoolType};
+  const auto survey = [](bool nodes) {
+    return [nodes](EvalContext& context, const ValueList&, ValueList* out) -> absl::Status {
+      Survey of(&context);
+      PULSE_RETURN_IF_ERROR(nodes ? of.LookAtNodes() : of.LookAtEdges());
+      of.Rows(nodes, out);
+      return absl::OkStatus();
+    };
+  };
   Add("db.schema.nodeTypeProperties", {},
       {{"nodeType", kText}, {"nodeLabels", Bit(Type::kList)}, name, types, mandatory},
-      "The properties of the nodes of each set of labels.",
-      [](EvalContext& context, const ValueList&, ValueList* out) {
-        Survey survey(&context);
-        PULSE_RETURN_IF_ERROR(survey.LookAtNodes());
-        survey.Rows(true, out);
-        return absl::OkStatus();
-      });
+      "The properties of the nodes of each set of labels.", survey(true));
   Add("db.schema.relTypeProperties", {}, {{"relType", kText}, name, types, mandatory},
-      "The properties of the relationships of each type.",
-      [](EvalContext& context, const ValueList&, ValueList* out) {
-        Survey survey(&context);
-        PULSE_RETURN_IF_ERROR(survey.LookAtEdges());
-        survey.Rows(false, out);
-        return absl::OkStatus();
-      });
+      "The properties of the relationships of each type.", survey(false));
 }
 
 }  // namespace pulse::cypher

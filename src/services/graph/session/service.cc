@@ -512,6 +512,11 @@ absl::Status Transaction::RunUncounted(const Statement& statement, const ValueMa
                           "a transaction cannot change both the schema and data");
   } else if (statement.schema) {
     status = RunSchema(*statement.schema, outcome);
+  } else if (writes && statement.plan->in_transactions) {
+    status = RuntimeError(
+        "TransactionStartFailed", "TransactionStartFailed",
+        "CALL { … } IN TRANSACTIONS commits: it has to be a statement in a transaction of its own, "
+        "and not within one that was begun");
   } else {
     wrote_ |= writes;
     status = service_->Execute(statement, caller_, *entry_, parameters, interrupted, view_.get(),

@@ -77,21 +77,20 @@ ExprPtr Parser::LabelTest(ExprPtr subject) {
          "dynamic labels, $(…), are of a variable");
   }
   if (failed()) return subject;
-  ExprPtr all;
+  std::vector<ExprPtr> tests;
   for (DynamicLabels& dynamic : labels.dynamic) {
     ExprPtr variable = New(Expr::Kind::kVariable, pos);
     variable->name = subject->name;
-    ExprPtr test = HasDynamicLabels(Done(std::move(variable)), std::move(dynamic));
-    test = Done(std::move(test));
-    all = all == nullptr ? std::move(test) : Binary(Op::kAnd, std::move(all), std::move(test));
+    tests.push_back(Done(HasDynamicLabels(Done(std::move(variable)), std::move(dynamic))));
   }
-  if (all != nullptr && labels.names.empty()) return all;
-  ExprPtr test = New(Expr::Kind::kHasLabels, pos);
-  test->names = std::move(labels.names);
-  test->label_ops = std::move(labels.ops);
-  test->kids.push_back(std::move(subject));
-  test = Done(std::move(test));
-  return all == nullptr ? std::move(test) : Binary(Op::kAnd, std::move(test), std::move(all));
+  if (tests.empty() || !labels.names.empty()) {
+    ExprPtr test = New(Expr::Kind::kHasLabels, pos);
+    test->names = std::move(labels.names);
+    test->label_ops = std::move(labels.ops);
+    test->kids.push_back(std::move(subject));
+    tests.insert(tests.begin(), Done(std::move(test)));
+  }
+  return Balanced(Op::kAnd, std::move(tests));
 }
 
 void Parser::TakeBar() {

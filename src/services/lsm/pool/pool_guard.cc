@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "base/crc32c.h"
 #include "base/errors.h"
 #include "base/file_calls.h"
 #include "base/unique_fd.h"
@@ -23,16 +24,6 @@ constexpr char kGuardCurrent[] = "MANIFEST-000000\n";
 constexpr char kTemporaryName[] = "000000.dbtmp";
 constexpr char kText[] = "PulseDB: the tables of this database are in the pool ";
 constexpr char kRemedy[] = "; open it with the URI pulse://?layout=pool&pool=";
-
-// CRC-32C, as RocksDB's log format has it.
-uint32_t Crc32c(absl::string_view bytes) {
-  uint32_t crc = ~uint32_t{0};
-  for (const char c : bytes) {
-    crc ^= static_cast<uint8_t>(c);
-    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0x82f63b78u : 0u);
-  }
-  return ~crc;
-}
 
 void AppendFixed(std::string* out, uint64_t value, int bytes) {
   for (int i = 0; i < bytes; ++i) out->push_back(static_cast<char>(value >> (8 * i)));
@@ -52,9 +43,9 @@ std::string GuardManifest(const GuardInfo& info) {
   AppendVarint(&record, name.size());
   record += name;
   constexpr char kWholeRecord = 1;
-  const uint32_t crc = Crc32c(absl::StrCat(absl::string_view(&kWholeRecord, 1), record));
+  const std::string covered = absl::StrCat(absl::string_view(&kWholeRecord, 1), record);
   std::string file;
-  AppendFixed(&file, ((crc >> 15) | (crc << 17)) + 0xa282ead8u, 4);  // masked, as the format asks
+  AppendFixed(&file, MaskedCrc32c(Crc32c(covered.data(), covered.size())), 4);
   AppendFixed(&file, record.size(), 2);
   file.push_back(kWholeRecord);
   return file + record;
