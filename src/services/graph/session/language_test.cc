@@ -254,6 +254,29 @@ TEST_F(LanguageTest, Show_WhatNeo4jShows_IsThere) {
                  "RETURN name, aggregating ORDER BY name"),
             (Strings{"'count', true", "'left', false"}));
   EXPECT_EQ(Rows("SHOW SETTINGS"), Strings{});
+  ASSERT_TRUE(Run("CREATE CONSTRAINT k FOR (n:R) REQUIRE n.a IS NODE KEY").ok());
+  ASSERT_TRUE(Run("CREATE CONSTRAINT e FOR (n:R) REQUIRE n.b IS NOT NULL").ok());
+  const std::pair<const char*, Strings> kinds[] = {{"UNIQUE CONSTRAINTS", {"'c'"}},
+                                                   {"NODE UNIQUENESS CONSTRAINT", {"'c'"}},
+                                                   {"NODE KEY CONSTRAINTS", {"'k'"}},
+                                                   {"KEY CONSTRAINTS", {"'k'"}},
+                                                   {"EXIST CONSTRAINTS", {"'e'"}},
+                                                   {"PROPERTY EXISTENCE CONSTRAINTS", {"'e'"}},
+                                                   {"REL PROPERTY EXISTENCE CONSTRAINTS", {}},
+                                                   {"PROPERTY TYPE CONSTRAINTS", {}},
+                                                   {"ALL CONSTRAINTS", {"'c'", "'k'", "'e'"}},
+                                                   {"RANGE INDEXES", {"'i'", "'c'", "'k'"}},
+                                                   {"TEXT INDEXES", {}},
+                                                   {"USER DEFINED FUNCTIONS", {}}};
+  for (const auto& [kind, names] : kinds) {
+    EXPECT_EQ(Rows(Concat("SHOW ", kind, " YIELD name")), names) << kind;
+  }
+  EXPECT_EQ(Rows("SHOW UNIQUE CONSTRAINTS WHERE name <> 'c'"), Strings{});
+  EXPECT_EQ(Rows("SHOW BUILT IN FUNCTIONS").size(), Rows("SHOW FUNCTIONS").size());
+  for (const char* none : {"SHOW UNIQUE INDEXES", "SHOW NODE CONSTRAINTS", "SHOW TEXT FUNCTIONS",
+                           "SHOW PROPERTY KEY CONSTRAINTS"}) {
+    EXPECT_FALSE(Run(none).ok()) << none;
+  }
   for (const char* one :
        {"SHOW DATABASE neo4j", "SHOW DATABASE Neo4j YIELD name RETURN name", "SHOW HOME DATABASE",
         "SHOW DEFAULT DATABASE", "USE system SHOW DATABASES"}) {

@@ -274,9 +274,48 @@ class StatementParser {
     return End();
   }
 
+  // What may stand between SHOW and INDEXES, CONSTRAINTS or FUNCTIONS, as a filter of the rows.
+  std::string KindFilter() {
+    if (TakeWord("ALL")) return "";
+    for (const std::string_view type : {"RANGE", "FULLTEXT", "LOOKUP", "POINT", "TEXT", "VECTOR"}) {
+      if (IsWord(type) && (IsWord("INDEX", 1) || IsWord("INDEXES", 1))) {
+        ++at_;
+        return Concat("WITH * WHERE type = '", type, "' ");
+      }
+    }
+    const bool built_in = IsWord("BUILT") && IsWord("IN", 1);
+    const bool functions = IsWord("FUNCTION", 2) || IsWord("FUNCTIONS", 2);
+    if (functions && (built_in || (IsWord("USER") && IsWord("DEFINED", 1)))) {
+      at_ += 2;
+      return Concat("WITH * WHERE isBuiltIn = ", built_in ? "true " : "false ");
+    }
+    const size_t begin = at_;
+    const bool node = TakeWord("NODE");
+    const bool relationship = !node && (TakeWord("RELATIONSHIP") || TakeWord("REL"));
+    const bool property = TakeWord("PROPERTY");
+    std::string_view type;
+    if (TakeWord("EXISTENCE") || TakeWord("EXIST")) {
+      type = "PROPERTY_EXISTENCE";
+    } else if (property && TakeWord("TYPE")) {
+      type = "PROPERTY_TYPE";
+    } else if (!property && (TakeWord("UNIQUENESS") || TakeWord("UNIQUE"))) {
+      type = "UNIQUENESS";
+    } else if (!property && TakeWord("KEY")) {
+      type = "KEY";
+    }
+    if (type.empty() || !(IsWord("CONSTRAINT") || IsWord("CONSTRAINTS"))) {
+      at_ = begin;
+      return "";
+    }
+    return Concat("WITH * WHERE type ENDS WITH '", type, "' ",
+                  node           ? "AND entityType = 'NODE' "
+                  : relationship ? "AND entityType = 'RELATIONSHIP' "
+                                 : "");
+  }
+
   absl::Status Show(std::string* query) {
     ++at_;
-    if (IsWord("ALL") || IsWord("RANGE")) ++at_;
+    const std::string filter = KindFilter();
     if ((IsWord("HOME") || IsWord("DEFAULT")) && IsWord("DATABASE", 1)) ++at_;
     const bool current = IsWord("CURRENT") && IsWord("USER", 1);
     if (current) ++at_;
@@ -293,7 +332,7 @@ class StatementParser {
       const bool named = one == "DATABASE" && IsName() && !IsWord("YIELD") && !IsWord("WHERE");
       const bool other = named && (!IsDatabaseName(Peek().text) || IsSystemName(Peek().text));
       if (named) ++at_;
-      return List(listing, "", query, other ? "WITH * WHERE false " : "");
+      return List(listing, "", query, other ? "WITH * WHERE false " : filter);
     }
     return Unexpected(
         "INDEXES, CONSTRAINTS, TRANSACTIONS, PROCEDURES, FUNCTIONS, SETTINGS, DATABASES or CURRENT "
