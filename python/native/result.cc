@@ -72,6 +72,15 @@ nb::object RowAt(Result& self, Py_ssize_t at) {
   return Steal(RowToPython(self.table(), static_cast<size_t>(at), self.names()));
 }
 
+nb::list RowsOf(Result& self, nb::slice slice) {
+  const auto [start, stop, step, count] = slice.compute(self.table().rows());
+  nb::list out;
+  for (size_t i = 0; i < count; ++i) {
+    out.append(RowAt(self, start + static_cast<Py_ssize_t>(i) * step));
+  }
+  return out;
+}
+
 nb::dict Facts(const Result& self) {
   const cypher::Outcome& outcome = self.table().outcome();
   const cypher::Counters& counters = outcome.counters;
@@ -177,6 +186,7 @@ void BindResult(nb::module_& module) {
       .def("__len__", [](const Result& self) { return self.table().rows(); })
       .def("__bool__", [](const Result&) { return true; })
       .def("__getitem__", &RowAt, nb::arg("row"), "A row by its number, from 0.")
+      .def("__getitem__", &RowsOf, nb::arg("rows"), "Rows by a slice of their numbers, as a list.")
       .def("fetchone", &FetchOne, "The next row, or None at the end.")
       .def("fetchmany", &FetchMany, nb::arg("size") = 1,
            "The next rows, at most `size` of them. Where a value cannot be had, none is taken.")

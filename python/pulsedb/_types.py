@@ -458,7 +458,10 @@ def simplify(value):
         dtype = getattr(value, "dtype", None)
         if getattr(dtype, "kind", "") in ("m", "M"):
             return ("value", list(value))
-        return ("value", value.tolist())
+        simple = value.tolist()
+        if type(simple) is type(value):  # numpy.longdouble, which has no simpler one
+            raise TypeError(f"a graph has no type for {name}: pass float(…) of it")
+        return ("value", simple)
     if isinstance(value, collections.abc.Mapping):
         return ("value", dict(value))
     if isinstance(value, collections.abc.Sequence):

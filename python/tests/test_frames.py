@@ -83,11 +83,21 @@ def test_arrow_of_nodes_relationships_and_paths(graph):
     assert [node["id"] for node in row["p"]["nodes"]] == [row["a"]["id"], row["b"]["id"]]
 
 
+def test_integers_and_floats_are_floats_where_none_is_lost(graph):
+    np = pytest.importorskip("numpy")
+    both = graph.execute("UNWIND [1, 2.5, 9007199254740992, -9223372036854775808] AS x RETURN x")
+    assert both.to_numpy()["x"].dtype == np.float64
+    lost = graph.execute("UNWIND [1, 2.5, 9007199254740993] AS x RETURN x")
+    assert list(lost.to_numpy()["x"]) == [1, 2.5, 9007199254740993]
+
+
 def test_arrow_of_mixed_types_names_the_column(graph):
     for query, name in (
         ("UNWIND [1, 'a'] AS x RETURN x", "x holds INTEGER and STRING"),
         ("UNWIND [[1], ['a']] AS x RETURN x", "x[] holds"),
         ("UNWIND [{a: 1}, {a: 'b'}] AS x RETURN x", "x.a holds"),
+        ("UNWIND [1, 2.5, 9007199254740993] AS x RETURN x", "x holds FLOAT and INTEGER"),
+        ("UNWIND [9223372036854775807, 2.5] AS x RETURN x", "x holds FLOAT and INTEGER"),
     ):
         with pytest.raises(TypeError) as caught:
             graph.execute(query).__arrow_c_stream__()

@@ -519,3 +519,11 @@ def test_two_that_each_read_what_the_other_writes(graph, serializable):
         second.commit()
     left = graph.execute("MATCH (d:Doctor) WHERE d.on_call RETURN count(d)").scalar()
     assert left == (1 if serializable else 0)
+
+
+def test_rows_by_number_and_slice(graph):
+    result = graph.execute("UNWIND range(0, 9) AS x RETURN x")
+    assert result[-1] == (9,) and result[2:4] == [(2,), (3,)]
+    assert result[::-4] == [(9,), (5,), (1,)] and result[20:] == []
+    with pytest.raises(TypeError):
+        result["x"]

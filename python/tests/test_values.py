@@ -349,6 +349,12 @@ def test_numpy_datetime_of_any_unit(graph, text, unit, expected):
     assert (got, type(got)) == (expected, type(expected))
 
 
+def test_numpy_longdouble_is_refused_by_name(graph):
+    np = pytest.importorskip("numpy")
+    with pytest.raises(TypeError, match="longdouble"):
+        graph.execute("RETURN $x", {"x": np.longdouble(1.5)})
+
+
 def test_numpy_times_that_do_not_fit_are_refused(graph):
     np = pytest.importorskip("numpy")
     wrong = [

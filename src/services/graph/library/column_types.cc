@@ -1,6 +1,7 @@
 #include "services/graph/library/column_types.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "services/graph/model/temporal.h"
 #include "services/graph/model/text.h"
@@ -56,7 +57,12 @@ std::string_view KindText(FrameKind kind) {
 bool IsNumber(FrameKind kind) { return kind == FrameKind::kInt || kind == FrameKind::kFloat; }
 
 void BeMixed(FrameKind with, FrameType* type) {
-  *type = {FrameKind::kMixed, false, Concat(KindText(type->kind), " and ", KindText(with)), {}, {}};
+  *type = {FrameKind::kMixed,
+           false,
+           false,
+           Concat(KindText(type->kind), " and ", KindText(with)),
+           {},
+           {}};
 }
 
 Value PropertyMap(const cypher::Properties& properties, const EntityRecords& entities) {
@@ -107,6 +113,13 @@ void WidenStruct(const cypher::ValueMap& map, const EntityRecords* entities, Fra
   }
 }
 
+bool IsExactAsFloat(int64_t value) {
+  constexpr int64_t kAll = int64_t{1} << std::numeric_limits<double>::digits;
+  if (-kAll <= value && value <= kAll) return true;
+  const auto as_float = static_cast<double>(value);
+  return as_float < 0x1p63 && static_cast<int64_t>(as_float) == value;
+}
+
 int64_t SecondsOf(const Value& value, int32_t* nanos) {
   if (value.type() == Type::kDateTime) {
     *nanos = value.as_datetime().nanos;
@@ -138,6 +151,7 @@ Value Plain(const Value& value, const EntityRecords* entities) {
 void Widen(const Value& value, const EntityRecords* entities, FrameType* type) {
   const FrameKind kind = KindOf(value.type());
   if (kind == FrameKind::kNull || type->kind == FrameKind::kMixed) return;
+  if (kind == FrameKind::kInt && !IsExactAsFloat(value.as_int())) type->exact = true;
   const bool first = type->kind == FrameKind::kNull;
   if (first) {
     type->kind = kind;
@@ -146,6 +160,7 @@ void Widen(const Value& value, const EntityRecords* entities, FrameType* type) {
     if (!IsNumber(type->kind) || !IsNumber(kind)) return BeMixed(kind, type);
     type->kind = FrameKind::kFloat;
   }
+  if (type->exact && type->kind == FrameKind::kFloat) return BeMixed(FrameKind::kInt, type);
   if (kind == FrameKind::kLocalDateTime || kind == FrameKind::kInstant) {
     int32_t nanos = 0;
     SecondsOf(value, &nanos);

@@ -31,6 +31,8 @@ struct FrameType {
   FrameKind kind = FrameKind::kNull;
   // Of date-times: a unit of nanoseconds, where one is no whole number of microseconds.
   bool nanos = false;
+  // Of integers: a float does not have one of them.
+  bool exact = false;
   // Of kInstant: the zone that all have, or UTC. Of kMixed: what was found, for messages.
   std::string zone;
   std::vector<std::string> names;   // of a struct's fields, ascending

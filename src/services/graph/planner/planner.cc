@@ -115,6 +115,8 @@ Slot Planner::Allocate() {
 void Planner::KeepOnly(const Scope& scope) {
   used_.assign(used_.size(), false);
   for (const auto& [name, variable] : scope) used_[static_cast<size_t>(variable.slot)] = true;
+  // Also one that this scope knows by a copy: what follows may see it again.
+  for (const auto& [name, variable] : imported_) used_[static_cast<size_t>(variable.slot)] = true;
 }
 
 Slot Planner::Declare(const std::string& name, uint32_t types) {

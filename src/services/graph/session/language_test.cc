@@ -356,6 +356,27 @@ TEST_F(LanguageTest, SetLabel_OfADeletedNode_SaysSo) {
   EXPECT_EQ(InfoOf(status).kind, "EntityNotFound") << status;
 }
 
+TEST_F(LanguageTest, ImportCarriedAndDroppedByWith_LeavesItsColumnsAlone) {
+  ASSERT_TRUE(Run("CREATE (:A {x: 1})-[:R]->(:A {x: 2})").ok());
+  for (const char* call : {"CALL (n) { WITH n, 1 AS x WITH count(*) AS g RETURN g }",
+                           "CALL (*) { WITH n, 1 AS x WITH sum(x) AS g RETURN g }",
+                           "CALL (n) { WITH n WITH DISTINCT 1 AS g RETURN g }",
+                           "CALL (n) { WITH n WITH DISTINCT 1 AS g WITH g, n AS m RETURN g }",
+                           "CALL (n) { WITH n, 'k' AS c WITH c, count(*) AS g RETURN g }",
+                           "CALL (n) { WITH n, 1 AS x WITH count(*) AS s CALL (s) { WITH s, 1 AS y "
+                           "WITH count(y) AS g RETURN g } RETURN g }"}) {
+    EXPECT_EQ(Rows(Concat("UNWIND [10, 20] AS n ", call, " RETURN n, g")),
+              (Strings{"10, 1", "20, 1"}))
+        << call;
+  }
+  EXPECT_EQ(Rows("UNWIND [10, 20] AS n CALL (n) { WITH n, 1 AS x WITH count(*) AS g RETURN g + n "
+                 "AS h UNION WITH n, 2 AS x WITH x AS g RETURN g AS h } RETURN n, h"),
+            (Strings{"10, 11", "10, 2", "20, 21", "20, 2"}));
+  EXPECT_EQ(Rows("MATCH (p:A) CALL (p) { MATCH (p)-[:R]-(q) WITH p, q ORDER BY q.x WITH "
+                 "collect(q.x) AS xs RETURN xs } RETURN p.x, xs ORDER BY p.x"),
+            (Strings{"1, [2]", "2, [1]"}));
+}
+
 TEST_F(LanguageTest, ImportsOfASubquery_AreSeenByAllOfIt) {
   EXPECT_EQ(Rows("UNWIND [1, 2] AS x CALL (x) { WITH 5 AS z RETURN x + z AS y } RETURN x, y"),
             (Strings{"1, 6", "2, 7"}));
