@@ -317,6 +317,14 @@ absl::Status RunKv(KvArgs args) {
     return std::make_unique<kv::memcached::MemcachedFlow>(memcached.get(), workers, &designs,
                                                           connection);
   };
+  args.options.other.counts = [&] {
+    redis::CommandCounts all = counters.Totals();
+    const std::lock_guard<std::mutex> lock(numbers_mutex);
+    if (udp_numbers != nullptr) {
+      all.commands += udp_numbers->numbers().Get(kv::UdpStats::kRequests);
+    }
+    return all;
+  };
   auto server = redis::Server::Open(args.options);
   if (!server.ok()) return server.status();
   std::unique_ptr<kv::ShmServer> shm;

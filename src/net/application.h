@@ -162,6 +162,9 @@ class Flow {
   // Of the message whose beginning SplitRequest was given last: how long it will be at least; 0:
   // not known.
   virtual size_t expected() const { return 0; }
+  // Its client waits for what it is told, and need not ask anything: it is never idle. Asked while
+  // nothing is outstanding.
+  virtual bool listens() const { return false; }
 
   // The client has ended its side, and all that it sent was given. It is answered still, unless the
   // flow closes the connection now.

@@ -135,10 +135,10 @@ absl::Status Loop::Admit() {
   if (shared_->connections.fetch_add(1, std::memory_order_relaxed) < limits().connections) {
     return absl::OkStatus();
   }
-  const std::string full =
-      absl::StrCat("too many connections: the limit is ", limits().connections);
-  LogOnce("too many connections", full);
-  return absl::ResourceExhaustedError(full);
+  LogOnce("too many connections",
+          absl::StrCat("too many connections: the limit is ", limits().connections));
+  // In the words that Redis's clients know, and answer by trying again later.
+  return absl::ResourceExhaustedError("max number of clients reached");
 }
 
 void Loop::WelcomeLocal(LocalOffer* offer) {

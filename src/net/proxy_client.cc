@@ -586,7 +586,8 @@ void ProxyClient::Sweep(int64_t now) {
     return;
   }
   const bool quiet = slots_.empty() && stream_->out()->empty();
-  if (limits.idle_ms > 0 && quiet && now - active_at_ >= limits.idle_ms * kMillisecond) {
+  if (limits.idle_ms > 0 && quiet && now - active_at_ >= limits.idle_ms * kMillisecond &&
+      !flow_->listens()) {
     BeginFinish({});
   }
 }

@@ -3,8 +3,12 @@
 #include <CivetServer.h>
 #include <prometheus/exposer.h>
 
+#include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <exception>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -13,6 +17,7 @@
 #include "apps/pulse/metrics/collector.h"
 #include "apps/pulse/util/option_values.h"
 #include "base/errors.h"
+#include "base/unique_fd.h"
 #include "net/address.h"
 
 namespace pulse::metrics {
@@ -58,7 +63,21 @@ int AnswerHead(mg_connection* connection) {
 }  // namespace
 
 Endpoint::Endpoint() = default;
-Endpoint::~Endpoint() = default;
+
+// civetweb looks every two seconds whether it is to end, or when a client comes.
+Endpoint::~Endpoint() {
+  if (exposer_ == nullptr || !address_.has_value()) return;
+  std::atomic<bool> ended{false};
+  std::thread end([&] {
+    exposer_.reset();
+    ended = true;
+  });
+  while (!ended) {
+    const UniqueFd poke(std::max(net::StartConnect(*address_), -1));
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  end.join();
+}
 
 absl::StatusOr<std::unique_ptr<Endpoint>> Endpoint::Open(const std::string& text, bool anywhere,
                                                          Sources sources) {
@@ -92,6 +111,7 @@ absl::StatusOr<std::unique_ptr<Endpoint>> Endpoint::Open(const std::string& text
                                                " did not start (civetweb: ", error.what(),
                                                "); choose another address or port"));
   }
+  if (const auto bound = net::ParseAddress(where); bound.ok()) e->address_ = *bound;
   e->url_ = absl::StrCat("http://", where, "/metrics");
   return e;
 }

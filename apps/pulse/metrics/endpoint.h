@@ -4,10 +4,12 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "agent/status.h"
+#include "net/address.h"
 
 namespace pulse::redis {
 struct ServerNumbers;
@@ -57,6 +59,7 @@ class Endpoint {
   Endpoint();
   std::shared_ptr<prometheus::Collectable> collector_;
   std::unique_ptr<prometheus::Exposer> exposer_;
+  std::optional<net::Address> address_;  // where it listens
   std::string url_;
 };
 

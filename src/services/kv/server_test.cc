@@ -346,5 +346,41 @@ TEST_F(KvServerTest, ConfigSet_OneOfSeveralIsWrong_NoneIsSet) {
                              HasSubstr("slowlog-max-len $1 7")));
 }
 
+TEST_F(KvServerTest, MemcachedsCommands_AreInTheStatistics) {
+  Open(1);
+  redis::BlockingClient client(port()), other(port());
+  other.Send("set k 0 0 1\r\nv\r\nget k none\r\n");
+  EXPECT_EQ(other.ReadUntil("END\r\n"), "STORED\r\nVALUE k 0 1\r\nv\r\nEND\r\n");
+  const std::string info = client.Ask("INFO stats");
+  EXPECT_THAT(info, HasSubstr("total_commands_processed:2\r\n"));
+  EXPECT_THAT(info, HasSubstr("keyspace_hits:1\r\n"));
+  EXPECT_THAT(info, HasSubstr("keyspace_misses:1\r\n"));
+  EXPECT_EQ(server_->numbers().hits, 1u);
+  EXPECT_EQ(client.Ask("CONFIG RESETSTAT"), "+OK\r\n");
+  EXPECT_EQ(client.Ask("GETBIT none 1"), ":0\r\n");
+  const std::string after = client.Ask("INFO stats");
+  EXPECT_THAT(after, HasSubstr("keyspace_hits:0\r\n"));
+  EXPECT_THAT(after, HasSubstr("keyspace_misses:1\r\n"));
+}
+
+TEST_F(KvServerTest, ClientBeyondTheLimit_IsToldInRedissWordsAndCounted) {
+  options_.max_clients = 1;
+  Open(1);
+  redis::BlockingClient client(port());
+  EXPECT_EQ(client.Ask("PING"), "+PONG\r\n");
+  redis::BlockingClient second(port());
+  EXPECT_EQ(second.ReadAll(), "-ERR max number of clients reached\r\n");
+  EXPECT_THAT(client.Ask("INFO stats"), HasSubstr("rejected_connections:1\r\n"));
+}
+
+TEST_F(KvServerTest, IdleClients_AreCutOffButThoseThatListen) {
+  options_.idle_seconds = 1;
+  Open(1);
+  redis::BlockingClient listens(port()), idle(port());
+  EXPECT_THAT(listens.Ask("SUBSCRIBE __redis__:invalidate"), HasSubstr("subscribe"));
+  EXPECT_EQ(idle.ReadAll(), "");
+  EXPECT_THAT(listens.Ask("PING"), HasSubstr("pong"));
+}
+
 }  // namespace
 }  // namespace pulse::kv

@@ -47,6 +47,7 @@ class KvServerTest : public testing::Test {
       return std::make_unique<memcached::MemcachedFlow>(memcached_.get(), workers, designs_.get(),
                                                         connection);
     };
+    options_.other.counts = [this] { return counters_.Totals(); };
     auto server = redis::Server::Open(options_);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);

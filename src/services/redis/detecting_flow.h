@@ -53,6 +53,7 @@ class DetectingFlow final : public net::Flow {
   bool waits_for_room() const override { return flow_->waits_for_room(); }
   bool lacks_room() const override { return flow_->lacks_room(); }
   size_t expected() const override { return flow_->expected(); }
+  bool listens() const override { return flow_->listens(); }
   std::string OnHostLost(net::Ticket ticket, bool sent) override {
     return flow_->OnHostLost(ticket, sent);
   }

@@ -56,7 +56,22 @@ void ServerFacts::Add(const CommandCounts& counts) {
   if (counts.waited > 0) waited.fetch_add(counts.waited, std::memory_order_relaxed);
 }
 
+CommandCounts ServerFacts::Totals() const {
+  CommandCounts all = others != nullptr ? others() : CommandCounts();
+  all.commands += commands.load() - others_commands_.load();
+  all.hits += hits.load() - others_hits_.load();
+  all.misses += misses.load() - others_misses_.load();
+  return all;
+}
+
 void ServerFacts::ResetCounters() {
+  if (others != nullptr) {
+    const CommandCounts now = others();
+    others_commands_ = now.commands;
+    others_hits_ = now.hits;
+    others_misses_ = now.misses;
+    others_rate.Reset(NowNanos());
+  }
   for (auto* counter : {&connections, &commands, &hits, &misses, &errors, &waited, &rejected}) {
     counter->store(0, std::memory_order_relaxed);
   }

@@ -33,6 +33,7 @@ class Traffic {
   struct Bytes {
     uint64_t received = 0;
     uint64_t sent = 0;
+    uint64_t refused = 0;  // connections
   };
   // How they are taken; null: the sockets are gone. Waits for who is at it.
   void Set(std::function<Bytes()> take) {
@@ -43,7 +44,8 @@ class Traffic {
   Bytes Take() const {
     const std::lock_guard<std::mutex> lock(mu_);
     const Bytes all = take_ == nullptr ? Bytes() : take_();
-    return {all.received - forgotten_.received, all.sent - forgotten_.sent};
+    return {all.received - forgotten_.received, all.sent - forgotten_.sent,
+            all.refused - forgotten_.refused};
   }
   void Forget() {
     const std::lock_guard<std::mutex> lock(mu_);
@@ -80,13 +82,24 @@ struct ServerFacts {
   std::atomic<uint64_t> waited{0};
   std::atomic<uint64_t> rejected{0};  // passwords
   RateWindow command_rate;
+  RateWindow others_rate;
+  std::function<CommandCounts()>
+      others;  // of clients of other protocols, ever; null: there are none
   Traffic traffic;
   SlowLog slow_log;
   CommandStats command_stats;
   ErrorStats error_stats;
 
   void Add(const CommandCounts& counts);
+  // With those of other protocols, since ResetCounters.
+  CommandCounts Totals() const;
   void ResetCounters();
+
+ private:
+  // What others had at the last reset.
+  std::atomic<uint64_t> others_commands_{0};
+  std::atomic<uint64_t> others_hits_{0};
+  std::atomic<uint64_t> others_misses_{0};
 };
 
 struct RequestBatch : MessageBatch {

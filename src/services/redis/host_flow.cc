@@ -153,6 +153,7 @@ class HostFlow : public SplitFlow {
   bool waits_for_room() const override { return !due_.empty(); }
   bool lacks_room() const override { return state_ == State::kFull && batch_->lacks > 0; }
   size_t expected() const override { return splitter_.expected(); }
+  bool listens() const override { return session_->facts.subscribed; }
   void OnRoom() override {
     if (state_ != State::kWaiting) PushChanges();
     if (state_ != State::kFull) return;

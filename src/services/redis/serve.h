@@ -46,6 +46,7 @@ class Cluster;
 class Designs;
 class HostApplication;
 class Keyspace;
+struct CommandCounts;
 struct KeyspaceLimits;
 // Makes what holds the keys.
 using KeyspaceFactory =
@@ -58,6 +59,8 @@ struct OtherProtocol {
   IsIt is_it;  // null: there is none
   // `workers` are for what has to wait.
   std::function<std::unique_ptr<net::Flow>(net::Connection*, WorkerPool* workers)> make;
+  // What its clients have asked, ever: commands, hits, misses. Any thread; null: it is not told.
+  std::function<CommandCounts()> counts;
 };
 
 // With who may reach the server.

@@ -1,3 +1,4 @@
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include "base/clock.h"
 #include "base/cpu_list.h"
 #include "base/errors.h"
+#include "base/log.h"
 #include "base/worker_pool.h"
 #include "net/access.h"
 #include "net/address.h"
@@ -49,6 +51,7 @@ class ServerImpl : public Server {
   absl::Status OpenHostSocket();
   absl::Status OpenPublic(const OffloadFactory& offload);
   bool in_cluster() const { return options_.cluster != nullptr && options_.cluster->enabled(); }
+  void LimitClients();
   void MakeExecutors();
   std::vector<Executor*> ExecutorList() const;
 
@@ -123,6 +126,19 @@ absl::Status ServerImpl::OpenStore() {
   store.damaged_log = options_.damaged_log;
   PULSE_ASSIGN_OR_RETURN(store_, Store::Open(store));
   return absl::OkStatus();
+}
+
+// A connection for which there is no descriptor would not even be told so.
+void ServerImpl::LimitClients() {
+  constexpr rlim_t kOthers = 32;  // logs, sockets, threads' events
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_max == RLIM_INFINITY) return;
+  const rlim_t most = std::max(files.rlim_max, 2 * kOthers) - kOthers;
+  if (options_.max_clients <= most) return;
+  Log(LogLevel::kWarn,
+      absl::StrCat("clients are limited to ", most, " instead of ", options_.max_clients,
+                   ", as this process may open ", files.rlim_max, " files (ulimit -n)"));
+  options_.max_clients = static_cast<uint32_t>(most);
 }
 
 net::DirectorOptions ServerImpl::HostOptions() {
@@ -233,6 +249,8 @@ absl::Status ServerImpl::Start(const OffloadFactory& offload) {
   PULSE_RETURN_IF_ERROR(SetThreadAffinity(options_.cpus));
   facts_.run_id = RandomHex(20);
   facts_.started_ms = WallMillis();
+  LimitClients();
+  facts_.others = options_.other.counts;
   facts_.max_clients = options_.max_clients;
   facts_.idle_seconds = options_.idle_seconds;
   PULSE_RETURN_IF_ERROR(OpenStore());
@@ -258,6 +276,7 @@ Traffic::Bytes ServerImpl::Sent() const {
     const net::DirectorStats stats = director->stats();
     bytes.received += stats.received_bytes;
     bytes.sent += stats.sent_bytes;
+    bytes.refused += stats.refused;
   }
   return bytes;
 }
@@ -272,9 +291,10 @@ ServerNumbers ServerImpl::numbers() const {
     n.held_bytes += stats.held_bytes;
     n.loop_cpu_nanos += host->cpu_nanos();
   }
-  n.commands = facts_.commands;
-  n.hits = facts_.hits;
-  n.misses = facts_.misses;
+  const CommandCounts all = facts_.Totals();
+  n.commands = all.commands;
+  n.hits = all.hits;
+  n.misses = all.misses;
   n.errors = facts_.errors;
   n.waited = facts_.waited;
   n.rejected = facts_.rejected;

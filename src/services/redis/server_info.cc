@@ -283,17 +283,22 @@ std::string Executor::Info(const Arguments& args) {
     begin("Stats");
     add("total_connections_received", facts_->connections.load());
     const int64_t now = NowNanos();
-    const uint64_t commands = facts_->commands.load();
-    add("total_commands_processed", commands);
+    const uint64_t own = facts_->commands.load();
+    const CommandCounts all = facts_->Totals();
+    const uint64_t others = all.commands - own;
+    add("total_commands_processed", all.commands);
     add("instantaneous_ops_per_sec",
-        static_cast<uint64_t>(facts_->command_rate.PerSecond(now, commands) + 0.5));
-    facts_->command_rate.Sample(now, commands);
+        static_cast<uint64_t>(facts_->command_rate.PerSecond(now, own) +
+                              facts_->others_rate.PerSecond(now, others) + 0.5));
+    facts_->command_rate.Sample(now, own);
+    facts_->others_rate.Sample(now, others);
     const Traffic::Bytes traffic = facts_->traffic.Take();
+    add("rejected_connections", traffic.refused);
     add("total_net_input_bytes", traffic.received);
     add("total_net_output_bytes", traffic.sent);
     add("total_error_replies", facts_->errors.load());
-    add("keyspace_hits", facts_->hits.load());
-    add("keyspace_misses", facts_->misses.load());
+    add("keyspace_hits", all.hits);
+    add("keyspace_misses", all.misses);
     store_->AddInfo("stats", &out);
     add("waited_commands", facts_->waited.load());
     const Tracking::Numbers tracking = facts_->tracking.numbers();
@@ -322,7 +327,7 @@ std::string Executor::Info(const Arguments& args) {
   }
   if (wanted("latencystats", false)) {
     begin("Latencystats");
-    facts_->command_stats.AppendLatencies(&out);
+    if (facts_->command_stats.keeps_latencies()) facts_->command_stats.AppendLatencies(&out);
   }
   if (wanted("cluster")) {
     begin("Cluster");

@@ -63,6 +63,14 @@ struct Counters {
   Counter hits;  // keys of get, gets, gat, gats, mg
   Counter misses;
   Counter stores;  // requests to store, whatever became of them
+
+  redis::CommandCounts Totals() const {
+    redis::CommandCounts all;
+    all.commands = commands.total();
+    all.hits = hits.total();
+    all.misses = misses.total();
+    return all;
+  }
 };
 
 struct ExecutorOptions {

@@ -71,6 +71,7 @@ void GetBit(Call& call) {
   if (!ReadOffset(call, call.args[2], 0, &offset)) return;
   Found found;
   if (!call.view.Get(call.args[1], &found)) return;
+  CountRead(call, found);
   call.reply.Integer(BitAt(BytesOf(found), offset));
 }
 
@@ -118,6 +119,7 @@ uint8_t ByteWithin(std::string_view bytes, const BitRange& range, int64_t byte) 
 void CountBits(Call& call) {
   Found found;
   if (!call.view.Get(call.args[1], &found)) return;
+  CountRead(call, found);
   if (!found.exists) return call.reply.Integer(0);
   if (call.args.size() == 3) return call.reply.Error(kSyntaxError);
   const std::string_view bytes = BytesOf(found);
@@ -150,6 +152,7 @@ void FindBit(Call& call) {
   const bool one = call.args[2] == "1";
   Found found;
   if (!call.view.Get(call.args[1], &found)) return;
+  CountRead(call, found);
   if (!found.exists) return call.reply.Integer(one ? -1 : 0);
   const std::string_view bytes = BytesOf(found);
   BitRange range;
@@ -333,6 +336,7 @@ void Fields(Call& call, bool read_only) {
   if (!ReadFieldOps(call, read_only, &ops)) return;
   Found before;
   if (!call.view.Get(call.args[1], &before)) return;
+  if (read_only) CountRead(call, before);
   std::string value(BytesOf(before));
   // What is written to must be there, even if the operation then fails; so it is in Redis.
   bool writes = false;

@@ -292,6 +292,8 @@ void PlayExpiryCommands(TestStoreOf& store) {
                {"PEXPIRE a 1500", ":1"},
                {"EXPIRETIME a", ":1700000002"},
                {"PEXPIRETIME a", ":1700000001500"},
+               {"PEXPIREAT a 9223372036854775806", ":1"},
+               {"EXPIRETIME a", ":9223372036854776"},
                {"PERSIST a", ":1"},
                {"PERSIST a", ":0"},
                {"EXPIREAT a 1700000010", ":1"},

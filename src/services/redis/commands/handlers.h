@@ -43,6 +43,10 @@ inline constexpr std::string_view kNotAnInteger = "ERR value is not an integer o
 bool ConcernsNoKey(const CommandInfo& command, const Arguments& args);
 
 // Replies with the error; false, for what reads arguments to return.
+inline void CountRead(Call& call, const Found& found) {
+  ++(found.exists ? call.counts.hits : call.counts.misses);
+}
+
 inline bool Refuse(Call& call, std::string_view error) {
   call.reply.Error(error);
   return false;

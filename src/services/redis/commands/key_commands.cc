@@ -127,6 +127,7 @@ void Copy(Call& call) {
 void Dump(Call& call) {
   Found found;
   if (!call.view.Get(call.args[1], &found)) return;
+  CountRead(call, found);
   if (!found.exists) return call.reply.Null();
   call.reply.Bulk(EncodeDump(found.value.data));
 }
@@ -256,12 +257,12 @@ void Persist(Call& call) {
 void TimeLeft(Call& call, bool seconds, bool relative) {
   Found found;
   if (!call.view.Get(call.args[1], &found)) return;
-  ++(found.exists ? call.counts.hits : call.counts.misses);
+  CountRead(call, found);
   if (!found.exists || found.value.expires_ms == kNever) {
     return call.reply.Integer(found.exists ? -1 : -2);
   }
   const int64_t ms = found.value.expires_ms - (relative ? call.view.now_ms() : 0);
-  call.reply.Integer(seconds ? (ms + 500) / 1000 : ms);
+  call.reply.Integer(seconds ? RoundedSeconds(ms) : ms);
 }
 
 }  // namespace

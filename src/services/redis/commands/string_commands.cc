@@ -72,10 +72,6 @@ bool ReadExpiryOption(Call& call, const SetOptions& options, int64_t* expires_ms
                                              options.expiry_relative, true, expires_ms);
 }
 
-void CountRead(Call& call, const Found& found) {
-  ++(found.exists ? call.counts.hits : call.counts.misses);
-}
-
 // A value, or none, as the reply to a read, which it counts.
 void ReplyValue(Call& call, const Found& found) {
   CountRead(call, found);

@@ -23,6 +23,9 @@ inline constexpr char kExpiringTag = static_cast<char>(0xF6);
 inline constexpr size_t kExpiringHead = 9;
 inline constexpr int64_t kNever = 0;  // as an expiry
 
+// To the nearest one, of any time that is not negative.
+constexpr int64_t RoundedSeconds(int64_t ms) { return ms / 1000 + (ms % 1000 >= 500 ? 1 : 0); }
+
 struct Value {
   int64_t expires_ms = kNever;
   std::string_view data;

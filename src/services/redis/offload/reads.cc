@@ -197,7 +197,7 @@ int64_t CheckedRead::ExpiryReply(Command command, const Entry& entry) const {
   const bool left = command == Command::kTtl || command == Command::kPttl;
   const int64_t ms = entry.value.expires_ms - (left ? check_.now_ms : 0);
   const bool seconds = command == Command::kTtl || command == Command::kExpiretime;
-  return seconds ? (ms + 500) / 1000 : ms;
+  return seconds ? RoundedSeconds(ms) : ms;
 }
 
 size_t CheckedRead::ValueBytes() const {
