@@ -158,6 +158,7 @@ TEST_F(KvServerTest, Errorstats_CountEachKindUntilTheyAreReset) {
                                             "errorstat_ERR:count=5\r\n"
                                             "errorstat_EXECABORT:count=1\r\n"
                                             "errorstat_WRONGPASS:count=1\r\n"));
+  EXPECT_THAT(client.Ask("INFO stats"), HasSubstr("total_error_replies:7\r\n"));
   EXPECT_EQ(client.Ask("CONFIG RESETSTAT"), "+OK\r\n");
   EXPECT_THAT(client.Ask("INFO errorstats"), ::testing::EndsWith("# Errorstats\r\n\r\n"));
 }

@@ -52,7 +52,6 @@ void ServerFacts::Add(const CommandCounts& counts) {
   if (before / kBetweenSamples != now / kBetweenSamples) command_rate.Sample(NowNanos(), now);
   if (counts.hits > 0) hits.fetch_add(counts.hits, std::memory_order_relaxed);
   if (counts.misses > 0) misses.fetch_add(counts.misses, std::memory_order_relaxed);
-  if (counts.errors > 0) errors.fetch_add(counts.errors, std::memory_order_relaxed);
   if (counts.waited > 0) waited.fetch_add(counts.waited, std::memory_order_relaxed);
 }
 
@@ -72,7 +71,7 @@ void ServerFacts::ResetCounters() {
     others_misses_ = now.misses;
     others_rate.Reset(NowNanos());
   }
-  for (auto* counter : {&connections, &commands, &hits, &misses, &errors, &waited, &rejected}) {
+  for (auto* counter : {&connections, &commands, &hits, &misses, &waited, &rejected}) {
     counter->store(0, std::memory_order_relaxed);
   }
   command_stats.Reset();
@@ -149,7 +148,6 @@ void Executor::AnswerSet(std::string_view error, Session* session, RequestBatch*
     reply.Ok();
   } else {
     reply.Error(error);
-    ++counts->errors;
   }
   ++counts->commands;
   ++batch->next;
@@ -307,7 +305,6 @@ Executor::Stop Executor::RunOne(Session* session, RequestBatch* batch, bool may_
   }
   if (!Admit(session, *request, command, &reply)) {
     if (command != nullptr) facts_->command_stats.AddRejected(command->id);
-    ++batch->counts.errors;
     return answered(1);
   }
   if (session->in_multi && (command->flags & kNoQueue) == 0) {

@@ -78,7 +78,6 @@ struct ServerFacts {
   std::atomic<uint64_t> commands{0};
   std::atomic<uint64_t> hits{0};
   std::atomic<uint64_t> misses{0};
-  std::atomic<uint64_t> errors{0};
   std::atomic<uint64_t> waited{0};
   std::atomic<uint64_t> rejected{0};  // passwords
   RateWindow command_rate;

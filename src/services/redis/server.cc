@@ -295,7 +295,7 @@ ServerNumbers ServerImpl::numbers() const {
   n.commands = all.commands;
   n.hits = all.hits;
   n.misses = all.misses;
-  n.errors = facts_.errors;
+  n.errors = facts_.error_stats.total();
   n.waited = facts_.waited;
   n.rejected = facts_.rejected;
   return n;

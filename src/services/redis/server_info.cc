@@ -296,7 +296,7 @@ std::string Executor::Info(const Arguments& args) {
     add("rejected_connections", traffic.refused);
     add("total_net_input_bytes", traffic.received);
     add("total_net_output_bytes", traffic.sent);
-    add("total_error_replies", facts_->errors.load());
+    add("total_error_replies", facts_->error_stats.total());
     add("keyspace_hits", all.hits);
     add("keyspace_misses", all.misses);
     store_->AddInfo("stats", &out);

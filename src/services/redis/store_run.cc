@@ -258,7 +258,6 @@ void Store::RunTransaction(const std::vector<Queued>& commands, const WatchTable
                               options_.max_transaction,
                               " bytes; nothing was written: make it smaller"));
   }
-  ++counts->errors;
 }
 
 bool Store::Watch(const std::string_view* keys, size_t count, bool may_block,

@@ -48,7 +48,6 @@ TEST(StoreTest, ManyValues_BeyondReplyLimit_Error) {
   ASSERT_EQ(store->Run(*FindCommand("mget"), request.arguments(), false, &reply, &counts),
             Store::RunResult::kDone);
   EXPECT_EQ(PlainReply(out), error);
-  EXPECT_EQ(counts.errors, 1u);
   for (int i = 0; i < 20; ++i) store("SET key" + std::to_string(i) + " 1");
   EXPECT_EQ(store("KEYS *"), "-ERR too many keys for one reply; use SCAN");
 }

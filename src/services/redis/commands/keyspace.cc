@@ -24,7 +24,6 @@ Keyspace::RunResult Keyspace::EndCommand(const View& view, size_t begin,
     reply->Error(view.error());
   }
   ++counts->commands;
-  counts->errors += (*reply->out())[begin] == '-';
   return RunResult::kDone;
 }
 
@@ -58,7 +57,6 @@ bool Keyspace::RunQueued(const std::vector<Queued>& commands, uint64_t most_byte
       reply->out()->resize(element);
       reply->Error(writes ? kTooManyValuesWritten : kTooManyValues);
     }
-    counts->errors += reply->out()->size() > element && (*reply->out())[element] == '-';
   }
   return true;
 }

@@ -34,7 +34,6 @@ struct CommandCounts {
   uint64_t commands = 0;
   uint64_t hits = 0;
   uint64_t misses = 0;
-  uint64_t errors = 0;  // replies that are errors
   uint64_t waited = 0;  // commands that had to leave their loop
 };
 
