@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -344,6 +345,12 @@ absl::Status RunKv(KvArgs args) {
     const std::lock_guard<std::mutex> lock(numbers_mutex);
     agent_numbers = agents.get();
   }
+  // Clients may ask for these while the server ends, or does not start.
+  absl::Cleanup forget = [&] {
+    const std::lock_guard<std::mutex> lock(numbers_mutex);
+    udp_numbers = nullptr;
+    agent_numbers = nullptr;
+  };
   std::unique_ptr<metrics::Endpoint> metrics;
   if (!args.metrics.empty()) {
     metrics::Sources sources;
@@ -385,11 +392,7 @@ absl::Status RunKv(KvArgs args) {
   members.reset();       // whose cluster is about to lose this process
   registration.reset();  // before clients are turned away
   metrics.reset();       // it asks the server
-  {
-    const std::lock_guard<std::mutex> lock(numbers_mutex);
-    udp_numbers = nullptr;
-    agent_numbers = nullptr;
-  }
+  std::move(forget).Invoke();
   udp.reset();     // it has the server's keys
   shm.reset();     // it has the server's keys
   agents.reset();  // they have its flows

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <exception>
 #include <string_view>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -68,10 +69,16 @@ Endpoint::Endpoint() = default;
 Endpoint::~Endpoint() {
   if (exposer_ == nullptr || !address_.has_value()) return;
   std::atomic<bool> ended{false};
-  std::thread end([&] {
-    exposer_.reset();
-    ended = true;
-  });
+  std::thread end;
+  try {
+    end = std::thread([&] {
+      exposer_.reset();
+      ended = true;
+    });
+  } catch (const std::system_error&) {
+    exposer_.reset();  // no thread is to be had: it takes the two seconds
+    return;
+  }
   while (!ended) {
     const UniqueFd poke(std::max(net::StartConnect(*address_), -1));
     std::this_thread::sleep_for(std::chrono::milliseconds(5));

@@ -55,22 +55,22 @@ void ServerFacts::Add(const CommandCounts& counts) {
   if (counts.waited > 0) waited.fetch_add(counts.waited, std::memory_order_relaxed);
 }
 
-CommandCounts ServerFacts::Totals() const {
+CommandCounts ServerFacts::Others() const {
+  const std::lock_guard<std::mutex> lock(others_mu_);
   CommandCounts all = others != nullptr ? others() : CommandCounts();
-  all.commands += commands.load() - others_commands_.load();
-  all.hits += hits.load() - others_hits_.load();
-  all.misses += misses.load() - others_misses_.load();
+  // Where a server is about to stop, they may be fewer.
+  all.commands -= std::min(all.commands, others_before_.commands);
+  all.hits -= std::min(all.hits, others_before_.hits);
+  all.misses -= std::min(all.misses, others_before_.misses);
   return all;
 }
 
 void ServerFacts::ResetCounters() {
-  if (others != nullptr) {
-    const CommandCounts now = others();
-    others_commands_ = now.commands;
-    others_hits_ = now.hits;
-    others_misses_ = now.misses;
-    others_rate.Reset(NowNanos());
+  {
+    const std::lock_guard<std::mutex> lock(others_mu_);
+    others_before_ = others != nullptr ? others() : CommandCounts();
   }
+  others_rate.Reset(NowNanos());
   for (auto* counter : {&connections, &commands, &hits, &misses, &waited, &rejected}) {
     counter->store(0, std::memory_order_relaxed);
   }

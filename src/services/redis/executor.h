@@ -90,15 +90,13 @@ struct ServerFacts {
   ErrorStats error_stats;
 
   void Add(const CommandCounts& counts);
-  // With those of other protocols, since ResetCounters.
-  CommandCounts Totals() const;
+  // Of clients of other protocols, since ResetCounters.
+  CommandCounts Others() const;
   void ResetCounters();
 
  private:
-  // What others had at the last reset.
-  std::atomic<uint64_t> others_commands_{0};
-  std::atomic<uint64_t> others_hits_{0};
-  std::atomic<uint64_t> others_misses_{0};
+  mutable std::mutex others_mu_;
+  CommandCounts others_before_;  // at the last reset
 };
 
 struct RequestBatch : MessageBatch {

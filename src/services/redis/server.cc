@@ -130,10 +130,12 @@ absl::Status ServerImpl::OpenStore() {
 
 // A connection for which there is no descriptor would not even be told so.
 void ServerImpl::LimitClients() {
-  constexpr rlim_t kOthers = 32;  // logs, sockets, threads' events
   rlimit files{};
   if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_max == RLIM_INFINITY) return;
-  const rlim_t most = std::max(files.rlim_max, 2 * kOthers) - kOthers;
+  // Threads' sockets and events, and what other options open; RocksDB keeps its tables open.
+  const bool in_memory = options_.keyspace != nullptr;
+  const rlim_t others = in_memory ? 64 + 8 * static_cast<rlim_t>(options_.threads) : 4096;
+  const rlim_t most = files.rlim_max - std::min(files.rlim_max / 2, others);
   if (options_.max_clients <= most) return;
   Log(LogLevel::kWarn,
       absl::StrCat("clients are limited to ", most, " instead of ", options_.max_clients,
@@ -264,6 +266,7 @@ absl::Status ServerImpl::Start(const OffloadFactory& offload) {
                                         options_.limits, false, nullptr, &options_.other);
   PULSE_RETURN_IF_ERROR(OpenPublic(offload));
   facts_.command_rate.Reset(NowNanos());
+  facts_.others_rate.Reset(NowNanos());
   facts_.traffic.Set([this] { return Sent(); });
   return absl::OkStatus();
 }
@@ -291,10 +294,10 @@ ServerNumbers ServerImpl::numbers() const {
     n.held_bytes += stats.held_bytes;
     n.loop_cpu_nanos += host->cpu_nanos();
   }
-  const CommandCounts all = facts_.Totals();
-  n.commands = all.commands;
-  n.hits = all.hits;
-  n.misses = all.misses;
+  const CommandCounts others = facts_.Others();
+  n.commands = facts_.commands + others.commands;
+  n.hits = facts_.hits + others.hits;
+  n.misses = facts_.misses + others.misses;
   n.errors = facts_.error_stats.total();
   n.waited = facts_.waited;
   n.rejected = facts_.rejected;

@@ -284,21 +284,20 @@ std::string Executor::Info(const Arguments& args) {
     add("total_connections_received", facts_->connections.load());
     const int64_t now = NowNanos();
     const uint64_t own = facts_->commands.load();
-    const CommandCounts all = facts_->Totals();
-    const uint64_t others = all.commands - own;
-    add("total_commands_processed", all.commands);
+    const CommandCounts others = facts_->Others();
+    add("total_commands_processed", own + others.commands);
     add("instantaneous_ops_per_sec",
         static_cast<uint64_t>(facts_->command_rate.PerSecond(now, own) +
-                              facts_->others_rate.PerSecond(now, others) + 0.5));
+                              facts_->others_rate.PerSecond(now, others.commands) + 0.5));
     facts_->command_rate.Sample(now, own);
-    facts_->others_rate.Sample(now, others);
+    facts_->others_rate.Sample(now, others.commands);
     const Traffic::Bytes traffic = facts_->traffic.Take();
     add("rejected_connections", traffic.refused);
     add("total_net_input_bytes", traffic.received);
     add("total_net_output_bytes", traffic.sent);
     add("total_error_replies", facts_->error_stats.total());
-    add("keyspace_hits", all.hits);
-    add("keyspace_misses", all.misses);
+    add("keyspace_hits", facts_->hits.load() + others.hits);
+    add("keyspace_misses", facts_->misses.load() + others.misses);
     store_->AddInfo("stats", &out);
     add("waited_commands", facts_->waited.load());
     const Tracking::Numbers tracking = facts_->tracking.numbers();

@@ -149,19 +149,22 @@ absl::StatusOr<bool> ChangeFeed::MoveOn() {
     return true;
   }
   // Either there is none yet, or it is gone as well: a checkpoint has taken both.
-  PULSE_ASSIGN_OR_RETURN(const auto numbers, ListWalSegments(files_, path_));
-  for (const uint64_t number : numbers) {
-    if (number <= segment_->number()) return false;
-    WalSegmentReader oldest(files_, path_, number);
+  constexpr int kLists = 100;
+  for (int i = 0; i < kLists; ++i) {
+    PULSE_ASSIGN_OR_RETURN(const auto numbers, ListWalSegments(files_, path_));
+    if (numbers.empty()) return absl::NotFoundError(Concat(path_, " has no log any more"));
+    const auto at = std::upper_bound(numbers.begin(), numbers.end(), segment_->number());
+    if (at == numbers.end() || at != numbers.begin()) return false;
+    WalSegmentReader oldest(files_, path_, *at);
     const auto first = oldest.ReadHead();
     if (absl::IsNotFound(first.status())) continue;  // gone since it was listed
     PULSE_RETURN_IF_ERROR(first.status());
     if (first->valid && first->after > last_seen_) return TooOld(first->after);
     if (!first->valid || first->after != last_seen_) return false;
-    OpenSegment(number, first->after);
+    OpenSegment(*at, first->after);
     return true;
   }
-  return false;
+  return absl::NotFoundError(Concat(path_, ": the log's segments go as fast as they are listed"));
 }
 
 absl::StatusOr<bool> ChangeFeed::Next(CommitChanges* out) {

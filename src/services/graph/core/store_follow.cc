@@ -61,7 +61,9 @@ absl::StatusOr<std::shared_ptr<StoreImpl>> GraphStore::Newest() {
   if (!error.ok() && !gone) return error;
   // What the log no longer has is in the checkpoint that took its place; or it is lost.
   PULSE_ASSIGN_OR_RETURN(auto fresh, OpenImpl(path_, options_));
-  if (gone && fresh->sequence() < impl_->sequence()) return error;
+  if (gone && (fresh->sequence() <= impl_->sequence() || !fresh->stats().damage.empty())) {
+    return error;
+  }
   ++reopened_;
   std::lock_guard current(impl_mu_);
   impl_ = std::move(fresh);

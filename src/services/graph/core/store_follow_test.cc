@@ -215,10 +215,12 @@ TEST_F(FollowTest, CheckpointsWhileTheLogIsRead_AreNoDamage) {
   for (const int times : {1, 2, 3, 4, 5, 6, 7, 8, 16, 30}) {
     SCOPED_TRACE(Concat(times, " times"));
     Commit(++value);
+    const size_t before = Shown(**writer_->Snapshot()).size();
     files_.times = times;
     const auto view = reader_->Snapshot();
     files_.times = 0;
     ASSERT_TRUE(view.ok()) << view.status();
+    ASSERT_GE(Shown(**view).size(), before);
     ASSERT_EQ(Shown(**view).size() % 2, 0u);
     ExpectSame();
   }
@@ -226,6 +228,8 @@ TEST_F(FollowTest, CheckpointsWhileTheLogIsRead_AreNoDamage) {
 
 TEST_F(FollowTest, LogThatIsGoneAlthoughTheManifestStays_IsAnError) {
   Commit(1);
+  ASSERT_TRUE(writer_->Checkpoint().ok());
+  Commit(2);
   reader_ = *GraphStore::Open("db", reading_);
   const std::vector<std::string> names = *files_.List("db");
   for (const std::string& name : names) {

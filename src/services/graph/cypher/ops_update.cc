@@ -153,13 +153,14 @@ void SetLabels(const SetOp& op, const Value& node, Value* row, EvalContext& ctx)
     return;
   }
   const NodeId id = node.as_node();
+  // Before any is changed: an expression sees the labels that were there.
+  std::vector<std::string> names;
+  if (!ReadDynamic(op.dynamic, row, ctx, &names)) return;
   // A label that nobody used yet need not be known to be removed.
   for (const int name : op.names) {
     const Token label = op.remove ? ctx.Label(name) : MakeLabel(ctx.NameOf(name), ctx);
     if (!ChangeLabel(op, id, label, ctx)) return;
   }
-  std::vector<std::string> names;
-  if (!ReadDynamic(op.dynamic, row, ctx, &names)) return;
   for (const std::string& name : names) {
     const Token label =
         op.remove ? ctx.graph->FindLabel(name).value_or(kNoToken) : MakeLabel(name, ctx);

@@ -377,6 +377,15 @@ TEST_F(LanguageTest, ImportCarriedAndDroppedByWith_LeavesItsColumnsAlone) {
             (Strings{"1, [2]", "2, [1]"}));
 }
 
+TEST_F(LanguageTest, DynamicLabel_SeesLabelsBeforeTheItemChangesThem) {
+  ASSERT_TRUE(Run("CREATE (:A:B:C), (:N)").ok());
+  EXPECT_EQ(Rows("MATCH (n:A) REMOVE n:A:$(head(labels(n))) RETURN labels(n)"),
+            Strings{"['B', 'C']"});
+  EXPECT_EQ(Rows("MATCH (n:N) SET n:D:$(CASE WHEN n:D THEN 'WasD' ELSE 'NotD' END) RETURN n:NotD, "
+                 "n:WasD"),
+            Strings{"true, false"});
+}
+
 TEST_F(LanguageTest, ImportsOfASubquery_AreSeenByAllOfIt) {
   EXPECT_EQ(Rows("UNWIND [1, 2] AS x CALL (x) { WITH 5 AS z RETURN x + z AS y } RETURN x, y"),
             (Strings{"1, 6", "2, 7"}));

@@ -290,27 +290,21 @@ class StatementParser {
       return Concat("WITH * WHERE isBuiltIn = ", built_in ? "true " : "false ");
     }
     const size_t begin = at_;
-    const bool node = TakeWord("NODE");
-    const bool relationship = !node && (TakeWord("RELATIONSHIP") || TakeWord("REL"));
+    const std::string_view entity = TakeWord("NODE")                              ? "NODE"
+                                    : TakeWord("RELATIONSHIP") || TakeWord("REL") ? "RELATIONSHIP"
+                                                                                  : "";
     const bool property = TakeWord("PROPERTY");
-    std::string_view type;
-    if (TakeWord("EXISTENCE") || TakeWord("EXIST")) {
-      type = "PROPERTY_EXISTENCE";
-    } else if (property && TakeWord("TYPE")) {
-      type = "PROPERTY_TYPE";
-    } else if (!property && (TakeWord("UNIQUENESS") || TakeWord("UNIQUE"))) {
-      type = "UNIQUENESS";
-    } else if (!property && TakeWord("KEY")) {
-      type = "KEY";
-    }
+    const std::string_view type = TakeWord("EXISTENCE") || TakeWord("EXIST") ? "PROPERTY_EXISTENCE"
+                                  : property ? (TakeWord("TYPE") ? "PROPERTY_TYPE" : "")
+                                  : TakeWord("UNIQUENESS") || TakeWord("UNIQUE") ? "UNIQUENESS"
+                                  : TakeWord("KEY")                              ? "KEY"
+                                                                                 : "";
     if (type.empty() || !(IsWord("CONSTRAINT") || IsWord("CONSTRAINTS"))) {
       at_ = begin;
       return "";
     }
-    return Concat("WITH * WHERE type ENDS WITH '", type, "' ",
-                  node           ? "AND entityType = 'NODE' "
-                  : relationship ? "AND entityType = 'RELATIONSHIP' "
-                                 : "");
+    return Concat("WITH * WHERE type ENDS WITH '", type, "' AND entityType CONTAINS '", entity,
+                  "' ");
   }
 
   absl::Status Show(std::string* query) {

@@ -64,13 +64,7 @@ struct Counters {
   Counter misses;
   Counter stores;  // requests to store, whatever became of them
 
-  redis::CommandCounts Totals() const {
-    redis::CommandCounts all;
-    all.commands = commands.total();
-    all.hits = hits.total();
-    all.misses = misses.total();
-    return all;
-  }
+  redis::CommandCounts Totals() const { return {commands.total(), hits.total(), misses.total()}; }
 };
 
 struct ExecutorOptions {

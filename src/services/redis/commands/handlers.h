@@ -42,11 +42,11 @@ inline constexpr std::string_view kNotAnInteger = "ERR value is not an integer o
 // MEMORY of the server, or HELP of a command on keys: it names no key, whatever the table says.
 bool ConcernsNoKey(const CommandInfo& command, const Arguments& args);
 
-// Replies with the error; false, for what reads arguments to return.
 inline void CountRead(Call& call, const Found& found) {
   ++(found.exists ? call.counts.hits : call.counts.misses);
 }
 
+// Replies with the error; false, for what reads arguments to return.
 inline bool Refuse(Call& call, std::string_view error) {
   call.reply.Error(error);
   return false;
