@@ -126,7 +126,7 @@ Value ToIntegerOrNull(EvalContext&, std::span<Value> a) {
   Value v = a[0].is_string() ? ParseNumber(a[0].as_string()) : a[0];
   if (v.is_bool()) return Value::Int(v.as_bool() ? 1 : 0);
   if (v.is_int()) return v;
-  if (!v.is_float() || !(std::fabs(v.as_float()) < 9223372036854775808.0)) return {};
+  if (!v.is_float() || !(-0x1p63 <= v.as_float() && v.as_float() < 0x1p63)) return {};
   return Value::Int(static_cast<int64_t>(v.as_float()));
 }
 Value ToInteger(EvalContext& ctx, std::span<Value> a) {

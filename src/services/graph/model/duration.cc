@@ -33,11 +33,6 @@ Span Between(const TemporalParts& a, const TemporalParts& b) {
   return {seconds, b.nanos % kNanosPerSecond - a.nanos % kNanosPerSecond};
 }
 
-// Local order of two points.
-bool Less(int64_t days1, int64_t nanos1, int64_t days2, int64_t nanos2) {
-  return days1 != days2 ? days1 < days2 : nanos1 < nanos2;
-}
-
 int64_t AddMonths(int64_t days, int64_t months) {
   const Civil c = CivilFromDays(days);
   const int64_t total = c.year * 12 + c.month - 1 + months;
@@ -46,14 +41,15 @@ int64_t AddMonths(int64_t days, int64_t months) {
   return DaysFromCivil(year, month, std::min(c.day, DaysInMonth(year, month)));
 }
 
-// Whole months from a to b, towards zero.
+// Whole months from a to b, towards zero. By the day of the month, whatever the shorter month's
+// last one is: from 31 January to 29 February there is none.
 int64_t MonthsBetween(const TemporalParts& a, const TemporalParts& b) {
-  const Civil x = CivilFromDays(a.days), y = CivilFromDays(b.days);
-  int64_t months = (y.year - x.year) * 12 + y.month - x.month;
-  const int64_t reached = AddMonths(a.days, months);
-  if (months > 0 && Less(b.days, b.nanos, reached, a.nanos)) --months;
-  if (months < 0 && Less(reached, a.nanos, b.days, b.nanos)) ++months;
-  return months;
+  int64_t end = b.days;
+  if (end > a.days && b.nanos < a.nanos) --end;
+  if (end < a.days && b.nanos > a.nanos) ++end;
+  const Civil x = CivilFromDays(a.days), y = CivilFromDays(end);
+  constexpr int64_t kDays = 32;
+  return ((y.year * 12 + y.month - x.year * 12 - x.month) * kDays + y.day - x.day) / kDays;
 }
 
 int64_t DaysBetween(int64_t from, int64_t nanos, const TemporalParts& b) {

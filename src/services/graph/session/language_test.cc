@@ -377,6 +377,27 @@ TEST_F(LanguageTest, ImportCarriedAndDroppedByWith_LeavesItsColumnsAlone) {
             (Strings{"1, [2]", "2, [1]"}));
 }
 
+TEST_F(LanguageTest, MonthsBetweenDates_AreByTheDayOfTheMonth) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"duration.between(date('2020-01-31'), date('2020-02-29'))", "'P29D'"},
+      {"duration.between(date('2020-02-29'), date('2020-01-31'))", "'P-29D'"},
+      {"duration.inMonths(date('2019-12-30'), date('2020-02-29'))", "'P1M'"},
+      {"duration.between(date('2019-12-30'), date('2020-02-29'))", "'P1M30D'"},
+      {"duration.between(date('2020-02-29'), date('2021-02-28'))", "'P11M30D'"},
+      {"duration.between(date('2020-01-15'), date('2020-03-15'))", "'P2M'"},
+      {"duration.between(date('2020-03-15'), date('2020-01-15'))", "'P-2M'"},
+      {"duration.between(localdatetime('2020-01-31T00:00'), localdatetime('2020-02-29T12:00'))",
+       "'P29DT12H'"},
+      {"duration.between(localdatetime('2020-01-31T12:00'), localdatetime('2020-03-01T00:00'))",
+       "'P29DT12H'"}};
+  for (const auto& [text, expected] : cases) {
+    EXPECT_EQ(Rows(Concat("RETURN toString(", text, ")")), Strings{expected}) << text;
+  }
+  EXPECT_EQ(Rows("RETURN toInteger(-9223372036854775808.0), toInteger(9223372036854775808.0)"),
+            Strings{"-9223372036854775808, null"});
+  EXPECT_EQ(Rows("RETURN 1 AS a UNION DISTINCT RETURN 1 AS a"), Strings{"1"});
+}
+
 TEST_F(LanguageTest, DynamicLabel_SeesLabelsBeforeTheItemChangesThem) {
   ASSERT_TRUE(Run("CREATE (:A:B:C), (:N)").ok());
   EXPECT_EQ(Rows("MATCH (n:A) REMOVE n:A:$(head(labels(n))) RETURN labels(n)"),

@@ -99,6 +99,7 @@ std::unique_ptr<Query> Parser::ParseQuery(bool nested) {
     const Pos pos = Here();
     Advance();
     const bool all = TakeWord("ALL");
+    if (!all) TakeWord("DISTINCT");
     if (!first && all != query->union_all) {
       Fail("InvalidClauseComposition", pos, "UNION and UNION ALL cannot be mixed in one query");
     }
