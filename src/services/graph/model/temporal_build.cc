@@ -1,5 +1,7 @@
 // Temporal values from maps of components, from each other, and cut to a unit.
 #include <algorithm>
+#include <initializer_list>
+#include <utility>
 
 #include "services/graph/model/temporal.h"
 #include "services/graph/model/text.h"
@@ -52,9 +54,36 @@ bool Contains(const std::string_view (&keys)[n], std::string_view key) {
   return std::find(std::begin(keys), std::end(keys), key) != std::end(keys);
 }
 
+// Only the last ones may be left out.
+void CheckOrder(std::initializer_list<std::string_view> keys, Components* c) {
+  std::string_view missing;
+  for (const std::string_view key : keys) {
+    if (!c->Has(key)) {
+      if (missing.empty()) missing = key;
+    } else if (!missing.empty()) {
+      return c->Fail(Concat(key, " needs ", missing));
+    }
+  }
+}
+
+// A day is one of a month, a week, a quarter or a year.
+void CheckDateComponents(bool has_base, Components* c) {
+  std::string_view found;
+  for (const auto& [part, day] :
+       {std::pair{"month", "day"}, std::pair{"week", "dayOfWeek"},
+        std::pair{"quarter", "dayOfQuarter"}, std::pair{"ordinalDay", "ordinalDay"}}) {
+    const std::string_view given = c->Has(day) ? day : c->Has(part) ? part : "";
+    if (given.empty()) continue;
+    if (!found.empty()) return c->Fail(Concat(given, " does not go with ", found));
+    if (!has_base) CheckOrder({part, day}, c);
+    found = given;
+  }
+}
+
 // The date that the map says, where `base` says what it leaves out.
 int64_t BuildDate(Components* c, bool has_base, int64_t base) {
   const Civil civil = CivilFromDays(base);
+  CheckDateComponents(has_base, c);
   if (c->Has("week") || (c->Has("dayOfWeek") && has_base)) {
     int64_t week_year = 0;
     int week = 1;
@@ -98,6 +127,10 @@ int64_t BuildTime(Components* c, bool has_base, int64_t base) {
   int64_t rest = base % kNanosPerSecond;
   const bool milli = c->Has("millisecond"), micro = c->Has("microsecond"),
              nano = c->Has("nanosecond");
+  if (!has_base) {
+    const std::string_view finest = nano ? "nanosecond" : micro ? "microsecond" : "millisecond";
+    CheckOrder({"hour", "minute", "second", finest}, c);
+  }
   if (milli)
     rest = c->Int("millisecond", 0, 0, 999) * 1'000'000 + (has_base ? rest % 1'000'000 : 0);
   if (micro) {

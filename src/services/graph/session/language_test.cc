@@ -398,6 +398,24 @@ TEST_F(LanguageTest, MonthsBetweenDates_AreByTheDayOfTheMonth) {
   EXPECT_EQ(Rows("RETURN 1 AS a UNION DISTINCT RETURN 1 AS a"), Strings{"1"});
 }
 
+TEST_F(LanguageTest, TemporalMaps_OfComponentsThatDoNotFit_AreRefused) {
+  for (const char* text :
+       {"date({year: 2020, quarter: 2, day: 5})", "date({year: 2020, week: 3, day: 3})",
+        "date({year: 2020, dayOfWeek: 3})", "date({year: 2020, month: 3, week: 2})",
+        "date({year: 2020, month: 3, quarter: 4})", "date({year: 2020, week: 3, ordinalDay: 200})",
+        "datetime({year: 2020, week: 2, day: 9, hour: 3})", "date({year: 2020, day: 3})",
+        "date({year: 2020, dayOfQuarter: 3})", "localtime({hour: 12, second: 5})",
+        "localtime({minute: 5})", "localtime({hour: 1, nanosecond: 5})",
+        "localdatetime({year: 2020, month: 2, minute: 5})",
+        "date({date: date('2020-01-01'), week: 3, day: 3})"}) {
+    EXPECT_FALSE(Run(Concat("RETURN ", text)).ok()) << text;
+  }
+  EXPECT_EQ(Rows("RETURN toString(date({date: date('2020-05-06'), day: 7})), "
+                 "toString(localtime({time: localtime('10:11:12'), second: 5})), "
+                 "toString(date({year: 2020, week: 2})), toString(date({year: 2020, quarter: 2}))"),
+            Strings{"'2020-05-07', '10:11:05', '2020-01-06', '2020-04-01'"});
+}
+
 TEST_F(LanguageTest, DynamicLabel_SeesLabelsBeforeTheItemChangesThem) {
   ASSERT_TRUE(Run("CREATE (:A:B:C), (:N)").ok());
   EXPECT_EQ(Rows("MATCH (n:A) REMOVE n:A:$(head(labels(n))) RETURN labels(n)"),
