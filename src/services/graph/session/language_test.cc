@@ -398,6 +398,12 @@ TEST_F(LanguageTest, MonthsBetweenDates_AreByTheDayOfTheMonth) {
   EXPECT_EQ(Rows("RETURN 1 AS a UNION DISTINCT RETURN 1 AS a"), Strings{"1"});
 }
 
+TEST_F(LanguageTest, LabelsByIs_AreSetAndRemoved) {
+  ASSERT_TRUE(Run("CREATE (n:N) SET n IS A, n IS $('B') REMOVE n IS N").ok());
+  EXPECT_EQ(Rows("MATCH (n) RETURN labels(n)"), Strings{"['A', 'B']"});
+  EXPECT_FALSE(Run("MATCH (n) SET n IS NULL").ok());
+}
+
 TEST_F(LanguageTest, TemporalMaps_OfComponentsThatDoNotFit_AreRefused) {
   for (const char* text :
        {"date({year: 2020, quarter: 2, day: 5})", "date({year: 2020, week: 3, day: 3})",

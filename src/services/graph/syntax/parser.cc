@@ -336,7 +336,7 @@ SetItem Parser::ParseSetTarget() {
   SetItem item;
   item.pos = Here();
   item.target = ParsePostfix(/*with_labels=*/false);
-  if (failed() || !AtLabels() || IsWord("IS")) return item;
+  if (failed() || !AtLabels()) return item;
   LabelExpr labels = ParseLabels(false);
   if (!labels.ops.empty()) {
     Fail("InvalidLabelExpression", item.pos, "SET and REMOVE take labels, no label expression");
