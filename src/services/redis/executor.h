@@ -82,8 +82,8 @@ struct ServerFacts {
   std::atomic<uint64_t> rejected{0};  // passwords
   RateWindow command_rate;
   RateWindow others_rate;
-  std::function<CommandCounts()>
-      others;  // of clients of other protocols, ever; null: there are none
+  // Of clients of other protocols, ever; null: there are none.
+  std::function<CommandCounts()> others;
   Traffic traffic;
   SlowLog slow_log;
   CommandStats command_stats;

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "base/clock.h"
 #include "services/graph/core/files.h"
 #include "services/graph/core/manifest.h"
@@ -18,10 +19,11 @@ namespace pulse::graph {
 // or rolled, beside the first attempts, without a new manifest.
 template <typename Once>
 absl::Status ReadBesideWriter(Files* files, const std::string& directory, const Once& once) {
-  constexpr int kSameManifest = 4;
+  constexpr int kSameManifest = 3;
   constexpr int64_t kMostNanos = 10'000'000'000;
   const std::string manifest = directory + "/" + kManifestFile;
-  auto before = files->Read(manifest);
+  // That of the attempt before; of the first one it is not known.
+  absl::StatusOr<std::string> before = absl::UnknownError("");
   const int64_t began = NowNanos();
   for (int same = 1;;) {
     const absl::Status status = once();

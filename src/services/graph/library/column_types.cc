@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "services/graph/model/temporal.h"
 #include "services/graph/model/text.h"
@@ -57,12 +58,10 @@ std::string_view KindText(FrameKind kind) {
 bool IsNumber(FrameKind kind) { return kind == FrameKind::kInt || kind == FrameKind::kFloat; }
 
 void BeMixed(FrameKind with, FrameType* type) {
-  *type = {FrameKind::kMixed,
-           false,
-           false,
-           Concat(KindText(type->kind), " and ", KindText(with)),
-           {},
-           {}};
+  FrameType mixed;
+  mixed.kind = FrameKind::kMixed;
+  mixed.zone = Concat(KindText(type->kind), " and ", KindText(with));
+  *type = std::move(mixed);
 }
 
 Value PropertyMap(const cypher::Properties& properties, const EntityRecords& entities) {

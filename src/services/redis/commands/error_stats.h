@@ -18,7 +18,6 @@ class ErrorStats {
     const size_t end = error.substr(0, kLongestKind).find(' ');
     const std::string_view kind = end == std::string_view::npos ? "ERR" : error.substr(0, end);
     const std::lock_guard<std::mutex> lock(mutex_);
-    ++total_;
     const auto it = counts_.find(kind);
     if (it != counts_.end()) {
       ++it->second;
@@ -35,17 +34,17 @@ class ErrorStats {
   void Reset() {
     const std::lock_guard<std::mutex> lock(mutex_);
     counts_.clear();
-    total_ = 0;
   }
   uint64_t total() const {
     const std::lock_guard<std::mutex> lock(mutex_);
-    return total_;
+    uint64_t total = 0;
+    for (const auto& [kind, count] : counts_) total += count;
+    return total;
   }
 
  private:
   static constexpr size_t kLongestKind = 32;
   mutable std::mutex mutex_;
-  uint64_t total_ = 0;
   // By kind, of which there are as many as the server's own texts have.
   std::map<std::string, uint64_t, std::less<>> counts_;
 };
