@@ -127,10 +127,7 @@ int64_t BuildTime(Components* c, bool has_base, int64_t base) {
   int64_t rest = base % kNanosPerSecond;
   const bool milli = c->Has("millisecond"), micro = c->Has("microsecond"),
              nano = c->Has("nanosecond");
-  if (!has_base) {
-    const std::string_view finest = nano ? "nanosecond" : micro ? "microsecond" : "millisecond";
-    CheckOrder({"hour", "minute", "second", finest}, c);
-  }
+  if (!has_base) CheckOrder({"hour", "minute", "second"}, c);
   if (milli)
     rest = c->Int("millisecond", 0, 0, 999) * 1'000'000 + (has_base ? rest % 1'000'000 : 0);
   if (micro) {
