@@ -171,15 +171,16 @@ absl::Status StoreImpl::CommitLoad(LoadedGraph* graph) {
 
 // Into the layers and counts that come next: its runs are the oldest, since they hold nothing that
 // another one has.
-absl::Status StoreImpl::AddLoaded(const LoadedGraph& graph, Layers* next, Manifest* manifest) {
+absl::Status StoreImpl::AddLoaded(LoadedGraph* graph, Layers* next, Manifest* manifest) {
   constexpr int kLoadedLevel = 3;
   for (const Side side : {Side::kOut, Side::kIn}) {
-    const std::string& file = graph.files[static_cast<size_t>(side)];
+    const std::string& file = graph->files[static_cast<size_t>(side)];
     if (file.empty()) continue;
     auto& runs = side == Side::kOut ? next->out.runs : next->in.runs;
     const int level = runs.empty() ? kLoadedLevel : std::max(kLoadedLevel, runs.back().level);
     PULSE_ASSIGN_OR_RETURN(Run run, OpenRun({file, side, level}));
     if (run.reader->info().records == 0) continue;
+    graph->has_edges = true;
     if (side == Side::kOut) {
       for (const auto& [type, count] : run.reader->info().types) {
         auto& counts = manifest->edge_counts;
@@ -210,10 +211,10 @@ void StoreImpl::ShowLoaded(LoadedGraph* graph, std::shared_ptr<const Layers> lay
                      graph->frames[0].starts_with(static_cast<char>(Operation::Kind::kName));
   const std::string brought = names ? graph->frames[0] : std::string();
   for (std::string& frame : graph->frames) {
-    if (apply_failure_.ok()) apply_failure_ = Apply(sequence, frame);
+    if (apply_failure_.ok()) KeepApplyFailure(Apply(sequence, frame));
     std::string().swap(frame);  // the tables have it
   }
-  if (!graph->files[0].empty() && !layers->out.runs.empty()) {
+  if (graph->has_edges && !layers->out.runs.empty()) {
     for (const auto& [type, count] : layers->out.runs.back().reader->info().types) {
       *tables_.type_counts.Make(type) += static_cast<int64_t>(count);
       tables_.edge_count += static_cast<int64_t>(count);

@@ -23,7 +23,8 @@ namespace pulse::graph {
 // What a load adds to a database. Frames are operations (operations.h), names first.
 struct LoadedGraph {
   std::vector<std::string> frames;
-  std::string files[2];  // of the runs, by Side; empty: none
+  std::string files[2];  // of the runs, by Side; empty: none, or the store's
+  bool has_edges = false;
 };
 
 class BulkLoad : public LoadSink {

@@ -7,6 +7,7 @@
 
 #include "base/testing.h"
 #include "services/graph/core/test_graph_model.h"
+#include "services/graph/core/test_sim_files.h"
 #include "services/graph/load/load.h"
 
 namespace pulse::graph {
@@ -137,6 +138,37 @@ TEST_F(BulkLoadTest, NotCommitted_LeavesNothing) {
   EXPECT_TRUE(store_->Names().labels.empty());
   Open();
   EXPECT_EQ(DumpStore(**store_->Snapshot()), "");
+}
+
+// What the manifest may name stays.
+TEST_F(BulkLoadTest, FaultOfEveryCallOfTheCommit_OpensAgain) {
+  for (uint64_t call = 1, failed = call; failed == call; ++call) {
+    SimFiles files;
+    StoreOptions options;
+    options.files = &files;
+    options.background = false;
+    auto store = *GraphStore::Open("db", options);
+    auto load = *BulkLoad::Begin(store.get());
+    ASSERT_TRUE(LoadCsv(options_, load.get()).ok());
+    files.FailAt(call);
+    const bool committed = load->Commit().ok();
+    if (files.calls() >= call) failed = call + 1;
+    files.FailAt(0);
+    load.reset();
+    if (call % 2 == 0) {
+      EXPECT_TRUE(store->Checkpoint().ok() || !committed);
+    }
+    const auto after = files.AfterKill();
+    options.files = after.get();
+    const auto again = GraphStore::Open("db", options);
+    ASSERT_TRUE(again.ok()) << "call " << call << ": " << again.status();
+    const auto found = Sum(**(*again)->Snapshot());
+    if (committed) {
+      EXPECT_EQ(found, std::make_pair(uint64_t{kEdges}, sum_)) << call;
+    } else {
+      EXPECT_TRUE(found.first == 0 || found.first == kEdges) << call;
+    }
+  }
 }
 
 TEST_F(BulkLoadTest, WithAConstraint_IsRefused) {

@@ -112,6 +112,18 @@ TEST_F(CommittedTest, WithoutSync_OnlyWhatOpeningSyncedCounts) {
   EXPECT_EQ(ReadCommitted(&files_, "db").value()->synced, 1u);
 }
 
+// Its record may lie there; followers are not told of it.
+TEST_F(CommittedTest, SyncThatFailed_IsNotTold) {
+  Open();
+  ASSERT_TRUE(Commit().ok());
+  files_.FailAt(1, 1, true);
+  EXPECT_FALSE(Commit().ok());
+  files_.FailAt(0);
+  EXPECT_EQ(ReadCommitted(&files_, "db").value()->sequence, 1u);
+  EXPECT_FALSE(Commit().ok());
+  EXPECT_EQ(ReadCommitted(&files_, "db").value()->sequence, 1u);
+}
+
 // Older versions wrote numbers of commits that had failed.
 TEST_F(CommittedTest, FileOfAnOlderVersion_SaysNothingOfSyncs) {
   Open();

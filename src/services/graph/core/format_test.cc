@@ -7,8 +7,10 @@
 #include "base/testing.h"
 #include "services/graph/core/checkpoint.h"
 #include "services/graph/core/manifest.h"
+#include "services/graph/core/names.h"
 #include "services/graph/core/operations.h"
 #include "services/graph/core/test_sim_files.h"
+#include "services/graph/core/view.h"
 
 namespace pulse::graph {
 namespace {
@@ -136,6 +138,16 @@ TEST(Checkpoint, DamagedOrCutAnywhere_IsRefused) {
     EXPECT_FALSE(ReadCheckpoint(damaged, "c", collect).ok()) << at;
     EXPECT_FALSE(ReadCheckpoint(bytes.substr(0, at), "c", collect).ok()) << at;
   }
+}
+
+// Those between belong to transactions that were rolled back.
+TEST(NameTable, TokensFarBehindTheOthers_AreTaken) {
+  NameTable names;
+  constexpr Token kFar = Tables::kMaxTokens - 1;
+  EXPECT_TRUE(names.SetDurable(NameKind::kKey, kFar, "far"));
+  EXPECT_EQ(names.NameOf(NameKind::kKey, kFar), "far");
+  EXPECT_EQ(names.Durable(NameKind::kKey).size(), 1u);
+  EXPECT_FALSE(names.SetDurable(NameKind::kKey, kFar, "other"));
 }
 
 }  // namespace

@@ -218,5 +218,32 @@ TEST(IndexTest, CreatedAndDroppedMeanwhile_OthersAreFound) {
   changes.join();
 }
 
+// Whoever makes and deletes nodes of one value, as a lock does, does not look at ever more of them.
+TEST(IndexTest, DeletedNodes_LeaveNothingBehindTheOldestSnapshot) {
+  SimFiles files;
+  auto store = *OpenStore(&files);
+  ASSERT_TRUE(store->CreateIndex({"i", "A", {"name"}}).ok());
+  const auto round = [&store] {
+    auto tx = *store->Begin();
+    const Token label = *tx->AddLabelName("A");
+    const NodeId node = *tx->CreateNode(
+        {&label, 1}, {{*tx->AddKeyName("name"), Value::String(std::string(1000, 'x'))}});
+    ASSERT_TRUE(tx->Commit().ok());
+    auto second = *store->Begin();
+    ASSERT_TRUE(second->DeleteNode(node).ok());
+    ASSERT_TRUE(second->Commit().ok());
+  };
+  for (int i = 0; i < 100; ++i) round();
+  // The markers of the deletions stay, and the last node.
+  EXPECT_LT(store->stats().node_bytes, 100u * 50 + 3000);
+  auto kept = *store->Snapshot();
+  round();
+  round();
+  EXPECT_GT(store->stats().node_bytes, 102u * 24 + 1000);
+  kept.reset();
+  round();
+  EXPECT_LT(store->stats().node_bytes, 103u * 50 + 3000);
+}
+
 }  // namespace
 }  // namespace pulse::graph

@@ -34,11 +34,9 @@ Token NameTable::Add(NameKind kind, std::string_view name, bool* durable) {
 }
 
 bool NameTable::SetDurable(NameKind kind, Token token, std::string_view name) {
-  // Tokens that no commit brought with it leave gaps; larger ones come from damage.
-  constexpr size_t kLargestGap = 1 << 20;
   std::unique_lock lock(mu_);
   Table& table = tables_[static_cast<size_t>(kind)];
-  if (token >= table.entries.size() + kLargestGap) return false;
+  // Tokens that no commit brought with it leave gaps.
   while (token >= table.entries.size()) table.entries.emplace_back();
   Entry& entry = table.entries[token];
   if (entry.known && entry.name != name) return false;

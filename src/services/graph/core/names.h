@@ -23,7 +23,7 @@ class NameTable {
   std::string NameOf(NameKind kind, Token token) const;  // "" where there is none
   // *durable: whether it need not be logged.
   Token Add(NameKind kind, std::string_view name, bool* durable);
-  // What the log says. False for a token that has another name, or one far beyond those known.
+  // What the log says. False for a token that has another name. The caller has checked its size.
   bool SetDurable(NameKind kind, Token token, std::string_view name);
   // In the order of tokens, those that are durable.
   std::vector<std::pair<Token, std::string>> Durable(NameKind kind) const;

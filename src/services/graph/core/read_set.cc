@@ -161,8 +161,10 @@ std::optional<std::string> ReadSet::Conflict(const Footprint& commit,
       return Concat("which nodes have the label ", names.NameOf(NameKind::kLabel, label));
     }
   }
-  for (const uint64_t value : commit.values) {
-    if (seeks_.contains(value)) return "which nodes have a value that was sought";
+  const bool sought = std::any_of(commit.values.begin(), commit.values.end(),
+                                  [this](uint64_t value) { return seeks_.contains(value); });
+  if (sought || (commit.any_value && !seeks_.empty())) {
+    return "which nodes have a value that was sought";
   }
   const auto scanned = [&](const absl::flat_hash_set<Token>& read, std::span<const Token> changed) {
     if (read.contains(kNoToken)) return !changed.empty();

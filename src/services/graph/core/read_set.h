@@ -59,6 +59,7 @@ struct Footprint {
   std::vector<Token> labels;         // that a node has got or lost, also by creation or deletion
   bool any_node = false;             // one was created or deleted
   std::vector<uint64_t> values;      // SeekHash() of what a node has now
+  bool any_value = false;            // and of what else it may have
   std::vector<std::pair<NameKind, Token>> names;  // that it brought
 
   static Footprint Of(const WriteSet& writes, uint64_t sequence);

@@ -78,6 +78,24 @@ class SerializableTest : public ::testing::Test {
   std::unique_ptr<GraphStore> store_;
 };
 
+// Neither commit alone brings the node into what was sought.
+TEST_F(SerializableTest, SoughtNode_MadeByTwoOthers_IsAConflict) {
+  const NodeId node = MakeNode("B", 0);
+  ASSERT_TRUE(store_->CreateIndex({"i", "L", {"v"}}).ok());
+  Tx reader = Begin(), labels = Begin(false), sets = Begin(false);
+  std::vector<NodeId> found;
+  ASSERT_TRUE(
+      reader->SeekOne(*reader->FindLabel("L"), *reader->FindKey("v"), Value::Int(7), &found).ok());
+  EXPECT_TRUE(found.empty());
+  const Token label = *labels->AddLabelName("L");
+  ASSERT_TRUE(labels->AddLabel(node, label).ok());
+  Set(sets.get(), node, 7);
+  ASSERT_TRUE(labels->Commit().ok());
+  ASSERT_TRUE(sets->Commit().ok());
+  Add(reader.get(), "C", 1);
+  EXPECT_EQ(reader->Commit().code(), kAborted);
+}
+
 TEST_F(SerializableTest, WriteSkew_IsRefusedAndNamed) {
   for (const bool serializable : {false, true}) {
     const NodeId a = MakeNode("A", 50), b = MakeNode("A", 50);

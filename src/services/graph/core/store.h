@@ -111,8 +111,7 @@ class GraphStore : public cypher::Database {
   absl::StatusOr<std::unique_ptr<cypher::DatabaseTransaction>> Begin() override;
   // Waits for the commits that are on their way. Beside it, each commit remembers what it changed.
   absl::StatusOr<std::unique_ptr<cypher::DatabaseTransaction>> BeginSerializable() override;
-  absl::Status CreateIndex(const cypher::IndexDefinition& definition) override;
-  absl::Status DropIndex(const std::string& name) override;
+  absl::Status ChangeSchema(std::span<const cypher::SchemaChange> changes) override;
   std::vector<cypher::IndexDefinition> Indexes() const override;
   cypher::DatabaseNames Names() const override;
   std::vector<cypher::EngineCopies> Copies() const override;

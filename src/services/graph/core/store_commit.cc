@@ -101,6 +101,11 @@ absl::Status StoreImpl::ValidateNodes(uint64_t since, const WriteSet& writes) co
     if (latest == nullptr || latest->deleted() || Claimed(DeletionClaim(id), since)) {
       return Conflict("node", id);
     }
+    // Each alone is small enough, and both together may not be.
+    if (Claimed(NodeClaim(id), since) &&
+        latest->properties().size() + draft.properties.size() > NodeTable::kMaxProperties / 2) {
+      return Conflict("node", id);
+    }
     for (const auto& [key, value] : draft.changes) {
       if (Claimed(PropertyClaim(id, key), since)) {
         return Conflict("property", key,
@@ -215,8 +220,15 @@ absl::Status StoreImpl::CommitWrites(const View& base, const WriteSet& writes,
   PULSE_ASSIGN_OR_RETURN(pending.entry.sequence, NextSequence());
   pending.entry.payload = pending.payload;
   pending.writes = &writes;
+  if (!serializable_.empty()) {
+    Footprint footprint = Footprint::Of(writes, pending.entry.sequence);
+    // Together with what others did to a node, it may have any of the values that it did not have.
+    for (const auto& [id, draft] : writes.nodes) {
+      footprint.any_value |= Claimed(NodeClaim(id), base.sequence());
+    }
+    KeepFootprint(std::move(footprint));
+  }
   Claim(writes, more, pending.entry.sequence);
-  if (!serializable_.empty()) KeepFootprint(Footprint::Of(writes, pending.entry.sequence));
   queue_.push_back(&pending);
   if (leading_) pending.turn.wait(lock, [&] { return pending.done || pending.leads; });
   if (!pending.done) Lead(&lock);
@@ -235,19 +247,26 @@ void StoreImpl::Lead(std::unique_lock<std::mutex>* lock) {
     return absl::OkStatus();
   });
   lock->lock();
+  uint64_t logged = 0;
   for (Pending* pending : in_flight_) {
     WalEntry& entry = pending->entry;
     if (!written.ok()) entry.result = written;
-    if (entry.result.ok() && options_.sync) synced_ = entry.sequence;
-    if (entry.result.ok() && apply_failure_.ok()) {
-      apply_failure_ = CatchNoMemory([&] { return Apply(entry.sequence, entry.payload); });
+    if (entry.result.ok()) {
+      logged = entry.sequence;
+      if (apply_failure_.ok())
+        KeepApplyFailure(CatchNoMemory([&] { return Apply(logged, entry.payload); }));
+      entry.result = apply_failure_;
     }
-    if (entry.result.ok()) entry.result = apply_failure_;
-    // A sequence whose commit failed stands for nothing.
-    applied_ = entry.sequence;
+    // A sequence whose commit failed stands for nothing; nobody sees a half of one.
+    if (apply_failure_.ok()) applied_ = entry.sequence;
   }
   Publish(applied_);
-  WriteCommitted(applied_);
+  PruneNodes();
+  // Not one that failed: its record may be there, and its sequence may be given again.
+  if (logged != 0) {
+    if (options_.sync) synced_ = logged;
+    WriteCommitted(logged);
+  }
   for (Pending* pending : in_flight_) {
     pending->done = true;
     pending->turn.notify_one();
@@ -261,6 +280,14 @@ void StoreImpl::Lead(std::unique_lock<std::mutex>* lock) {
     commit_cv_.notify_all();
   }
   if (WantsFlush()) WakeMaintenance();
+}
+
+void StoreImpl::KeepApplyFailure(const absl::Status& applied) {
+  if (applied.ok()) return;
+  apply_failure_ = absl::Status(
+      applied.code(), Concat(std::string(applied.message()),
+                             "; the commit is in the log, and the database goes on for reading "
+                             "only: open it again"));
 }
 
 void StoreImpl::WaitForQuiet(std::unique_lock<std::mutex>* lock) {
@@ -363,14 +390,24 @@ void StoreImpl::Install(NodeId node, NodeVersion* version) {
   tables_.nodes.Install(node, version);
   const auto indexes = tables_.indexes.list();
   for (const auto& index : indexes) index->Add(node, *version);
-  if (before == nullptr) return;
-  NodeTable::Drop drop;
-  if (!indexes.empty()) {
-    drop = [&](const NodeVersion& dropped, const NodeVersion* newest) {
-      for (const auto& index : indexes) index->Drop(node, dropped, newest);
-    };
+  if (before != nullptr) prunable_.emplace_back(version->begin(), node);
+}
+
+void StoreImpl::PruneNodes() {
+  const uint64_t oldest = oldest_.load(std::memory_order_relaxed);
+  if (prunable_.empty() || prunable_.front().first > oldest) return;
+  const auto indexes = tables_.indexes.list();
+  while (!prunable_.empty() && prunable_.front().first <= oldest) {
+    const NodeId node = prunable_.front().second;
+    prunable_.pop_front();
+    NodeTable::Drop drop;
+    if (!indexes.empty()) {
+      drop = [&](const NodeVersion& dropped, const NodeVersion* newest) {
+        for (const auto& index : indexes) index->Drop(node, dropped, newest);
+      };
+    }
+    tables_.nodes.Prune(node, oldest, drop);
   }
-  tables_.nodes.Prune(node, oldest_.load(std::memory_order_relaxed), drop);
 }
 
 absl::Status StoreImpl::ApplyNode(uint64_t sequence, const Operation& op) {

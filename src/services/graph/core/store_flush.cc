@@ -86,23 +86,23 @@ bool StoreImpl::WantsFlush() const {
 }
 
 bool StoreImpl::WantsCheckpoint() const {
-  return wal_ != nullptr &&
-         wal_->bytes() > std::max(options_.checkpoint_bytes, checkpoint_size_.load());
+  return wal_ != nullptr && wal_->bytes() > std::max({options_.checkpoint_bytes,
+                                                      checkpoint_size_.load(), checkpoint_from_});
 }
 
 absl::Status StoreImpl::WaitForMemory(std::unique_lock<std::mutex>* lock) {
   if (!options_.background || options_.flush_chunks == 0) return absl::OkStatus();
   // A round that began after this one freed what can be freed: the rest is held by snapshots, this
-  // transaction's among them, and waiting for it could last for ever.
+  // transaction's among them, and waiting for it could last for ever. One that failed may have
+  // begun before there was space again.
   const uint64_t enough = maintenance_rounds_ + 2;
-  while (MemoryUsed() > options_.memory_limit && !closed_ && maintenance_rounds_ < enough) {
-    {
+  while (MemoryUsed() > options_.memory_limit && !closed_) {
+    if (maintenance_rounds_ >= enough) {
       std::lock_guard stats(stats_mu_);
-      if (!stats_.maintenance.ok()) {
-        return absl::ResourceExhaustedError(
-            Concat("the memory limit is reached, and nothing can be flushed: ",
-                   std::string(stats_.maintenance.message())));
-      }
+      if (stats_.maintenance.ok()) break;
+      return absl::ResourceExhaustedError(
+          Concat("the memory limit is reached, and nothing can be flushed: ",
+                 std::string(stats_.maintenance.message())));
     }
     WakeMaintenance();
     memory_cv_.wait(*lock);
@@ -235,7 +235,8 @@ absl::Status StoreImpl::FlushLocked(bool checkpoint, LoadedGraph* load) {
     std::unique_lock lock(commit_mu_);
     WaitForQuiet(&lock);
     PULSE_RETURN_IF_ERROR(apply_failure_);
-    if (wal_ != nullptr) PULSE_RETURN_IF_ERROR(wal_->failure());
+    // The nodes of what is flushed are in the log.
+    if (wal_ != nullptr) PULSE_RETURN_IF_ERROR(wal_->Sync());
     before = layers_;
     if (!checkpoint && before->out.chunks.empty() && before->in.chunks.empty()) {
       return absl::OkStatus();
@@ -281,7 +282,14 @@ absl::Status StoreImpl::FlushLocked(bool checkpoint, LoadedGraph* load) {
     written += run->reader->info().bytes;
     runs.insert(runs.begin(), *std::move(run));
   }
-  if (load != nullptr) PULSE_RETURN_IF_ERROR(AddLoaded(*load, next.get(), &manifest));
+  if (load != nullptr) {
+    PULSE_RETURN_IF_ERROR(AddLoaded(load, next.get(), &manifest));
+    // From here on they go or stay with the others.
+    for (const Side side : {Side::kOut, Side::kIn}) {
+      auto& loaded = load->files[static_cast<size_t>(side)];
+      if (!loaded.empty()) made.Add(std::exchange(loaded, std::string()));
+    }
+  }
   ListRuns(*next, &manifest);
   PULSE_RETURN_IF_ERROR(WriteManifest(manifest, &made));
   {
@@ -301,11 +309,18 @@ absl::Status StoreImpl::FlushLocked(bool checkpoint, LoadedGraph* load) {
     }
     if (checkpoint) {
       WaitForQuiet(&lock);
-      PULSE_RETURN_IF_ERROR(wal_->RemoveBefore(manifest.first_segment));
+      // What stays is removed by the next opening: the manifest does not need it.
+      if (const auto removed = wal_->RemoveBefore(manifest.first_segment); !removed.ok()) {
+        Log(LogLevel::kWarn, Concat("graph: ", std::string(removed.message())));
+      }
     }
   }
   before.reset();
   view.reset();
+  if (checkpoint) {
+    std::lock_guard lock(commit_mu_);
+    checkpoint_from_ = 0;
+  }
   RemoveFiles(obsolete);
   CutEdges();
   std::lock_guard lock(stats_mu_);
@@ -344,6 +359,11 @@ void StoreImpl::Maintain() {
       checkpoint = WantsCheckpoint();
     }
     if (wants) status = FlushLocked(checkpoint);
+    if (!status.ok() && checkpoint) {
+      // The next rounds flush without one, which needs less space.
+      std::lock_guard commits(commit_mu_);
+      checkpoint_from_ = wal_->bytes() + wal_->bytes() / 8;
+    }
     if (status.ok()) status = CompactLocked(false);
     {
       std::lock_guard stats(stats_mu_);

@@ -54,8 +54,7 @@ class StoreImpl : public TransactionHost {
   absl::StatusOr<bool> Follow();
   absl::StatusOr<std::unique_ptr<cypher::DatabaseTransaction>> Begin();
   absl::StatusOr<std::unique_ptr<cypher::DatabaseTransaction>> BeginSerializable();
-  absl::Status CreateIndex(const IndexDefinition& definition);
-  absl::Status DropIndex(const std::string& name);
+  absl::Status ChangeSchema(std::span<const cypher::SchemaChange> changes);
   absl::Status Flush();
   absl::Status Checkpoint();
   absl::Status Compact();
@@ -147,12 +146,15 @@ class StoreImpl : public TransactionHost {
   absl::Status ApplyEdge(uint64_t sequence, const Operation& operation);
   absl::Status ApplyIndex(const Operation& operation);
   void Install(NodeId node, NodeVersion* version);
+  // Frees versions that no snapshot sees any more.
+  void PruneNodes();
+  // A commit is in the log and only partly in memory: nothing goes on from there.
+  void KeepApplyFailure(const absl::Status& applied);
   void AppendRecord(Side side, NodeId node, const Record& record);
   void AddChunk(Side side);
   void InstallLayers(std::shared_ptr<const Layers> layers);
   void CountLabels(std::span<const Token> labels, int64_t by);
-  std::shared_ptr<Index> BuildIndex(const IndexDefinition& definition, bool log,
-                                    std::string* payload);
+  std::shared_ptr<Index> BuildIndex(const IndexDefinition& definition, OperationWriter* log);
   absl::Status CheckExisting(const Index& index) const;
   absl::Status CheckSchemaMayChange() const;
   absl::Status CommitSchema(std::unique_lock<std::mutex>* lock, const std::string& payload);
@@ -164,7 +166,7 @@ class StoreImpl : public TransactionHost {
   // --- Maintenance; maintenance_mu_ is held ---
   // With a load, what it brings becomes part of the database, too.
   absl::Status FlushLocked(bool checkpoint, LoadedGraph* load = nullptr);
-  absl::Status AddLoaded(const LoadedGraph& graph, Layers* next, Manifest* manifest);
+  absl::Status AddLoaded(LoadedGraph* graph, Layers* next, Manifest* manifest);
   void ShowLoaded(LoadedGraph* graph, std::shared_ptr<const Layers> layers);
   absl::Status CompactLocked(bool all);
   absl::Status WriteCheckpoint(const View& view, const std::vector<IndexDefinition>& indexes,
@@ -227,13 +229,16 @@ class StoreImpl : public TransactionHost {
   int quiet_waiters_ = 0;  // new commits wait for these
   bool closed_ = false;
   bool schema_changing_ = false;
-  // Of the change that is being committed; applying it needs no other.
-  std::shared_ptr<Index> built_index_;
+  // Of the change that is being committed; applying it needs no others.
+  std::vector<std::shared_ptr<Index>> built_indexes_;
   int loads_ = 0;
   uint64_t maintenance_rounds_ = 0;
+  uint64_t checkpoint_from_ = 0;  // of the log's bytes, after one that failed
   std::vector<Pending*> queue_, in_flight_;
   uint64_t last_sequence_ = 0;
   uint64_t applied_ = 0;
+  // Nodes with a version behind their newest one, and the sequence of that one; the oldest first.
+  std::deque<std::pair<uint64_t, NodeId>> prunable_;
   // What recent commits changed, by hash: the sequence of the newest one.
   absl::flat_hash_map<uint64_t, uint64_t> claims_;
   size_t forget_claims_at_ = 4096;

@@ -168,6 +168,39 @@ TEST(StoreModel, RandomTransactions_AgreeWithTheOracle) {
   }
 }
 
+// What may be missing is the newest commits, whatever was flushed of them.
+TEST(StoreModel, PowerCutWithoutSync_ShowsAnEarlierState) {
+  const uint64_t seed = TestSeed();
+  for (uint64_t run = 0; run < 20; ++run) {
+    SCOPED_TRACE(Concat("seed ", seed + run));
+    RandomOps ops(seed + run);
+    SimFiles files;
+    StoreOptions options = SimOptions(&files);
+    options.sync = false;
+    Oracle oracle;
+    std::set<std::string> states{oracle.Dump()};
+    const auto store = OpenOk(options);
+    for (int commit = 0; commit < 40; ++commit) {
+      auto tx = *store->Begin();
+      std::vector<ModelOp> done;
+      for (uint64_t i = 0; i < 1 + ops.random()() % 4; ++i) ops.Step(tx.get(), &done);
+      ASSERT_TRUE(tx->Commit().ok());
+      for (const ModelOp& op : Lasting(done)) oracle.Apply(op);
+      states.insert(oracle.Dump());
+      const uint64_t dice = ops.random()() % 10;
+      if (dice < 2) {
+        ASSERT_TRUE((dice == 0 ? store->Flush() : store->Checkpoint()).ok());
+        states = {oracle.Dump()};  // no older one
+      }
+      const auto cut = files.AfterPowerCut(ops.random());
+      const auto after = OpenWhole(SimOptions(cut.get()));
+      ASSERT_NE(after, nullptr);
+      const std::string dump = DumpNow(after.get());
+      ASSERT_TRUE(states.contains(dump)) << dump << "is no state that was";
+    }
+  }
+}
+
 TEST(StoreModel, LogCutAtEveryByte_ShowsTheCommitsThatAreWhole) {
   RandomOps ops(TestSeed());
   SimFiles files;

@@ -2,6 +2,7 @@
 // some.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <string>
 
 #include "base/testing.h"
@@ -94,6 +95,43 @@ TEST_F(NoSpaceTest, Close_WithoutACheckpoint_LosesNoCommit) {
   files_.SetCapacity(uint64_t{1} << 40);
   OpenAgain();
   EXPECT_EQ(store_->stats().relationships, before);
+}
+
+// Beside a thread that flushes: it tries again for whoever waits for memory.
+TEST(NoSpace, MemoryLimitReached_GoesOnOnceThereIsSpace) {
+  class FullFiles : public SimFiles {
+   public:
+    absl::StatusOr<std::unique_ptr<File>> Create(const std::string& path) override {
+      if (path.ends_with(".ckpt") && no_checkpoints) return absl::ResourceExhaustedError(path);
+      if (path.ends_with(".run") && no_runs) return absl::ResourceExhaustedError(path);
+      return SimFiles::Create(path);
+    }
+    std::atomic<bool> no_checkpoints{true}, no_runs{false};
+  };
+  FullFiles files;
+  StoreOptions options;
+  options.files = &files;
+  options.memory_limit = 1;  // the least
+  options.checkpoint_bytes = 1;
+  const auto store = GraphStore::Open("db", options).value();
+  const auto commit = [&store] {
+    auto tx = *store->Begin();
+    const Token type = *tx->AddTypeName("T");
+    const NodeId node = *tx->CreateNode({}, {});
+    for (int i = 0; i < 10000; ++i) EXPECT_TRUE(tx->CreateEdge(node, node, type, {}).ok());
+    return tx->Commit();
+  };
+  // There is space for flushes.
+  for (int i = 0; i < 40; ++i) ASSERT_TRUE(commit().ok());
+  EXPECT_GT(store->stats().flushes, 0u);
+  EXPECT_EQ(store->stats().checkpoints, 0u);
+  files.no_runs = true;
+  absl::Status status;
+  for (int i = 0; i < 100 && status.ok(); ++i) status = commit();
+  ASSERT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_NE(std::string(status.message()).find("memory limit"), std::string::npos) << status;
+  files.no_runs = false;
+  EXPECT_TRUE(commit().ok());
 }
 
 // Whoever asks for one when there is none left counts on; what is written of that opens again.

@@ -146,6 +146,7 @@ absl::Status StoreImpl::ReadLog() {
                                            // Nobody has an older snapshot.
                                            history_from_ = applied_;
                                            Publish(applied_);
+                                           PruneNodes();
                                            // A long log must not take more memory than it took when
                                            // it was written.
                                            if (options_.read_only || !WantsFlushWhileReading()) {
@@ -299,10 +300,9 @@ absl::StatusOr<std::unique_ptr<cypher::DatabaseTransaction>> GraphStore::Begin()
 absl::StatusOr<std::unique_ptr<cypher::DatabaseTransaction>> GraphStore::BeginSerializable() {
   return impl()->BeginSerializable();
 }
-absl::Status GraphStore::CreateIndex(const cypher::IndexDefinition& definition) {
-  return impl()->CreateIndex(definition);
+absl::Status GraphStore::ChangeSchema(std::span<const cypher::SchemaChange> changes) {
+  return impl()->ChangeSchema(changes);
 }
-absl::Status GraphStore::DropIndex(const std::string& name) { return impl()->DropIndex(name); }
 std::vector<cypher::IndexDefinition> GraphStore::Indexes() const {
   std::vector<cypher::IndexDefinition> out;
   const auto impl = this->impl();

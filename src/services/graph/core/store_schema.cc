@@ -239,21 +239,17 @@ absl::Status StoreImpl::CheckExisting(const Index& index) const {
 }
 
 // With all versions of all nodes in it. Logs names that are new.
-std::shared_ptr<Index> StoreImpl::BuildIndex(const IndexDefinition& definition, bool log,
-                                             std::string* payload) {
-  OperationWriter writer;
-  bool durable;
-  const Token label = tables_.names.Add(NameKind::kLabel, definition.label, &durable);
-  if (!durable) writer.Name(NameKind::kLabel, label, definition.label);
+std::shared_ptr<Index> StoreImpl::BuildIndex(const IndexDefinition& definition,
+                                             OperationWriter* log) {
+  const auto token_of = [&](NameKind kind, const std::string& name) {
+    bool durable;
+    const Token token = tables_.names.Add(kind, name, &durable);
+    if (!durable && log != nullptr) log->Name(kind, token, name);
+    return token;
+  };
+  const Token label = token_of(NameKind::kLabel, definition.label);
   std::vector<Token> keys;
-  for (const std::string& key : definition.keys) {
-    keys.push_back(tables_.names.Add(NameKind::kKey, key, &durable));
-    if (!durable) writer.Name(NameKind::kKey, keys.back(), key);
-  }
-  if (log) {
-    writer.CreateIndex(definition);
-    *payload = writer.Take();
-  }
+  for (const std::string& key : definition.keys) keys.push_back(token_of(NameKind::kKey, key));
   auto index = std::make_shared<Index>(definition, label, std::move(keys));
   for (NodeId first = 0; first < tables_.nodes.end(); first += 64) {
     for (uint64_t word = tables_.nodes.LabelWord(label, first); word != 0; word &= word - 1) {
@@ -273,9 +269,9 @@ absl::Status StoreImpl::ApplyIndex(const Operation& op) {
   }
   if (op.index.keys.empty()) return absl::DataLossError("an index without a key");
   if (tables_.indexes.FindByName(op.index.name) != nullptr) return absl::OkStatus();
-  auto index = std::exchange(built_index_, nullptr);
-  std::string ignored;
-  if (index == nullptr) index = BuildIndex(op.index, false, &ignored);
+  const auto built = std::find_if(built_indexes_.begin(), built_indexes_.end(),
+                                  [&](const auto& i) { return i->definition() == op.index; });
+  auto index = built != built_indexes_.end() ? *built : BuildIndex(op.index, nullptr);
   tables_.indexes.Add(std::move(index));
   return absl::OkStatus();
 }
@@ -303,42 +299,47 @@ absl::Status StoreImpl::CheckSchemaMayChange() const {
   return apply_failure_;
 }
 
-absl::Status StoreImpl::CreateIndex(const IndexDefinition& definition) {
-  if (definition.name.empty() || definition.label.empty() || definition.keys.empty()) {
-    return absl::InvalidArgumentError("an index has a name, a label, and one key at least");
-  }
+absl::Status StoreImpl::ChangeSchema(std::span<const cypher::SchemaChange> changes) {
   std::unique_lock lock(commit_mu_);
   WaitForQuiet(&lock);
   PULSE_RETURN_IF_ERROR(CheckSchemaMayChange());
-  for (const auto& index : tables_.indexes.list()) {
-    if (index->definition().name == definition.name) {
+  std::vector<IndexDefinition> indexes;
+  for (const auto& index : tables_.indexes.list()) indexes.push_back(index->definition());
+  std::vector<std::shared_ptr<Index>> built;
+  OperationWriter writer;
+  for (const auto& [drop, definition] : changes) {
+    const auto named = std::find_if(indexes.begin(), indexes.end(), [&](const auto& index) {
+      return index.name == definition.name;
+    });
+    if (drop) {
+      if (named == indexes.end()) {
+        return absl::NotFoundError(Concat("there is no index named ", definition.name));
+      }
+      indexes.erase(named);
+      writer.DropIndex(definition.name);
+      continue;
+    }
+    if (definition.name.empty() || definition.label.empty() || definition.keys.empty()) {
+      return absl::InvalidArgumentError("an index has a name, a label, and one key at least");
+    }
+    if (named != indexes.end()) {
       return absl::AlreadyExistsError(Concat("there is an index named ", definition.name));
     }
-    if (index->definition().Excludes(definition)) {
+    for (const IndexDefinition& other : indexes) {
+      if (!other.Excludes(definition)) continue;
       return absl::AlreadyExistsError(
-          Concat("index ", index->definition().name, " is of the same label and keys"));
+          Concat("index ", other.name, " is of the same label and keys"));
     }
+    built.push_back(BuildIndex(definition, &writer));
+    PULSE_RETURN_IF_ERROR(CheckExisting(*built.back()));
+    writer.CreateIndex(definition);
+    indexes.push_back(definition);
   }
-  std::string payload;
-  auto index = BuildIndex(definition, true, &payload);
-  PULSE_RETURN_IF_ERROR(CheckExisting(*index));
   // Nobody commits a change of nodes until it is applied.
-  built_index_ = std::move(index);
-  const absl::Status status = CommitSchema(&lock, payload);
-  built_index_ = nullptr;
+  built_indexes_ = std::move(built);
+  const absl::Status status = CommitSchema(&lock, writer.Take());
+  built_indexes_.clear();
   return status;
-}
-
-absl::Status StoreImpl::DropIndex(const std::string& name) {
-  std::unique_lock lock(commit_mu_);
-  WaitForQuiet(&lock);
-  PULSE_RETURN_IF_ERROR(CheckSchemaMayChange());
-  if (tables_.indexes.FindByName(name) == nullptr) {
-    return absl::NotFoundError(Concat("there is no index named ", name));
-  }
-  OperationWriter writer;
-  writer.DropIndex(name);
-  return CommitSchema(&lock, writer.Take());
 }
 
 }  // namespace pulse::graph

@@ -64,19 +64,41 @@ absl::Status Wal::Load(uint64_t first_segment, const Replay& replay) {
       damage_ = what;
       break;
     }
-    PULSE_RETURN_IF_ERROR(ReadSegment(numbers[i], i + 1 == numbers.size(), replay));
+    // Behind one whose successor was not wholly made, commits may have gone on.
+    bool last = i + 1 == numbers.size();
+    const bool has_heir = !last;
+    if (i + 2 == numbers.size()) {
+      WalSegmentReader next(files_, directory_, numbers[i + 1]);
+      PULSE_ASSIGN_OR_RETURN(const WalSegmentReader::Head head, next.ReadHead());
+      last = !head.has_more;
+    }
+    // What a run or a later record is to rely on must not go with the power.
+    if (!options_.read_only) PULSE_RETURN_IF_ERROR(SyncSegment(numbers[i]));
+    PULSE_RETURN_IF_ERROR(ReadSegment(numbers[i], last, replay));
     if (!damage_.empty()) break;
+    if (last && has_heir && !options_.read_only) {
+      PULSE_RETURN_IF_ERROR(OpenAtEnd());  // it is not the last one for long
+    }
   }
-  durable_sequence_ = last_sequence_;
   if (options_.read_only) return absl::OkStatus();
   if (!damage_.empty()) {
     return absl::FailedPreconditionError("a damaged log can be opened for reading only");
   }
   if (segments_.empty()) return OpenSegment(first_segment);
+  PULSE_RETURN_IF_ERROR(OpenAtEnd());
+  durable_sequence_ = last_sequence_;
+  return absl::OkStatus();
+}
+
+absl::Status Wal::SyncSegment(uint64_t number) {
+  PULSE_ASSIGN_OR_RETURN(const auto file, files_->OpenForWriting(PathOf(number)));
+  return file->Sync();
+}
+
+absl::Status Wal::OpenAtEnd() {
   PULSE_ASSIGN_OR_RETURN(file_, files_->OpenForWriting(PathOf(segments_.back().number)));
   // What is behind the end must not come back once records have grown up to it.
   PULSE_RETURN_IF_ERROR(file_->Truncate(segments_.back().bytes));
-  // Also what was read, and may have been written without a sync.
   return file_->Sync();
 }
 
@@ -149,6 +171,7 @@ absl::Status Wal::OpenSegment(uint64_t number) {
 absl::StatusOr<uint64_t> Wal::Roll() {
   if (segments_.back().bytes > kWalSegmentHeader) {
     PULSE_RETURN_IF_ERROR(CutAhead());
+    PULSE_RETURN_IF_ERROR(Sync());  // only the last one may have a torn tail
     const absl::Status opened = OpenSegment(segments_.back().number + 1);
     // Its file may be there: what goes on here is no longer the last segment.
     if (!opened.ok()) no_ahead_ = true;
@@ -216,18 +239,28 @@ absl::Status Wal::WriteAndSync(std::string_view bytes) {
     return status;
   }
   WriteAhead(segment.bytes + bytes.size(), bytes.size());
-  if (options_.sync) {
-    if (absl::Status status = file_->Sync(); !status.ok()) {
-      failure_ = absl::Status(
-          status.code(), Concat(std::string(status.message()),
-                                "; the database goes on for reading only, since nobody knows what "
-                                "is durable: open it again"));
-      return failure_;
-    }
-  }
+  if (options_.sync) PULSE_RETURN_IF_ERROR(SyncFile());
   segment.bytes += bytes.size();
   bytes_.fetch_add(bytes.size(), std::memory_order_relaxed);
   written_.fetch_add(bytes.size(), std::memory_order_relaxed);
+  return absl::OkStatus();
+}
+
+absl::Status Wal::SyncFile() {
+  const absl::Status status = file_->Sync();
+  if (status.ok()) return status;
+  failure_ = absl::Status(status.code(),
+                          Concat(std::string(status.message()),
+                                 "; the database goes on for reading only, since nobody knows what "
+                                 "is durable: open it again"));
+  return failure_;
+}
+
+absl::Status Wal::Sync() {
+  PULSE_RETURN_IF_ERROR(failure_);
+  if (durable_sequence_ == last_sequence_) return absl::OkStatus();
+  PULSE_RETURN_IF_ERROR(SyncFile());
+  durable_sequence_ = last_sequence_;
   return absl::OkStatus();
 }
 
@@ -254,7 +287,7 @@ void Wal::Write(std::span<WalEntry*> entries) {
   for (WalEntry* entry : entries) entry->result = status;
   if (!status.ok()) return;
   last_sequence_ = entries.back()->sequence;
-  durable_sequence_ = last_sequence_;
+  if (options_.sync) durable_sequence_ = last_sequence_;
 }
 
 }  // namespace pulse::graph

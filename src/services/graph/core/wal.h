@@ -71,8 +71,11 @@ class Wal {
                                                    uint64_t first_segment,
                                                    const WalOptions& options, const Replay& replay);
 
-  // Fills in the results. Those with OK are durable.
+  // Fills in the results. Those with OK are durable, with `sync`.
   void Write(std::span<WalEntry*> entries);
+
+  // All that was written is durable, also without `sync`.
+  absl::Status Sync();
 
   // What is written from now on goes to a new segment, whose number is returned: a checkpoint of
   // what was written before needs none before that one.
@@ -101,6 +104,10 @@ class Wal {
   absl::Status Load(uint64_t first_segment, const Replay& replay);
   absl::Status ReadSegment(uint64_t number, bool last, const Replay& replay);
   absl::Status OpenSegment(uint64_t number);
+  absl::Status SyncSegment(uint64_t number);
+  // The newest one that was read, for writing; cuts off what is behind its end.
+  absl::Status OpenAtEnd();
+  absl::Status SyncFile();
   void AddSegment(Segment segment);
   absl::Status TrimKept();
   absl::Status RollIfFull();

@@ -458,8 +458,44 @@ TEST(Wal, NextSegmentCannotBeMade_WhatGoesOnOpensAgain) {
     EXPECT_FALSE(wal->Roll().ok()) << call;
     files.FailAt(0);
     ASSERT_TRUE(WriteOne(wal.get(), 2, "after").ok());
-    OpenOk(files.AfterKill().get(), &read, options);
-    EXPECT_EQ(read, (Records{{1, "before"}, {2, "after"}})) << call;
+    const auto after = files.AfterKill();
+    // A third one was being written.
+    after->Content(kFirst) += std::string(13, 'x');
+    {
+      const auto again = OpenOk(after.get(), &read, options);
+      EXPECT_EQ(read, (Records{{1, "before"}, {2, "after"}})) << call;
+      ASSERT_NE(again, nullptr);
+      ASSERT_TRUE(WriteOne(again.get(), 3, "last").ok());
+    }
+    read.clear();
+    OpenOk(after->AfterKill().get(), &read, options);
+    EXPECT_EQ(read, (Records{{1, "before"}, {2, "after"}, {3, "last"}})) << call;
+  }
+}
+
+TEST(Wal, WithoutSync_PowerCut_KeepsAFirstPart) {
+  std::mt19937_64 random(TestSeed());
+  for (int round = 0; round < 200; ++round) {
+    SimFiles files;
+    Records none, read, written;
+    WalOptions options;
+    options.sync = false;
+    options.segment_bytes = 2000;
+    const auto wal = OpenOk(&files, &none, options);
+    uint64_t synced = 0;
+    const uint64_t count = 1 + random() % 30;
+    for (uint64_t sequence = 1; sequence <= count; ++sequence) {
+      written.emplace_back(sequence, Payload(random, 400));
+      ASSERT_TRUE(WriteOne(wal.get(), sequence, written.back().second).ok());
+      if (random() % 10 != 0) continue;
+      ASSERT_TRUE(wal->Sync().ok());
+      synced = sequence;
+    }
+    const auto cut = files.AfterPowerCut(random);
+    ASSERT_NE(OpenOk(cut.get(), &read, options), nullptr);
+    EXPECT_GE(read.size(), synced);
+    ASSERT_LE(read.size(), written.size());
+    EXPECT_TRUE(std::equal(read.begin(), read.end(), written.begin()));
   }
 }
 

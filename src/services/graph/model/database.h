@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -61,6 +62,12 @@ struct DatabaseNames {
   std::vector<std::string> labels, types, keys;
 };
 
+// An index or a constraint that comes, or goes: of that one the name alone counts.
+struct SchemaChange {
+  bool drop = false;
+  IndexDefinition index;
+};
+
 class Database {
  public:
   virtual ~Database() = default;
@@ -85,10 +92,19 @@ class Database {
     return absl::UnimplementedError("this database has snapshot isolation only");
   }
 
-  // Returns when the index serves Seek(). AlreadyExists, by name or by label and keys;
-  // FailedPrecondition where the nodes there are break the constraint (the message names two).
-  virtual absl::Status CreateIndex(const IndexDefinition& definition) = 0;
-  virtual absl::Status DropIndex(const std::string& name) = 0;
+  // One after the other, in one commit: all of them, or with an error none. Returns when the
+  // indexes serve Seek(). AlreadyExists, by name or by label and keys; NotFound; FailedPrecondition
+  // where the nodes there are break a constraint (the message names two).
+  virtual absl::Status ChangeSchema(std::span<const SchemaChange> changes) = 0;
+  absl::Status CreateIndex(const IndexDefinition& definition) {
+    const SchemaChange change{false, definition};
+    return ChangeSchema({&change, 1});
+  }
+  absl::Status DropIndex(const std::string& name) {
+    SchemaChange change{true, {}};
+    change.index.name = name;
+    return ChangeSchema({&change, 1});
+  }
   virtual std::vector<IndexDefinition> Indexes() const = 0;
 
   virtual DatabaseNames Names() const = 0;

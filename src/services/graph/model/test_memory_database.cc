@@ -67,33 +67,34 @@ absl::StatusOr<std::unique_ptr<DatabaseTransaction>> MemoryDatabase::Begin() {
   return std::make_unique<Transaction>(this, *states_.back().second);
 }
 
-absl::Status MemoryDatabase::CreateIndex(const IndexDefinition& definition) {
+absl::Status MemoryDatabase::ChangeSchema(std::span<const SchemaChange> changes) {
   const auto lock = LockAsWriter();
-  for (const IndexDefinition& other : indexes_) {
-    if (other.name == definition.name || other.Excludes(definition)) {
-      return absl::AlreadyExistsError(Concat("there is an index ", other.name));
+  auto graph = std::make_shared<MemoryGraph>(*states_.back().second);
+  auto indexes = indexes_;
+  for (const auto& [drop, definition] : changes) {
+    if (drop) {
+      const auto it = std::find_if(indexes.begin(), indexes.end(), [&](const auto& index) {
+        return index.name == definition.name;
+      });
+      if (it == indexes.end()) {
+        return absl::NotFoundError(Concat("there is no index ", definition.name));
+      }
+      if (it->FindsNodes()) graph->DropIndex(it->label, it->keys);
+      indexes.erase(it);
+      continue;
     }
+    for (const IndexDefinition& other : indexes) {
+      if (other.name == definition.name || other.Excludes(definition)) {
+        return absl::AlreadyExistsError(Concat("there is an index ", other.name));
+      }
+    }
+    if (auto status = CheckConstraints({definition}, *states_.back().second); !status.ok()) {
+      return status;
+    }
+    if (definition.FindsNodes()) graph->CreateIndex(definition.label, definition.keys);
+    indexes.push_back(definition);
   }
-  if (auto status = CheckConstraints({definition}, *states_.back().second); !status.ok()) {
-    return status;
-  }
-  auto graph = std::make_shared<MemoryGraph>(*states_.back().second);
-  if (definition.FindsNodes()) {
-    graph->CreateIndex(definition.label, definition.keys);
-  }
-  indexes_.push_back(definition);
-  Publish(std::move(graph));
-  return absl::OkStatus();
-}
-
-absl::Status MemoryDatabase::DropIndex(const std::string& name) {
-  const auto lock = LockAsWriter();
-  const auto it = std::find_if(indexes_.begin(), indexes_.end(),
-                               [&](const IndexDefinition& index) { return index.name == name; });
-  if (it == indexes_.end()) return absl::NotFoundError(Concat("there is no index ", name));
-  auto graph = std::make_shared<MemoryGraph>(*states_.back().second);
-  if (it->FindsNodes()) graph->DropIndex(it->label, it->keys);
-  indexes_.erase(it);
+  indexes_ = std::move(indexes);
   Publish(std::move(graph));
   return absl::OkStatus();
 }

@@ -30,8 +30,7 @@ class MemoryDatabase : public Database {
       std::optional<uint64_t> sequence) override;
   uint64_t sequence() const override;
   absl::StatusOr<std::unique_ptr<DatabaseTransaction>> Begin() override;
-  absl::Status CreateIndex(const IndexDefinition& definition) override;
-  absl::Status DropIndex(const std::string& name) override;
+  absl::Status ChangeSchema(std::span<const SchemaChange> changes) override;
   std::vector<IndexDefinition> Indexes() const override;
   DatabaseNames Names() const override;
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/errors.h"
+#include "services/graph/core/view.h"
 #include "services/graph/nodes/node_table.h"
 
 namespace pulse::graph {
@@ -18,7 +19,7 @@ void AddChanges(std::string_view more, std::string* changes) {
 }
 
 // No database has so many labels, types or keys: a greater number comes from damage.
-constexpr Token kMostNames = Token{1} << 20;
+constexpr Token kMostNames = Tables::kMaxTokens;
 
 // Properties that can be read; what cannot is none.
 std::string Readable(std::string_view bytes) {

@@ -5,6 +5,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "base/errors.h"
+#include "services/graph/core/view.h"
 #include "services/graph/model/text.h"
 #include "services/graph/nodes/node_table.h"
 
@@ -13,7 +14,7 @@ namespace {
 
 using cypher::Concat;
 
-constexpr Token kMostTypes = Token{1} << 20;
+constexpr Token kMostTypes = Tables::kMaxTokens;
 
 }  // namespace
 

@@ -47,10 +47,9 @@ class MeddledDatabase : public Database {
     if (!own.ok()) return own.status();
     return std::make_unique<MeddledTransaction>(*std::move(own), meddle_);
   }
-  absl::Status CreateIndex(const IndexDefinition& index) override {
-    return own_.CreateIndex(index);
+  absl::Status ChangeSchema(std::span<const SchemaChange> changes) override {
+    return own_.ChangeSchema(changes);
   }
-  absl::Status DropIndex(const std::string& name) override { return own_.DropIndex(name); }
   std::vector<IndexDefinition> Indexes() const override { return own_.Indexes(); }
   DatabaseNames Names() const override { return own_.Names(); }
 

@@ -316,7 +316,10 @@ absl::Status GraphService::RunListed(const Statement& statement, const Caller& c
   if (statement.schema) {
     bool change = false;
     PULSE_RETURN_IF_ERROR(CheckSchema(*statement.schema, database_->Indexes(), &change, outcome));
-    return change ? ApplySchema(*statement.schema, outcome) : absl::OkStatus();
+    if (!change) return absl::OkStatus();
+    PULSE_RETURN_IF_ERROR(ApplySchema({&*statement.schema, 1}));
+    CountSchema(*statement.schema, outcome);
+    return absl::OkStatus();
   }
   for (int attempt = 0;; ++attempt) {
     absl::Status status = RunOnce(statement, caller, entry, options, sink, outcome);
@@ -412,18 +415,19 @@ absl::Status GraphService::CheckSchema(const SchemaCommand& command,
                 Concat(kind, named != indexes.end() ? "WithNameAlreadyExists" : "AlreadyExists"));
 }
 
-absl::Status GraphService::ApplySchema(const SchemaCommand& command, Outcome* outcome) {
-  bool constraint = command.index.constraint || command.constraint;
-  if (command.drop) {
-    PULSE_RETURN_IF_ERROR(database_->DropIndex(command.index.name));
-  } else {
-    PULSE_RETURN_IF_ERROR(database_->CreateIndex(command.index));
-  }
-  plans_.Clear();
+void GraphService::CountSchema(const SchemaCommand& command, Outcome* outcome) {
+  const bool constraint = command.index.constraint || command.constraint;
   uint64_t* const count =
       command.drop ? (constraint ? &outcome->constraints_removed : &outcome->indexes_removed)
                    : (constraint ? &outcome->constraints_added : &outcome->indexes_added);
   ++*count;
+}
+
+absl::Status GraphService::ApplySchema(std::span<const SchemaCommand> commands) {
+  std::vector<SchemaChange> changes;
+  for (const SchemaCommand& command : commands) changes.push_back({command.drop, command.index});
+  PULSE_RETURN_IF_ERROR(database_->ChangeSchema(changes));
+  plans_.Clear();
   return absl::OkStatus();
 }
 
@@ -540,11 +544,7 @@ absl::Status Transaction::RunSchema(const SchemaCommand& command, Outcome* outco
   bool change = false;
   PULSE_RETURN_IF_ERROR(service_->CheckSchema(command, indexes, &change, outcome));
   if (!change) return absl::OkStatus();
-  const bool constraint = command.index.constraint || command.constraint;
-  uint64_t* const count =
-      command.drop ? (constraint ? &outcome->constraints_removed : &outcome->indexes_removed)
-                   : (constraint ? &outcome->constraints_added : &outcome->indexes_added);
-  ++*count;
+  GraphService::CountSchema(command, outcome);
   schema_.push_back(command);
   return absl::OkStatus();
 }
@@ -554,10 +554,7 @@ absl::Status Transaction::Commit(uint64_t* sequence) {
   failed_ = true;  // whatever happens now, there is no second time
   if (!schema_.empty()) {
     transaction_.reset();  // it wrote nothing, and may be what others wait for
-    for (const SchemaCommand& command : schema_) {
-      Outcome ignored;
-      PULSE_RETURN_IF_ERROR(service_->ApplySchema(command, &ignored));
-    }
+    PULSE_RETURN_IF_ERROR(service_->ApplySchema(schema_));
   } else if (transaction_ != nullptr && wrote_) {
     const absl::Status status = transaction_->Commit();
     if (absl::IsAborted(status)) service_->counts_.CountConflict();

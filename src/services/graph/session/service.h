@@ -175,7 +175,9 @@ class GraphService {
   absl::StatusOr<std::unique_ptr<DatabaseTransaction>> BeginWriting(const RunOptions& options);
   int64_t TimeoutOf(const RunOptions& options) const;
   absl::Status CheckAccess(const Statement& statement, const Caller& caller) const;
-  absl::Status ApplySchema(const SchemaCommand& command, Outcome* outcome);
+  // All of them, or with an error none.
+  absl::Status ApplySchema(std::span<const SchemaCommand> commands);
+  static void CountSchema(const SchemaCommand& command, Outcome* outcome);
   // EXPORT and IMPORT DATABASE.
   absl::Status RunExchange(const SchemaCommand& command, const RunningEntry& entry,
                            const RunOptions& options, Outcome* outcome);

@@ -104,6 +104,19 @@ TEST_F(ServiceTest, Schema_InATransaction_TakesEffectAtItsEnd) {
   EXPECT_EQ(InfoOf(RunIn(transaction.get(), "DROP INDEX i")).detail, "SchemaAndData");
 }
 
+// Each would be taken alone; the nodes there break the last one.
+TEST_F(ServiceTest, SchemaOfATransaction_ThatFailsAtItsCommit_ChangesNothing) {
+  ASSERT_TRUE(Run("CREATE (:A {k: 1}), (:A {k: 1}) ").ok());
+  ASSERT_TRUE(Run("CREATE INDEX i FOR (n:A) ON (n.k)").ok());
+  auto transaction = Begin();
+  ASSERT_TRUE(RunIn(transaction.get(), "DROP INDEX i").ok());
+  ASSERT_TRUE(RunIn(transaction.get(), "CREATE INDEX j FOR (n:B) ON (n.k)").ok());
+  ASSERT_TRUE(RunIn(transaction.get(), "CREATE CONSTRAINT c FOR (n:A) REQUIRE n.k IS UNIQUE").ok());
+  uint64_t sequence = 0;
+  EXPECT_FALSE(transaction->Commit(&sequence).ok());
+  EXPECT_EQ(Rows("SHOW INDEXES YIELD name"), Strings{"'i'"});
+}
+
 TEST_F(ServiceTest, Explain_Query_RunsNothing) {
   ASSERT_TRUE(Run("EXPLAIN CREATE (:A) RETURN 1 AS one").ok());
   EXPECT_NE(outcome_.plan.find("Create"), std::string::npos);
