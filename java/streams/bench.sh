@@ -1,22 +1,22 @@
 #!/usr/bin/env bash
-# bench.sh DIR [kafka|flink [RECORDS [PAIRS]]]: RECORDS (700000) of 1 KiB each, put into a Kafka Streams store or Flink's
-# RocksDB state in DIR, which is to be on a real disk: stock on CPU 0; on pulse:// in several ways, with the program on CPU
+# bench.sh DIR [kafka|flink [RECORDS [PAIRS]]]: RECORDS (700000; of Flink, whose JVM compiles for some seconds, 2000000) of
+# 1 KiB each, put into a Kafka Streams store or Flink's RocksDB state in DIR, which is to be on a real disk: stock on CPU 0; on pulse:// in several ways, with the program on CPU
 # 0 and the agent on CPU 1; stock on both. In turn, PAIRS (3) times. Prints a line of JSON for each run. Run `make
 # stream-tests` before: it builds what is needed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 dir=${1:?usage: bench.sh DIR [kafka|flink [RECORDS [PAIRS]]]}
 engine=${2:-kafka}
-records=${3:-700000}
 pairs=${4:-3}
 case $engine in
-  kafka) program=org.pulsedb.kafka.PutBench ;;
-  flink) program=org.pulsedb.flink.StateBench ;;
+  kafka) program=org.pulsedb.kafka.PutBench records=700000 ;;
+  flink) program=org.pulsedb.flink.StateBench records=2000000 ;;
   *)
     echo "bench.sh: no such engine: $engine (kafka, flink)" >&2
     exit 1
     ;;
 esac
+records=${3:-$records}
 [[ -f build/java/pulsedb-rocksdb.jar ]] || {
   echo "bench.sh: build/java/pulsedb-rocksdb.jar is not there; run make java" >&2
   exit 1
