@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/errors.h"
 #include "base/log.h"
+#include "base/shortage.h"
 #include "channel/handshake.h"
 
 namespace pulse {
@@ -51,7 +52,8 @@ absl::StatusOr<std::unique_ptr<SocketServer>> SocketServer::Open(AgentOptions op
     s->workers_.push_back(std::move(worker));
   }
   PULSE_ASSIGN_OR_RETURN(s->stop_event_, WakeEvent::Create());
-  s->thread_ = std::thread([server = s.get()] { server->AcceptLoop(); });
+  PULSE_RETURN_IF_ERROR(StartThread(
+      "an agent", [server = s.get()] { server->AcceptLoop(); }, &s->thread_));
   return s;
 }
 

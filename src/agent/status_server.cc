@@ -13,6 +13,7 @@
 #include "absl/strings/str_replace.h"
 #include "base/errors.h"
 #include "base/log.h"
+#include "base/shortage.h"
 #include "channel/handshake.h"
 #include "channel/status_message.h"
 
@@ -55,6 +56,7 @@ absl::Status AnswerStatus(int socket, const wire::Message& m, const AgentStatus&
 
 absl::StatusOr<std::shared_ptr<StatusServer>> StatusServer::Open(const std::string& pattern) {
   const std::string path = absl::StrReplaceAll(pattern, {{"%p", absl::StrCat(getpid())}});
+  std::shared_ptr<StatusServer> s;  // its destructor, after an error, takes the mutex itself
   std::lock_guard lock(servers_mu);
   std::weak_ptr<StatusServer>& known = Servers()[path];
   if (auto server = known.lock()) return server;
@@ -68,16 +70,19 @@ absl::StatusOr<std::shared_ptr<StatusServer>> StatusServer::Open(const std::stri
     return absl::Status(listener.status().code(),
                         absl::StrCat("status=", pattern, ": ", listener.status().message()));
   }
-  std::shared_ptr<StatusServer> s(new StatusServer(path));
+  s.reset(new StatusServer(path));
   s->listener_ = *std::move(listener);
   s->socket_file_ = MadeFile(path);
   PULSE_ASSIGN_OR_RETURN(s->stop_, WakeEvent::Create());
-  s->thread_ = std::thread([server = s.get()] { server->Serve(); });
+  PULSE_RETURN_IF_ERROR(StartThread(
+      "status=", [server = s.get()] { server->Serve(); }, &s->thread_));
   known = s;
   return s;
 }
 
 StatusServer::~StatusServer() {
+  // Whoever opens the next one of this path does not meet this one's socket.
+  std::lock_guard lock(servers_mu);
   if (thread_.joinable()) {
     stop_.Set();
     thread_.join();

@@ -16,6 +16,7 @@
 #include "base/cpu_list.h"
 #include "base/errors.h"
 #include "base/log.h"
+#include "base/shortage.h"
 
 namespace pulse {
 namespace {
@@ -32,7 +33,7 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options) {
   std::unique_ptr<Worker> w(new Worker(std::move(options)));
   std::promise<absl::Status> ready;
   std::future<absl::Status> result = ready.get_future();
-  w->thread_ = std::thread([worker = w.get(), &ready] {
+  const auto work = [worker = w.get(), &ready] {
     absl::Status st = worker->Init();
     const bool ok = st.ok();
     AgentStatus* const status = ok ? worker->options_.status.get() : nullptr;
@@ -45,7 +46,8 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options) {
     ready.set_value(std::move(st));  // `ready` may be gone from here on
     if (ok) worker->Loop();
     if (status != nullptr) status->LeaveWorker(status_id);
-  });
+  };
+  PULSE_RETURN_IF_ERROR(StartThread("an agent's worker", work, &w->thread_));
   if (absl::Status st = result.get(); !st.ok()) {
     w->thread_.join();
     return st;

@@ -4,6 +4,9 @@
 #pragma once
 
 #include <new>
+#include <system_error>
+#include <thread>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -23,6 +26,17 @@ inline absl::Status NoThreadError(absl::string_view for_what = {}) {
       absl::StrCat(for_what, for_what.empty() ? "" : ": ",
                    "no thread can be started; raise the limit of processes (ulimit -u), or that of "
                    "address space (ulimit -v)"));
+}
+
+// Runs `f` on a thread, or says that there is none.
+template <typename F>
+absl::Status StartThread(absl::string_view for_what, F&& f, std::thread* thread) {
+  try {
+    *thread = std::thread(std::forward<F>(f));
+    return absl::OkStatus();
+  } catch (const std::system_error&) {
+    return NoThreadError(for_what);
+  }
 }
 
 // What `f`, which returns a status or a StatusOr, returns; NoMemoryError() if it throws bad_alloc.

@@ -1,6 +1,7 @@
 #include "link/embedded_link.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -44,7 +45,10 @@ class EmbeddedLink : public AgentLink {
   }
 
   absl::StatusOr<Region> CreateRegion(size_t bytes) override {
-    return Region::CreatePrivate(bytes);
+    PULSE_ASSIGN_OR_RETURN(Region region, Region::CreatePrivate(bytes));
+    // A child could not use it, and what I/O has pinned would be copied for it.
+    madvise(region.data(), region.size(), MADV_DONTFORK);
+    return region;
   }
 
   absl::Status Attach(uint32_t queue_id, uint64_t arena_bytes, const Region& region) override {

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
+#include "base/shortage.h"
 #include "store/aligned_buffer.h"
 #include "store/store_impl.h"
 
@@ -144,10 +145,6 @@ void Store::Impl::StartCheckpoint(uint64_t sequence) {
   std::lock_guard work(work_mu_);
   checkpoint_running_ = true;
   checkpoint_ = std::move(image);
-  if (!checkpoint_thread_.joinable()) {
-    checkpoint_thread_ = std::thread([this] { RunCheckpoints(); });
-    pthread_setname_np(checkpoint_thread_.native_handle(), "pulse-st-check");
-  }
   work_cv_.notify_all();
 }
 
@@ -174,12 +171,17 @@ void Store::Impl::RunCheckpoints() {
 }
 
 void Store::Impl::CommitLater(std::function<void(const absl::Status&)> done) {
-  std::lock_guard work(work_mu_);
-  later_.push_back(std::move(done));
+  std::unique_lock work(work_mu_);
   if (!commit_thread_.joinable()) {
-    commit_thread_ = std::thread([this] { RunLaterCommits(); });
+    const absl::Status started = StartThread(
+        "a store's commits", [this] { RunLaterCommits(); }, &commit_thread_);
+    if (!started.ok()) {
+      work.unlock();
+      return done(started);
+    }
     pthread_setname_np(commit_thread_.native_handle(), "pulse-st-commit");
   }
+  later_.push_back(std::move(done));
   work_cv_.notify_all();
 }
 
@@ -201,6 +203,10 @@ absl::Status Store::Impl::Start() {
   // taken for durable.
   const absl::Status status = device_->Sync();
   if (!status.ok()) return Fail(status);
+  // Now, since a commit that needs a checkpoint cannot do without.
+  PULSE_RETURN_IF_ERROR(StartThread(
+      "a store's checkpoints", [this] { RunCheckpoints(); }, &checkpoint_thread_));
+  pthread_setname_np(checkpoint_thread_.native_handle(), "pulse-st-check");
   std::unique_lock lock(mu_);
   if (generation_ != checkpoint_generation_) StartCheckpoint(sequence_);
   return absl::OkStatus();

@@ -30,6 +30,13 @@ inline absl::Status PassFile(AgentLink* link, int fd, wire::Descriptor* d) {
   return absl::OkStatus();
 }
 
+// What a lost agent may yet carry out.
+enum class LateWork : uint8_t {
+  kNone,        // its process has ended
+  kUnanswered,  // it was not seen to end: what it was asked and has not answered
+  kAnything,    // it is not to be trusted
+};
+
 // Receives the completions of one file number.
 class CompletionTarget {
  public:
@@ -39,9 +46,8 @@ class CompletionTarget {
   // The agent is lost and will answer nothing more. Called once, with mu() held. True asks for a
   // call of Rescue(), until which the target must stay alive.
   virtual bool OnAgentDeath() = 0;
-  // Finishes what the agent left undone. Without mu(); may block on I/O. `may_still_write`: the
-  // agent was not seen to end, and may yet carry out what it was asked before.
-  virtual void Rescue(bool /*may_still_write*/) {}
+  // Finishes what the agent left undone. Without mu(); may block on I/O.
+  virtual void Rescue(LateWork) {}
 };
 
 // A queue and the producer's position in its arena. `position` counts arena bytes handed out,

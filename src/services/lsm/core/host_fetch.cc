@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/errors.h"
 #include "base/log.h"
+#include "base/shortage.h"
 #include "base/trace.h"
 #include "base/unique_fd.h"
 #include "services/lsm/core/thread_waits.h"
@@ -335,10 +336,12 @@ FetchSource::~FetchSource() {
 
 void FetchSource::Warm() {
   std::call_once(warmed_, [this] {
-    warm_ = std::thread([this] {
+    const auto warm = [this] {
       pthread_setname_np(pthread_self(), "pulse-ag-fetch");
       Pool();
-    });
+    };
+    // Without it, the first compaction makes one.
+    StartThread("a pool to read ahead", warm, &warm_).IgnoreError();
   });
 }
 

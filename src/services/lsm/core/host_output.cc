@@ -404,6 +404,7 @@ void OutputFile::LeaveQueue() {
   room_ = 0;
   pending_ = write_ = nullptr;
   inline_buffer_.reset();
+  tail_.reset();  // readers keep this object
   queue_ = nullptr;
   HostSession::Lease lease = std::exchange(lease_, {});
   if (lease.queue == nullptr) return;

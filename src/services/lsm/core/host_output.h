@@ -109,7 +109,7 @@ class OutputFile : public CompletionTarget {
 
   void OnCompletion(const wire::Completion& c) override;
   bool OnAgentDeath() override;
-  void Rescue(bool may_still_write) override;
+  void Rescue(LateWork late) override;
 
  private:
   struct Unacked {

@@ -20,15 +20,19 @@ bool OutputFile::OnAgentDeath() {
   return rescuing_;
 }
 
-void OutputFile::Rescue(bool may_still_write) {
+void OutputFile::Rescue(LateWork late) {
   {
     std::unique_lock lock(session_->mu());
     session_->WaitForHost(lock, [this] { return path_guards_ == 0; });
   }
   // rescuing_ keeps other threads off target_ and unacked_.
   const bool unanswered = !unacked_.empty();
+  // Where all is answered but the end, what may come late is a sync, and a truncation to the size
+  // that the file has by then: a copy of gigabytes would be for nothing, and may find no space.
+  const bool may_change = unanswered || (opened_.load() && !open_answered_);
   absl::Status st;
-  if (may_still_write) st = MoveAside();
+  if (late == LateWork::kAnything || (late == LateWork::kUnanswered && may_change))
+    st = MoveAside();
   for (const auto& [tag, w] : unacked_) {
     if (st.ok()) st = WriteInline(w.file_offset, w.data, w.length);
   }
@@ -37,7 +41,7 @@ void OutputFile::Rescue(bool may_still_write) {
   FailLocked(std::move(st));
   // Even after the agent's process has ended, the kernel may carry out its last requests. They
   // repeat bytes that were just written, so they corrupt only pages that are written once more.
-  late_writes_ = unanswered && !may_still_write;
+  late_writes_ = unanswered && late == LateWork::kNone;
   if (closed_) FinishInline(lock);
   rescuing_ = false;  // from here on this object may be destroyed
   session_->NotifyLocked();

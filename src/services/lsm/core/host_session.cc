@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/errors.h"
 #include "base/log.h"
+#include "base/shortage.h"
 #include "services/lsm/core/host_agent.h"
 
 namespace pulse::lsm {
@@ -44,7 +45,8 @@ absl::StatusOr<std::shared_ptr<HostSession>> HostSession::Open(const Options& op
   for (WakeEvent* event : {&s->wake_leader_, &s->wake_watch_, &s->stopping_}) {
     PULSE_ASSIGN_OR_RETURN(*event, WakeEvent::Create());
   }
-  s->watch_ = std::thread([session = s.get()] { session->Watch(); });
+  PULSE_RETURN_IF_ERROR(StartThread(
+      "a session", [session = s.get()] { session->Watch(); }, &s->watch_));
   return s;
 }
 

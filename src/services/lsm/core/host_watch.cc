@@ -11,6 +11,7 @@
 #include "base/cpu_list.h"
 #include "base/errors.h"
 #include "base/log.h"
+#include "base/shortage.h"
 #include "base/trace.h"
 #include "channel/host_numbers.h"
 #include "link/retry_policy.h"
@@ -60,7 +61,7 @@ void HostSession::Watch() {
       std::lock_guard lock(mu_);
       rescues.swap(rescues_);
     }
-    for (CompletionTarget* target : rescues) target->Rescue(/*may_still_write=*/false);
+    for (CompletionTarget* target : rescues) target->Rescue(LateWork::kNone);
     if (c != nullptr) {
       if (CheckAgent(c, &heartbeat)) {
         WarmUp(c);
@@ -97,17 +98,17 @@ bool HostSession::CheckAgent(const Connection& c, AgentHeartbeat* heartbeat) {
   }
   if (c->link->Gone()) {
     c->link->WaitForExit();
-    LoseAgent(c, /*may_still_write=*/false, absl::UnavailableError("it is gone"));
+    LoseAgent(c, LateWork::kNone, absl::UnavailableError("it is gone"));
     return false;
   }
   if (suspect) {
-    LoseAgent(c, /*may_still_write=*/true, absl::InternalError("it is not to be trusted"));
+    LoseAgent(c, LateWork::kAnything, absl::InternalError("it is not to be trusted"));
     return false;
   }
   const int64_t now = NowNanos();
   if (options_.socket_path.empty() || !heartbeat->Due(now)) return true;
   if (!heartbeat->Look(now, c->link->Progress(), busy)) {
-    LoseAgent(c, /*may_still_write=*/true,
+    LoseAgent(c, LateWork::kUnanswered,
               absl::DeadlineExceededError(absl::StrCat("it has shown no sign of life for ",
                                                        options_.agent_deadline_ms, " ms")));
     return false;
@@ -116,7 +117,7 @@ bool HostSession::CheckAgent(const Connection& c, AgentHeartbeat* heartbeat) {
   return true;
 }
 
-void HostSession::LoseAgent(const Connection& c, bool may_still_write, const absl::Status& why) {
+void HostSession::LoseAgent(const Connection& c, LateWork late, const absl::Status& why) {
   std::vector<CompletionTarget*> rescues;
   {
     std::lock_guard lock(mu_);
@@ -143,7 +144,7 @@ void HostSession::LoseAgent(const Connection& c, bool may_still_write, const abs
       absl::StrCat("lost the agent", options_.socket_path.empty() ? "" : " at ",
                    options_.socket_path, ": ", why.message(), "; the host finishes ",
                    rescues.size(), " of its files, and writes by itself until there is one again"));
-  for (CompletionTarget* target : rescues) target->Rescue(may_still_write);
+  for (CompletionTarget* target : rescues) target->Rescue(late);
 }
 
 bool HostSession::TryReconnect() {
@@ -182,13 +183,15 @@ void HostSession::WarmUp(const Connection& c) {
     prewarmed_ = true;
   }
   if (warm_.joinable()) warm_.join();  // for an agent that was lost: its link is closed
-  warm_ = std::thread([this, c] {
+  const auto warm_up = [this, c] {
     pthread_setname_np(pthread_self(), "pulse-ag-warm");
     auto q = AddQueue(c, options_.queue_bytes);
     if (!q.ok()) return;  // whoever needs a queue meets the same error, and reports it
     std::lock_guard lock(mu_);
     c->free_streams.push_back(*q);
-  });
+  };
+  // Without it, whoever needs a queue makes one.
+  StartThread("an agent's first queue", warm_up, &warm_).IgnoreError();
 }
 
 void HostSession::Publish(const Connection& c) {

@@ -393,7 +393,9 @@ class FetchingRandomAccessFile : public rocksdb::FSRandomAccessFileOwnerWrapper 
       *result = in_flight_->output().size();
       return IOStatus::OK();
     }
-    return target()->GetFileSize(result);
+    IOStatus s;
+    FSRandomAccessFile* const base = Base(&s);
+    return base == nullptr ? s : base->GetFileSize(result);
   }
 #endif
 
