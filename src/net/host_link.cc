@@ -109,6 +109,7 @@ void HostLink::Opened() {
   state_ = State::kPreface;
   const Flow::Preface preface = owner_->flow_->HostPreface();
   preface_replies_ = preface.replies;
+  preface_taken_ = false;
   stream_->out()->Append(preface.bytes);
   // Where each request begins moves by what goes before it.
   queued_ += preface.bytes.size();
@@ -168,9 +169,13 @@ size_t HostLink::Take(std::string_view bytes) {
 bool HostLink::TakeOne(std::string_view message) {
   if (state_ == State::kPreface) {
     if (absl::Status st = owner_->flow_->OnPreface(message); !st.ok()) {
-      Fail(st);
+      // The first answer is to the director; the others are about this client alone.
+      if (!preface_taken_) loop_->HostFailed(st);
+      Drop();
+      owner_->Stirred();
       return false;
     }
+    preface_taken_ = true;
     if (--preface_replies_ == 0) Ready();
     return true;
   }

@@ -88,7 +88,8 @@ class HostLink final : private StreamEvents {
   bool ended_ = false;
   bool due_ = false;  // a connection is to begin at the end of the turn
   uint32_t preface_replies_ = 0;
-  uint64_t queued_ = 0;  // bytes ever queued on this connection, the preface's too
+  bool preface_taken_ = false;  // the first of them
+  uint64_t queued_ = 0;         // bytes ever queued on this connection, the preface's too
   Ring<Sent> sent_;
   std::vector<Lost> lost_;
   bool closed_ = false;

@@ -75,7 +75,9 @@ void ProxyClient::Begin(const absl::Status& refusal) {
   began_at_ = active_at_ = sent_at_ = taken_at_ = heard_at_ = loop_->now();
   const DirectorOptions& options = loop_->shared().options;
   if (options.transport != nullptr) transport_ = options.transport();
-  flow_ = options.application->NewFlow(this);
+  // Without memory for TLS nothing is sent in the clear.
+  const bool has_transport = options.transport == nullptr || transport_ != nullptr;
+  flow_ = has_transport ? options.application->NewFlow(this) : nullptr;
   Stirred();
   if (flow_ == nullptr) {
     loop_->stats().Add(LoopStats::kRefused);

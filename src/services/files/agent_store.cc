@@ -338,8 +338,12 @@ OpenFile* FileStore::Find(store::FileId id) {
 }
 
 void FileStore::DropUser(OpenFile* file) {
-  --file->users_;
-  DropIfUnused(file);
+  // One that was removed meanwhile goes with its last user, also if its length was never kept.
+  if (--file->users_ == 0 && dirty_.count(file) != 0) {
+    Unlinked(file->id());
+  } else {
+    DropIfUnused(file);
+  }
 }
 
 void FileStore::DropIfUnused(OpenFile* file) {

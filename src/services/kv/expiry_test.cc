@@ -23,7 +23,7 @@ using ::testing::IsEmpty;
 class Listener final : public redis::KeyListener {
  public:
   bool active() const override { return active_; }
-  void OnChange(std::string_view key) override { changed.emplace_back(key); }
+  void OnChange(std::string_view key, bool) override { changed.emplace_back(key); }
   void OnExpiry(std::string_view key) override { expired.emplace_back(key); }
   void OnClear() override {}
 

@@ -138,7 +138,7 @@ absl::Status KvStore::OpenPartitions(const PartitionOptions& options) {
       }
       shards_[i].partition = *std::move(opened);
       shards_[i].partition->set_on_evict([this](std::string_view key) {
-        if (watch_.active()) watch_.Touch(key);
+        if (watch_.active()) watch_.Touch(key, /*by_client=*/false);
       });
       shards_[i].partition->set_on_expire(
           [this](std::string_view key) { watch_.TellOfExpiry(key); });

@@ -133,7 +133,8 @@ absl::Status StoreFile::Map(const Header& mine) {
   const uint64_t has = static_cast<uint64_t>(facts.st_blocks) * 512;
   const uint64_t room =
       static_cast<uint64_t>(system.f_bavail) * static_cast<uint64_t>(system.f_bsize);
-  if (system.f_blocks != 0 && room + has < mine.memory_bytes) {
+  // What is there goes on also where others have filled the file system: it has no room for more.
+  if (!existed_ && system.f_blocks != 0 && room + has < mine.memory_bytes) {
     return absl::ResourceExhaustedError(
         absl::StrCat(path_, ": its file system has ", (room + has) >> 20, " MiB of room, and ",
                      mine.memory_bytes >> 20,

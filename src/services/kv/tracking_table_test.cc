@@ -46,8 +46,8 @@ TEST(TrackingTest, ClientsThatAreGone_TakeNoRoomFromThoseThatStay) {
   tracking.Remember(stays, "k");
   EXPECT_THAT(stays->Take().keys, testing::IsEmpty());  // nor was it told early
   EXPECT_LT(tracking.numbers().items, 4096u);
-  tracking.OnChange("k");
-  tracking.OnChange("mine");
+  tracking.OnChange("k", /*by_client=*/true);
+  tracking.OnChange("mine", /*by_client=*/true);
   EXPECT_THAT(stays->Take().keys, testing::ElementsAre("k", "mine"));
 }
 
@@ -59,7 +59,7 @@ TEST(TrackingTest, NoRoom_OneIsToldAtOnce) {
   const size_t early = told->Take().keys.size();
   EXPECT_GT(early, 0u);
   EXPECT_EQ(tracking.numbers().keys + early, 1000u);
-  for (const std::string& key : keys) tracking.OnChange(key);
+  for (const std::string& key : keys) tracking.OnChange(key, /*by_client=*/true);
   EXPECT_EQ(told->Take().keys.size(), 1000 - early);
   tracking.Remember(told, "again");
   EXPECT_THAT(told->Take().keys, testing::IsEmpty());
@@ -71,7 +71,7 @@ TEST(TrackingTest, SameClientStartsAgain_IsToldOfWhatItHasReadBefore) {
   Remember(&tracking, 1, {"a"});
   tracking.Stop(1);
   const auto told = Remember(&tracking, 1, {"b"});
-  for (const char* key : {"a", "b"}) tracking.OnChange(key);
+  for (const char* key : {"a", "b"}) tracking.OnChange(key, /*by_client=*/true);
   EXPECT_THAT(told->Take().keys, testing::ElementsAre("a", "b"));
   EXPECT_THAT(other->Take().keys, testing::ElementsAre("b"));
   EXPECT_EQ(tracking.numbers().items, 0u);
@@ -88,7 +88,7 @@ TEST(TrackingTest, ClientOfARedirectionEnds_WhatItHasNotTakenIsAskedForAgain) {
   tracking.EndRedirection(7);
   EXPECT_EQ(notified, 0);
   tracking.Remember(told, "k");
-  tracking.OnChange("k");
+  tracking.OnChange("k", /*by_client=*/true);
   EXPECT_EQ(notified, 1);
   tracking.EndRedirection(8);
   EXPECT_EQ(notified, 1);

@@ -16,6 +16,8 @@ namespace {
 constexpr std::string_view kOtherRelease =
     "ERR the agent is of another release than this server and knows other commands; run both from "
     "the same release";
+constexpr std::string_view kOtherDatabase =
+    "ERR the agent reads another database (--serve-db) than this server has open (--db)";
 constexpr std::string_view kVersion = "7.0.15";  // of Redis, whose commands these are
 
 void Ping(const Session& session, const Arguments& args, ReplyWriter* reply) {
@@ -207,13 +209,18 @@ Executor::Stop Executor::RunConnectionCommand(Session* session, const CommandInf
       reply->Ok();
       return Stop::kClose;
     case Command::kPulseHello:
-      if (args.size() < 3 || args.size() > 4 || args[2] != CommandsDigest()) {
+      if (args.size() < 3 || args.size() > 5 || args[2] != CommandsDigest()) {
         reply->Error(kOtherRelease);
+        break;
+      }
+      if (args.size() == 5 && !args[4].empty() && !facts_->directory.empty() &&
+          args[4] != facts_->directory) {
+        reply->Error(kOtherDatabase);
         break;
       }
       session->fence = facts_->fences.Enter(args[1], session->end);
       // The client's, where the agent is the peer.
-      if (args.size() == 4 && IsClientName(args[3])) {
+      if (args.size() >= 4 && IsClientName(args[3])) {
         session->facts.peer = args[3];
         facts_->clients.Set(session->facts);
       }

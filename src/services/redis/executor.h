@@ -60,7 +60,8 @@ class Traffic {
 
 // What INFO tells, beyond what the store knows.
 struct ServerFacts {
-  std::string run_id;  // 40 hexadecimal digits, of this run alone
+  std::string run_id;     // 40 hexadecimal digits, of this run alone
+  std::string directory;  // DirectoryIdentity() of the database's, if it has one
   uint16_t port = 0;
   int64_t started_ms = 0;
   AclUsers users;

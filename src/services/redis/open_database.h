@@ -2,13 +2,23 @@
 // the database into a unique_ptr. Blocks as RocksDB's own functions do.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <memory>
 #include <string>
 #include <type_traits>
 
+#include "absl/strings/str_cat.h"
 #include "rocksdb/db.h"
 
 namespace pulse::redis {
+
+// Whether two processes have the same directory open, whatever each calls it. Empty: nobody knows.
+inline std::string DirectoryIdentity(const std::string& path) {
+  struct stat facts {};
+  if (path.empty() || stat(path.c_str(), &facts) != 0) return {};
+  return absl::StrCat(facts.st_dev, ":", facts.st_ino);
+}
 
 // `open` takes a pointer to either.
 template <typename Db, typename Open>

@@ -17,6 +17,7 @@
 #include "services/redis/designs.h"
 #include "services/redis/executor.h"
 #include "services/redis/host_flow.h"
+#include "services/redis/open_database.h"
 #include "services/redis/private_directory.h"
 #include "services/redis/serve.h"
 #include "services/redis/store.h"
@@ -256,6 +257,7 @@ absl::Status ServerImpl::Start(const OffloadFactory& offload) {
   facts_.max_clients = options_.max_clients;
   facts_.idle_seconds = options_.idle_seconds;
   PULSE_RETURN_IF_ERROR(OpenStore());
+  facts_.directory = DirectoryIdentity(options_.db);
   facts_.max_bulk = options_.limits.max_bulk;
   store_->watch_table()->SetListener(&facts_.tracking);
   MakeExecutors();

@@ -15,6 +15,7 @@
 #include "services/redis/commands/codec.h"
 #include "services/redis/commands/command_suite.h"
 #include "services/redis/commands/commands.h"
+#include "services/redis/open_database.h"
 #include "services/redis/test_server.h"
 
 namespace pulse::redis {
@@ -287,6 +288,11 @@ TEST_F(ServerTest, Fence_ConnectionsWithWork_WaitsForTheirEnd) {
                             "pulse.fence a", "pulse.fence a 0"}) {
     EXPECT_THAT(another.Ask(other), HasSubstr("run both from the same release")) << other;
   }
+  // One that reads another database.
+  BlockingClient reader(options_.host_socket);
+  EXPECT_THAT(reader.Ask("pulse.hello c" + digest + " x: 1:1"), HasSubstr("another database"));
+  const std::string directory = DirectoryIdentity(options_.db);
+  EXPECT_EQ(reader.Ask("pulse.hello c" + digest + " x: " + directory), run_id);
   // Work that is still going on when the connection ends.
   std::string requests;
   for (int i = 0; i < 2000; ++i) requests += "incr n\r\nkeys *\r\n";

@@ -88,6 +88,16 @@ bool StoreView::Get(std::string_view key, Found* found) {
   return GetOne(MakeReadOptions(), key, found);
 }
 
+// Of many: each pin keeps a whole block of the cache from being given up.
+void StoreView::LetGo(size_t number, Found* found) {
+  constexpr size_t kMostPinned = 64, kMostCopied = 4096;
+  if (number < kMostPinned || !found->pin.IsPinned() || found->pin.size() > kMostCopied) return;
+  rocksdb::PinnableSlice own;
+  own.PinSelf(found->pin);
+  found->pin = std::move(own);
+  DecodeValue(ViewOf(found->pin), &found->value);
+}
+
 bool StoreView::GetOne(const rocksdb::ReadOptions& how, std::string_view key, Found* found) {
   found->pin.Reset();
   rocksdb::DB* db = store_->db_.get();
@@ -103,6 +113,7 @@ bool StoreView::GetMany(const std::string_view* keys, size_t count, std::vector<
   if (buffered_ || count == 1) {
     for (size_t i = 0; i < count; ++i) {
       if (!Get(keys[i], &(*found)[i])) return false;
+      LetGo(i, &(*found)[i]);
       bytes += (*found)[i].pin.size();
       if (bytes > most_bytes && i > 0) {
         found->resize(i);
@@ -137,6 +148,7 @@ bool StoreView::GetMany(const std::string_view* keys, size_t count, std::vector<
       Found* one = &(*found)[done];
       one->pin = std::move(values[i]);
       if (!DecodeFound(statuses[i], keys[done], one)) return false;
+      LetGo(done, one);
     }
     if (bytes > most_bytes) {
       found->resize(done);
@@ -156,6 +168,7 @@ bool StoreView::GetCached(const std::string_view* keys, size_t count, std::vecto
   for (size_t i = 0; i < count; ++i) {
     Found* one = &(*found)[i];
     if (!GetOne(how, keys[i], one)) return false;
+    LetGo(i, one);
     bytes += one->pin.size();
     if (bytes > most_bytes && i > 0) {
       found->resize(i);

@@ -220,10 +220,10 @@ void Tracking::ForgetGone() {
   }
 }
 
-void Tracking::OnChange(std::string_view key) {
+void Tracking::OnChange(std::string_view key, bool by_client) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (const auto it = keys_.find(key); it != keys_.end()) Forget(it, false);
-  TellBroadcasts(key, /*own_too=*/false);
+  if (const auto it = keys_.find(key); it != keys_.end()) Forget(it, !by_client);
+  TellBroadcasts(key, /*own_too=*/!by_client);
 }
 
 // Who has read it is told when its time is over, whoever notices.

@@ -123,7 +123,7 @@ class Tracking final : public KeyListener {
   void NoteExpiry(std::string_view key, int64_t expires_ms);
 
   bool active() const override { return clients_now_.load(std::memory_order_seq_cst) > 0; }
-  void OnChange(std::string_view key) override;
+  void OnChange(std::string_view key, bool by_client) override;
   void OnExpiry(std::string_view key) override;
   void OnClear() override;
 

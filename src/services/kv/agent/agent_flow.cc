@@ -310,12 +310,20 @@ bool AgentFlow::OnPush(std::string_view bytes, uint8_t flags) {
 
 bool AgentFlow::OnReply(std::string_view bytes, uint8_t flags, uint64_t max_reply) {
   if (closed_) return false;
+  if (drops_) return true;
   if ((flags & kPush) != 0) return (pushing_ || partial_.empty()) && OnPush(bytes, flags);
   if (pushing_ || expected_.empty() || !expected_.front().whole) return false;
   if ((flags & kPaused) != 0) owes_resume_ = true;
   std::string whole;
   if ((flags & kMore) != 0 || !partial_.empty()) {
-    if (bytes.size() > max_reply - std::min<uint64_t>(max_reply, partial_.size())) return false;
+    if (bytes.size() > max_reply - std::min<uint64_t>(max_reply, partial_.size())) {
+      // The store takes longer values than this agent does.
+      net::FreeBytes(&partial_);
+      drops_ = true;
+      connection_->Close(
+          "-ERR the reply is longer than --serve-kv-max-value of the agent allows\r\n");
+      return true;
+    }
     partial_.append(bytes);
     if ((flags & kMore) != 0) return true;
     whole = std::exchange(partial_, std::string());

@@ -126,6 +126,7 @@ class AgentFlow final : public net::Flow {
   std::string scratch_;
   int32_t session_ = -1;
   bool closed_ = false;   // by the host
+  bool drops_ = false;    // what the host still says
   bool waiting_ = false;  // in the lane's list
   bool owes_resume_ = false;
   net::Ring<Expected> expected_;

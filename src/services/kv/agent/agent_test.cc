@@ -240,6 +240,47 @@ TEST_F(AgentCommandTest, ClientThatDoesNotRead_DelaysNobody_AndGetsAll) {
   EXPECT_EQ(slow.Ask("PING"), "+PONG\r\n");
 }
 
+// What they hold comes to more than a lane takes, and what frees it comes through the lane.
+TEST_F(AgentCommandTest, ClientsThatDoNotRead_WithLargeRequests_DelayNobody) {
+  const std::string value(size_t{1} << 20, 'v');
+  const std::string large(size_t{7} << 20, 'w');
+  std::vector<std::unique_ptr<Client>> slow;
+  for (int i = 0; i < 3; ++i) {
+    slow.push_back(std::make_unique<Client>(agent_port()));
+    const std::string key = absl::StrCat("k", i);
+    ASSERT_EQ(slow.back()->Ask(Array({"SET", key, value})), "+OK\r\n");
+    std::string bytes;
+    for (int get = 0; get < 10; ++get) bytes += Array({"GET", key});
+    slow.back()->Send(bytes + Array({"SET", key, large}));
+  }
+  Client other(agent_port());
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(other.Ask("PING"), "+PONG\r\n");
+  slow.pop_back();  // it leaves without its replies
+  for (auto& client : slow) {
+    for (int get = 0; get < 10; ++get) ASSERT_TRUE(client->Receive() == Bulk(value));
+    EXPECT_EQ(client->Receive(), "+OK\r\n");
+  }
+  EXPECT_EQ(other.Ask("PING"), "+PONG\r\n");
+}
+
+// Sizes at which a turn ends and the agent's credit do the same.
+TEST_F(AgentCommandTest, RepliesOfExactlyTheCredit_AllCome) {
+  Client client(agent_port());
+  for (const size_t reply : {size_t{4096}, size_t{1024}, size_t{65536}}) {
+    // A reply is $, the digits of the size, and two line ends more than its value.
+    size_t size = reply - 5;
+    while (Bulk(std::string(size, 'v')).size() > reply) --size;
+    const std::string value(size, 'v');
+    ASSERT_EQ(Bulk(value).size(), reply);
+    ASSERT_EQ(client.Ask(Array({"SET", "k", value})), "+OK\r\n");
+    std::string bytes;
+    const size_t gets = (size_t{1} << 20) / reply;
+    for (size_t i = 0; i < gets; ++i) bytes += Array({"GET", "k"});
+    client.Send(bytes);
+    for (size_t i = 0; i < gets; ++i) ASSERT_TRUE(client.Receive() == Bulk(value)) << i;
+  }
+}
+
 TEST_F(AgentCommandTest, BadRequests_EndTheConnection_AfterAnError) {
   for (const auto& [bytes, error] : std::initializer_list<std::pair<const char*, const char*>>{
            {"*1\r\n$abc\r\n", "-ERR Protocol error: invalid bulk length\r\n"},

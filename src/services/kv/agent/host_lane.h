@@ -75,7 +75,6 @@ class HostLane final : public ShmPeer {
   bool TrySend(uint16_t session, LaneStatus status, uint8_t flags, std::string_view bytes);
   void Touch(HostSession* session);
   void WaitForRoom(HostSession* session);
-  void Account(uint64_t before, uint64_t now) { held_ += now - before; }
   bool OpenPacker();
   void Submit();
   void Broken();
@@ -95,9 +94,10 @@ class HostLane final : public ShmPeer {
   std::vector<HostSession*> touched_;
   std::vector<HostSession*> waiting_;  // have replies that found no room
   std::string scratch_;
-  uint64_t held_ = 0;        // bytes of whole requests, and of replies that found no room
-  uint64_t assembling_ = 0;  // ... of requests that are not whole
-  size_t sent_ = 0;          // replies of this turn
+  uint64_t held_ = 0;         // bytes of whole requests, and of replies that found no room
+  uint64_t held_paused_ = 0;  // ... of clients that do not take their replies
+  uint64_t assembling_ = 0;   // ... of requests that are not whole
+  size_t sent_ = 0;           // replies of this turn
   bool gave_back_ = false;
   bool broken_ = false;
 };

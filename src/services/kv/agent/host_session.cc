@@ -12,6 +12,8 @@ namespace {
 
 // Of replies that the client may not have taken: then the agent says when there is room again.
 constexpr uint64_t kCredit = uint64_t{256} << 10;
+constexpr std::string_view kHoldTooMuch =
+    "-ERR the requests of all clients hold too many bytes; try again later\r\n";
 
 }  // namespace
 
@@ -47,7 +49,8 @@ HostSession::~HostSession() {
   remote_->End();
   flow_.reset();
   DropIncoming();
-  lane_->Account(counted_, 0);
+  lane_->held_ -= counted_;
+  lane_->held_paused_ -= counted_paused_;
 }
 
 void HostSession::Begin(bool other_protocol, std::string_view refusal) {
@@ -78,7 +81,7 @@ bool HostSession::Take(LaneOp op, std::string_view bytes, bool more) {
     }
     if (more &&
         lane_->assembling_ > std::max<uint64_t>(lane_->shared_->lane_bytes, incoming_.capacity())) {
-      Close("-ERR the requests of all clients hold too many bytes; try again later\r\n");
+      Close(kHoldTooMuch);
       return true;
     }
     const size_t before = incoming_.capacity();
@@ -130,10 +133,21 @@ bool HostSession::EndTurn() {
     DropIncoming();
     lane_->shared_->sessions.fetch_sub(1, std::memory_order_relaxed);
   }
-  const size_t now = held();
-  lane_->Account(counted_, now);
-  counted_ = now;
+  Count();
   return closed_by_agent_ && closed_sent_ && pieces_.empty();
+}
+
+// What a client holds that does not read is freed by what it, or the agent, says next: that must
+// not wait for it.
+void HostSession::Count() {
+  const size_t now = held();
+  lane_->held_ += (paused_ ? 0 : now) - counted_;
+  lane_->held_paused_ += (paused_ ? now : 0) - counted_paused_;
+  counted_ = paused_ ? 0 : now;
+  counted_paused_ = paused_ ? now : 0;
+  const LaneShared& shared = *lane_->shared_;
+  if (!paused_ || closing_ || lane_->held_paused_ <= shared.lane_bytes + shared.max_message) return;
+  Close(kHoldTooMuch);
 }
 
 size_t HostSession::held() const {
@@ -153,7 +167,7 @@ void HostSession::Reply(net::Ticket ticket, std::string_view bytes) {
 void HostSession::SendPieces(uint8_t flags, std::string_view bytes) {
   sent_ += bytes.size();
   uint8_t last = flags;
-  if (sent_ > kCredit && !paused_) {
+  if (sent_ >= kCredit && !paused_) {
     paused_ = true;
     last |= kPaused;
   }

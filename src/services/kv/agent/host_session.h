@@ -63,6 +63,8 @@ class HostSession final : public net::Connection {
   void Send(LaneStatus status, uint8_t flags, std::string_view bytes);
   void SendPieces(uint8_t flags, std::string_view bytes);
   void DropIncoming();
+  // What it holds, in the lane's sums.
+  void Count();
 
   HostLane* const lane_;
   const uint16_t number_;
@@ -85,7 +87,7 @@ class HostSession final : public net::Connection {
   bool closed_by_agent_ = false;
   bool touched_ = false;
   bool waits_ = false;
-  uint64_t counted_ = 0;  // in the lane's bytes
+  uint64_t counted_ = 0, counted_paused_ = 0;  // in the lane's bytes
 };
 
 }  // namespace pulse::kv

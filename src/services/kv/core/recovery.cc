@@ -114,8 +114,10 @@ absl::Status Partition::Recover() {
   PULSE_RETURN_IF_ERROR(WalkSegments(&items));
   memory_.Drop(memory_.base(), 2 * limit * kPageBytes);
   state_->index = {};
-  if (state_->used_pages + overflow >= limit) return Damaged("it has more pages than memory");
-  const uint64_t room = Index::ItemsOf(limit - state_->used_pages - overflow);
+  if (state_->used_pages >= limit) return Damaged("it has more pages than memory");
+  // The cleaner may have taken the last page but the index's first.
+  const uint64_t left = limit - state_->used_pages;
+  const uint64_t room = Index::ItemsOf(left - std::min(overflow, left - 1));
   if (!index_->Begin(std::min(items, room))) {
     return absl::ResourceExhaustedError("the file system has no room for a new index");
   }
@@ -123,6 +125,8 @@ absl::Status Partition::Recover() {
     PULSE_RETURN_IF_ERROR(IndexSegment(number));
   }
   state_->overflow_pages = 0;
+  // Killed when the cleaner had taken the last segment: it goes on in what is left of one.
+  if (segments_.available() == 0) segments_.OpenEmptiest();
   Settle();
   return absl::OkStatus();
 }

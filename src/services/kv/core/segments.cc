@@ -182,6 +182,19 @@ void Segments::Seal(uint32_t number) {
   if (table_[number].dead == table_[number].used) Free(number);
 }
 
+void Segments::OpenEmptiest() {
+  uint32_t found = kNoSegment;
+  for (uint32_t number = 1; number < state_->end; ++number) {
+    if (table_[number].use != Use::kSealed) continue;
+    if (found == kNoSegment || table_[number].used < table_[found].used) found = number;
+  }
+  if (found == kNoSegment || state_->open_segments > 0) return;
+  undo_->Forbid();
+  table_[found].use = Use::kOpen;
+  state_->open[table_[found].ttl_class][0] = found;
+  ++state_->open_segments;
+}
+
 bool Segments::SealWhere(uint32_t dead, int64_t now_ms) {
   bool any = false;
   for (uint32_t number = 1; number < state_->end; ++number) {

@@ -93,6 +93,8 @@ class Segments {
   // Gives a segment or run back, whatever it holds.
   void Free(uint32_t number);
   void Seal(uint32_t number);  // an open one
+  // The sealed one with most room takes items again; where none is open.
+  void OpenEmptiest();
   // Seals open segments that have items, and at least so many dead bytes or one that has expired.
   // False: there is none.
   bool SealWhere(uint32_t dead, int64_t now_ms);

@@ -204,10 +204,13 @@ void CombineBits(Call& call) {
   if (negate) {
     for (char& byte : result) byte = static_cast<char>(~byte);
   }
-  if (result.empty()) {
-    call.view.Delete(call.args[2]);
-  } else {
+  size_t existing = 0;
+  if (!result.empty()) {
     call.view.Put(call.args[2], result, kNever);
+  } else if (!call.view.CountExisting(&call.args[2], 1, &existing)) {
+    return;
+  } else if (existing > 0) {  // else nobody who watches it is disturbed
+    call.view.Delete(call.args[2]);
   }
   call.reply.Integer(static_cast<int64_t>(result.size()));
 }

@@ -41,8 +41,8 @@ void WatchTable::Remove(const std::string& key, const std::shared_ptr<std::atomi
   if (watchers.empty()) keys_.erase(it);
 }
 
-void WatchTable::Touch(std::string_view key) {
-  if (KeyListener* const who = listener()) who->OnChange(key);
+void WatchTable::Touch(std::string_view key, bool by_client) {
+  if (KeyListener* const who = listener()) who->OnChange(key, by_client);
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto it = keys_.find(std::string(key));
   if (it == keys_.end()) return;

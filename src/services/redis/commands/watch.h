@@ -23,7 +23,8 @@ class KeyListener {
  public:
   virtual ~KeyListener() = default;
   virtual bool active() const = 0;  // cheap: asked for each write
-  virtual void OnChange(std::string_view key) = 0;
+  // Not `by_client`: the store has given it up, while whoever changed another one.
+  virtual void OnChange(std::string_view key, bool by_client) = 0;
   // The store has noticed that it is over. It may have been told of before, or be noticed never.
   virtual void OnExpiry(std::string_view key) = 0;
   virtual void OnClear() = 0;  // of all keys, or all of one node
@@ -67,7 +68,7 @@ class WatchTable {
   }
   // Before clients change keys; the listener outlives that.
   void SetListener(KeyListener* listener) { listener_.store(listener, std::memory_order_release); }
-  void Touch(std::string_view key);
+  void Touch(std::string_view key, bool by_client = true);
   // Of a key that has expired, which a Set knows by itself.
   void TellOfExpiry(std::string_view key) {
     if (KeyListener* const who = listener()) who->OnExpiry(key);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/hash.h"
 #include "net/ring.h"
 #include "services/redis/commands/http_guard.h"
 
@@ -239,11 +240,12 @@ void OffloadFlow::RecordConnectionState(std::string_view bytes, Forwarded* forwa
     case Command::kHello:
       if (size > 1 && ParseInteger(request_[1], &version)) {
         forwarded->protocol = static_cast<int>(version);
-        forwarded->setup = {std::string(bytes), kProtocol | (HelloNamesUser(request_) ? kUser : 0)};
+        const bool names_user = HelloNamesUser(request_);
+        forwarded->setup = {std::string(bytes), kProtocol | (names_user ? kUser : 0), names_user};
       }
       break;
     case Command::kAuth:
-      forwarded->setup = {std::string(bytes), kUser};
+      forwarded->setup = {std::string(bytes), kUser, true};
       break;
     case Command::kClient:
       if (size == 3 && EqualsIgnoringCase(request_[1], "setname")) {
@@ -304,7 +306,9 @@ void OffloadFlow::ApplyAccepted(const Forwarded& command, std::string_view reply
       break;
     default:
       // The host has let it read: it knows who it is.
-      if (!multi_ && IsOffloadable(command.command->id) && reply[0] != '+') may_read_ = true;
+      if (multi_ || !IsOffloadable(command.command->id) || reply[0] == '+') break;
+      may_read_ = true;
+      permitted_run_ = run_;
       break;
   }
 }
@@ -317,7 +321,10 @@ void OffloadFlow::RememberSetup(const SetupCommand& setup) {
       std::remove_if(setup_commands_.begin(), setup_commands_.end(),
                      [](const SetupCommand& before) { return before.aspects == 0; }),
       setup_commands_.end());
-  setup_commands_.push_back(setup);
+  // Those that name a user first: without one the host may refuse the others.
+  auto at = setup_commands_.end();
+  while (setup.names_user && at != setup_commands_.begin() && !std::prev(at)->names_user) --at;
+  setup_commands_.insert(at, setup);
   // Whether this user may read is not known.
   if ((setup.aspects & kUser) != 0) may_read_ = false;
 }
@@ -333,11 +340,12 @@ void OffloadFlow::RefuseMarks(const std::vector<Slot>& slots) {
 }
 
 void OffloadFlow::OnHostReply(Ticket ticket, std::string_view bytes, bool last, std::string* out) {
-  if (forwarded_.empty() || forwarded_.front().ticket != ticket) {
+  const auto at = FindForwarded(ticket);
+  if (at == forwarded_.end()) {
     out->append(bytes);
     return;
   }
-  Forwarded& command = forwarded_.front();
+  Forwarded& command = *at;
   if (command.append_info && !IsError(bytes)) {
     AppendInfo(bytes, shared_->Info(), out);
   } else {
@@ -354,7 +362,14 @@ void OffloadFlow::OnHostReply(Ticket ticket, std::string_view bytes, bool last, 
   } else {
     SettleMarks(command.slots);
   }
-  forwarded_.pop_front();
+  forwarded_.erase(at);
+}
+
+// The host answers in order: nearly always the first. Of a connection that has ended, what came too
+// late to be sent may be lost before what was.
+std::deque<OffloadFlow::Forwarded>::iterator OffloadFlow::FindForwarded(Ticket ticket) {
+  return std::find_if(forwarded_.begin(), forwarded_.end(),
+                      [ticket](const Forwarded& command) { return command.ticket == ticket; });
 }
 
 // Its keys are settled, or stay as they are for the fence.
@@ -373,10 +388,10 @@ void OffloadFlow::FenceLostWrites() {
 }
 
 std::string OffloadFlow::OnHostLost(Ticket ticket, bool sent) {
-  if (!forwarded_.empty() && forwarded_.front().ticket == ticket) {
-    if (!sent) CancelMulti(forwarded_.front());
-    AbandonCommand(&forwarded_.front(), sent);
-    forwarded_.pop_front();
+  if (const auto at = FindForwarded(ticket); at != forwarded_.end()) {
+    if (!sent) CancelMulti(*at);
+    AbandonCommand(&*at, sent);
+    forwarded_.erase(at);
   }
   return sent ? "-ERR the host was lost before it answered; whether this was carried out is not "
                 "known\r\n"
@@ -390,7 +405,9 @@ OffloadFlow::Preface OffloadFlow::HostPreface() {
   host_id_ = absl::StrCat(shared_->agent_id, shared_->last_connection.fetch_add(1) + 1);
   host_known_ = false;
   Preface preface;
-  AppendRequest({"PULSE.HELLO", host_id_, CommandsDigest(), connection_->peer()}, &preface.bytes);
+  AppendRequest(
+      {"PULSE.HELLO", host_id_, CommandsDigest(), connection_->peer(), shared_->directory},
+      &preface.bytes);
   preface.replies = 1;
   for (const SetupCommand& setup : setup_commands_) {
     preface.bytes += setup.bytes;
@@ -402,10 +419,12 @@ OffloadFlow::Preface OffloadFlow::HostPreface() {
 absl::Status OffloadFlow::OnPreface(std::string_view bytes) {
   if (IsError(bytes)) {
     return absl::UnavailableError(
-        absl::StrCat("the host refuses the agent: ", std::string(bytes.substr(0, 200)),
-                     "; run both from the same release"));
+        absl::StrCat("the host refuses the agent: ", std::string(bytes.substr(0, 200))));
   }
-  host_known_ = true;
+  if (!std::exchange(host_known_, true)) {
+    run_ = XXH3_64bits(bytes.data(), bytes.size());
+    shared_->run.store(run_, kRelaxed);
+  }
   return absl::OkStatus();
 }
 

@@ -131,7 +131,8 @@ class OffloadFlow final : public net::Flow {
   // each new connection to it.
   struct SetupCommand {
     std::string bytes;
-    int aspects = 0;  // that it sets: bits of the following
+    int aspects = 0;          // that it sets: bits of the following
+    bool names_user = false;  // though another one may have come since
   };
   static constexpr int kProtocol = 1, kUser = 2, kName = 4;
   static constexpr auto kRelaxed = std::memory_order_relaxed;
@@ -202,8 +203,13 @@ class OffloadFlow final : public net::Flow {
   void DropQueued();
   void CancelMulti(const Forwarded& command);
   void ApplyAccepted(const Forwarded& command, std::string_view reply);
+  std::deque<Forwarded>::iterator FindForwarded(Ticket ticket);
   void RememberSetup(const SetupCommand& setup);
   bool SlotsWrittenBy(const CommandInfo* command, std::vector<Slot>* slots);
+  bool MayRead() const {
+    return may_read_ &&
+           (!shared_->options.needs_auth || permitted_run_ == shared_->run.load(kRelaxed));
+  }
   // The host has accepted a command of this client, so that it is no stranger.
   bool IsAuthenticated() const { return may_read_ || accepted_ || !setup_commands_.empty(); }
   // An AUTH was forwarded and is not answered yet.
@@ -223,6 +229,8 @@ class OffloadFlow final : public net::Flow {
   Request request_;
   bool accepted_ = false;  // the host has carried out a command of the client as its user
   bool may_read_;
+  uint64_t run_ = 0;            // the host's, of this connection to it
+  uint64_t permitted_run_ = 0;  // ... that has let it read
   int protocol_ = 2;
   bool multi_ = false;
   bool watching_ = false;

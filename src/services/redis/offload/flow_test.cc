@@ -447,8 +447,25 @@ TEST(OffloadFlowTest, NewHostConnection_SetupCommands_RepeatedInOrder) {
   expect({a, b, name});
   const std::string two = say({"HELLO", "2"}, "*0\r\n");
   expect({b, name, two});
+  // A host that wants a password takes nothing before it.
+  const std::string again = say({"AUTH", "b", "pb"}, "+OK\r\n");
+  expect({again, name, two});
   say({"RESET"}, "+RESET\r\n");
   expect({});
+}
+
+// The host ended its connection before it answered the first; the second came too late to be sent.
+TEST(OffloadFlowTest, Commands_LostInAnotherOrder_LeaveNothingBehind) {
+  Simulation simulation(1, false, Socket());
+  Client& client = *simulation.clients[0];
+  for (net::Ticket ticket = 1; ticket <= 2; ++ticket) {
+    std::string bytes;
+    AppendRequest({"SET", "k", "v"}, &bytes);
+    client.flow->OnRequest(ticket, bytes);
+  }
+  EXPECT_NE(client.flow->OnHostLost(2, /*sent=*/false).find("not carried out"), std::string::npos);
+  EXPECT_NE(client.flow->OnHostLost(1, /*sent=*/true).find("not known"), std::string::npos);
+  EXPECT_EQ(client.flow->held(), 0u);
 }
 
 }  // namespace

@@ -246,7 +246,7 @@ void OffloadFlow::ReleaseExcessMemory() {
 bool OffloadFlow::CanAnswer(const CommandInfo* command) {
   if (command == nullptr || !IsOffloadable(command->id) || multi_) return false;
   if (!command->ArityFits(request_.size()) || request_.size() > kMostKeys) return false;
-  if (may_read_) return true;
+  if (MayRead()) return true;
   shared_->Count(&shared_->counters.not_permitted);
   return false;
 }
@@ -342,7 +342,7 @@ void OffloadFlow::DrainWaiting() {
       if (few == 0) return;
       shared_->Count(&shared_->counters.order, few);
       for (size_t i = 0; i < few; ++i) ForwardWaitingRead();
-    } else if (!may_read_) {
+    } else if (!MayRead()) {
       // As of when it came; what it waited for has changed the user.
       shared_->Count(&shared_->counters.not_permitted);
       ForwardWaitingRead();

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
 #include "services/redis/offload/shared.h"
+#include "services/redis/open_database.h"
 
 namespace pulse::redis {
 
@@ -20,6 +21,7 @@ absl::StatusOr<std::unique_ptr<OffloadedResp>> OffloadedResp::Open(const Offload
                          ValueCache::Open(options.broken ? 0 : options.value_cache_bytes));
   auto shared = std::make_shared<OffloadShared>(options, std::move(cache));
   shared->agent_id = absl::StrCat(absl::Hex(random, absl::kZeroPad16), ":");
+  shared->directory = DirectoryIdentity(options.secondary.db);
   // What an agent before this one has sent may still be carried out.
   const auto everything = shared->table.everything();
   if (!shared->table.Mark(everything)) return absl::InternalError("a new table is full");

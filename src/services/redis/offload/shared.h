@@ -27,7 +27,10 @@ struct OffloadShared {
   DirtyTable table;
   const std::unique_ptr<ValueCache> values;
   OffloadCounters counters;
-  std::string agent_id;  // of this agent's connections to the host, and a number
+  std::string agent_id;   // of this agent's connections to the host, and a number
+  std::string directory;  // DirectoryIdentity() of the database's
+  // The host's, as of the newest connection to it. Another one may know other users.
+  std::atomic<uint64_t> run{0};
   std::atomic<uint64_t> last_connection{0};
   std::atomic<size_t> queued{0};  // batches for the pool
   // What a client may ask for whom the host does not know is little then.
