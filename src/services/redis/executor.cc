@@ -189,6 +189,7 @@ Executor::Stop Executor::Run(Session* session, RequestBatch* batch, bool may_blo
   uint64_t since = Cycles();
   while (stop == Stop::kEnd && batch->next < batch->entries.size()) {
     if (ended_.load(std::memory_order_relaxed)) return Stop::kClose;
+    if (session->ended.load(std::memory_order_relaxed)) return Stop::kClose;
     if (!KnowsUser(session)) return Stop::kClose;
     const size_t first = batch->next;
     const size_t begin = batch->out.size();

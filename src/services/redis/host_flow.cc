@@ -101,7 +101,11 @@ class HostFlow : public SplitFlow {
     session_->facts.local = connection->local();
     session_->buffers = connection->budget();
     session_->facts.since_ms = app_->store_->now_ms();
-    session_->end = Posted([this] { End(); });
+    // Its batch may be with another thread.
+    session_->end = [end = Posted([this] { End(); }), session = std::weak_ptr(session_)] {
+      if (const auto ours = session.lock()) ours->ended.store(true, std::memory_order_relaxed);
+      end();
+    };
     session_->tracking = &app_->facts_->tracking;
     // An agent takes no message that is not a reply; and offloaded reads are not seen here.
     if (!app_->private_ && connection->Push({})) {

@@ -214,5 +214,23 @@ TEST_F(ServerAccessTest, Acl_TellsOfUsers_OnlyToWhoMayAdminister) {
   EXPECT_THAT(client.Ask("acl setuser x on"), HasSubstr("knows the users of the start"));
 }
 
+TEST_F(ServerTest, ClientKill_OfOneWithWork_NothingMoreIsCarriedOut) {
+  Open();
+  BlockingClient victim(port());
+  const std::string id = victim.Ask("client id");
+  std::string requests;
+  for (int i = 0; i < 20'000; ++i) requests += "incr n\r\nkeys none*\r\n";
+  victim.Send(requests);
+  BlockingClient other(port());
+  while (other.Ask("get n") == "$-1\r\n") {
+  }
+  EXPECT_EQ(other.Ask("client kill id " + id.substr(1, id.size() - 3)), ":1\r\n");
+  // What was under way has ended once another command of that key has.
+  other.Ask("append n ''");
+  const std::string n = other.Ask("get n");
+  EXPECT_EQ(other.Ask("keys none*"), "*0\r\n");
+  EXPECT_EQ(other.Ask("get n"), n);
+}
+
 }  // namespace
 }  // namespace pulse::redis

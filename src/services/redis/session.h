@@ -163,7 +163,8 @@ struct Session {
   std::atomic<bool> authenticated{false};
   int protocol = 2;
   std::shared_ptr<Fences::Token> fence;
-  std::function<void()> end;  // ends the connection; thread-safe
+  std::function<void()> end;       // ends the connection; thread-safe
+  std::atomic<bool> ended{false};  // it was called: nothing more of the client is carried out
   // Called with what the client is to be told; thread-safe. Null: the connection takes no such
   // messages.
   Told::Notify notify;
