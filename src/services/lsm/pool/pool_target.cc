@@ -10,7 +10,6 @@
 #include <cstdlib>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -159,8 +158,15 @@ class PoolTarget final : public OutputTarget {
   }
 
   bool OnDataDurableLocked(uint64_t size) override {
-    final_size_ = size;
+    store::Store& store = pool_->store();
+    const store::FileId file = pin_.file();
+    std::lock_guard lock(mu_);
     final_ = true;
+    if (size > 0) entered_ = store.Wrote(file, 0, size);
+    // More was there, and synced, before it was truncated.
+    const auto now = store.Stat(file);
+    if (entered_.ok() && now.ok() && now->size > size) entered_ = store.SetSize(file, size);
+    if (entered_.ok()) entered_ = store.Trim(file);
     return false;
   }
 
@@ -168,23 +174,12 @@ class PoolTarget final : public OutputTarget {
   absl::Status Commit() override {
     {
       std::lock_guard lock(mu_);
-      if (!entered_.has_value()) entered_ = EnterSize(final_size_);
-      PULSE_RETURN_IF_ERROR(*entered_);
+      PULSE_RETURN_IF_ERROR(entered_);
     }
     return pool_->store().Commit();
   }
 
  private:
-  // Not where it is told of it, which is within HostSession::mu(): the journal may be full.
-  absl::Status EnterSize(uint64_t size) {
-    store::Store& store = pool_->store();
-    const store::FileId file = pin_.file();
-    if (size > 0) PULSE_RETURN_IF_ERROR(store.Wrote(file, 0, size));
-    // More was there, and synced, before it was truncated.
-    const auto now = store.Stat(file);
-    if (now.ok() && now->size > size) PULSE_RETURN_IF_ERROR(store.SetSize(file, size));
-    return store.Trim(file);
-  }
   int fd() const { return pool_->store().device_fd(direct_); }
   absl::StatusOr<std::vector<store::Extent>> Map(uint64_t offset, uint64_t length) const {
     return pool_->MapWrite(pin_.file(), offset, length, path_);
@@ -196,10 +191,9 @@ class PoolTarget final : public OutputTarget {
   const IoMode io_;
   std::atomic<bool> direct_;  // how it is written
   bool given_ = false;        // an agent may have the file open, and write to its segments
-  std::atomic<uint64_t> final_size_{0};
-  std::atomic<bool> final_{false};       // final_size_ is it: no other is entered any more
-  std::mutex mu_;                        // taken before the store's
-  std::optional<absl::Status> entered_;  // whether it could be
+  std::mutex mu_;             // taken before the store's, after HostSession::mu()
+  bool final_ = false;        // the size that was entered is the last
+  absl::Status entered_;
 };
 
 }  // namespace
