@@ -20,7 +20,8 @@ def _of_numpy(array):
         array = array.data
     if array.ndim != 1:
         return array.tolist(), mask
-    if array.dtype.kind in "biuf" and array.dtype.itemsize <= 8 and array.dtype.str != "<f2":
+    is_half = array.dtype.kind == "f" and array.dtype.itemsize == 2
+    if array.dtype.kind in "biuf" and array.dtype.itemsize <= 8 and not is_half:
         return array.astype(array.dtype.newbyteorder("="), copy=False), mask
     # One by one: dates, texts, objects.
     return (list(array) if array.dtype.kind in "mM" else array.tolist()), mask

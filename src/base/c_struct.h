@@ -37,6 +37,7 @@ absl::Status CopyStruct(const T* from, size_t least, T* to) {
 template <typename T>
 void StoreStruct(const T& from, T* to) {
   const size_t size = to->struct_size;
+  if (size > (size_t{1} << 16)) return;  // nobody has initialised it
   // What a newer header has behind it says nothing.
   if (size > sizeof(T)) std::memset(reinterpret_cast<char*>(to) + sizeof(T), 0, size - sizeof(T));
   std::memcpy(to, &from, std::min(size, sizeof(T)));

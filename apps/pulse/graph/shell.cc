@@ -308,9 +308,9 @@ class Shell {
       if (transaction_ == nullptr) return NoTransaction();
       transaction_.reset();
     } else if (word == ":params") {
+      PULSE_ASSIGN_OR_RETURN(const auto view, service_->database()->Snapshot());
       for (const auto& [name, value] : parameters_) {
-        std::printf("%s: %s\n", name.c_str(),
-                    JsonText(value, **service_->database()->Snapshot()).c_str());
+        std::printf("%s: %s\n", name.c_str(), JsonText(value, *view).c_str());
       }
     } else if (word == ":help") {
       std::printf("%s", kHelp);

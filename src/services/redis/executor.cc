@@ -314,8 +314,8 @@ Executor::Stop Executor::RunOne(Session* session, RequestBatch* batch, bool may_
   }
   if (IsHeld(*session, *command)) return Stop::kPause;
   // Threads that may block are many, and could all take the same room.
-  const bool is_tight = session->buffers != nullptr && store_->knows_sizes() &&
-                        (may_block || session->buffers->IsTight());
+  const bool is_tight = session->buffers != nullptr &&
+                        ((may_block && store_->knows_sizes()) || session->buffers->IsTight());
   if (is_tight) {
     const Stop stop = CheckRoom(*session, *command, request->arguments(), may_block, batch);
     if (stop != Stop::kEnd) return stop;

@@ -72,6 +72,7 @@ class Store final : public Keyspace {
                       const Answer& answer, ReplyWriter* reply, CommandCounts* counts) override;
   bool Watch(const std::string_view* keys, size_t count, bool may_block, WatchTable::Set* watches,
              std::string* error) override;
+  bool SizeOfValue(std::string_view key, bool may_block, uint64_t* bytes) override;
   int64_t now_ms() const override { return options_.clock(); }
   void AddInfo(std::string_view section, std::string* out) const override;
   std::string_view section_name() const override { return "RocksDB"; }

@@ -260,6 +260,13 @@ void Store::RunTransaction(const std::vector<Queued>& commands, const WatchTable
   }
 }
 
+bool Store::SizeOfValue(std::string_view key, bool may_block, uint64_t* bytes) {
+  StoreView view(this, may_block, false, now_ms());
+  Found found;
+  *bytes = view.Get(key, &found) && found.exists ? found.value.data.size() : 0;
+  return !view.blocked();
+}
+
 bool Store::Watch(const std::string_view* keys, size_t count, bool may_block,
                   WatchTable::Set* watches, std::string* error) {
   if (!may_block && count > kFewWatches) return false;

@@ -56,6 +56,8 @@ bool IsAuthentication(std::string_view message) {
 }
 
 constexpr std::string_view kBookmarkPrefix = "pulse:";
+// Of ROUTE, which answers with it three times.
+constexpr size_t kMostAddress = 300;
 
 }  // namespace
 
@@ -109,6 +111,11 @@ void BoltConnection::Handle(const Incoming& incoming) {
     }
   }
   const auto message = ReadMessage(incoming.bytes);
+  // Whom nobody knows yet has one chance, which no RESET gives back.
+  const bool is_stranger = state_ == State::kHello || state_ == State::kLogon;
+  if (is_stranger && !message.ok()) {
+    return Violation(incoming.ticket, std::string(message.status().message()));
+  }
   if (absl::IsUnimplemented(message.status()) && state_ != State::kFailed) {
     return Fail(incoming.ticket,
                 cypher::RuntimeError("TypeError", "InvalidParameterType",
@@ -182,6 +189,7 @@ void BoltConnection::Hello(const Message& message, net::Ticket ticket) {
   routing_address_ = shared_->address;
   if (const Value* routing = Field(extra, "routing"); routing != nullptr) {
     if (const auto address = TextOf(*routing, "address"); !address.empty()) {
+      if (address.size() > kMostAddress) return Violation(ticket, "an address that is too long");
       routing_address_ = address;
     }
   }
@@ -247,7 +255,7 @@ void BoltConnection::Logon(const Value& auth, net::Ticket ticket, std::string* m
 
 void BoltConnection::Logoff(net::Ticket ticket) {
   stranger_since_.store(NowNanos(), std::memory_order_relaxed);
-  caller_ = cypher::Caller();
+  caller_ = cypher::kNobody;
   state_ = State::kLogon;
   Succeed(ticket, {});
 }
@@ -327,7 +335,8 @@ absl::Status BoltConnection::ReadOptions(const Value& extra, cypher::RunOptions*
 absl::Status BoltConnection::CheckBookmarks(const Value& extra) const {
   const Value* bookmarks = Field(extra, "bookmarks");
   if (bookmarks == nullptr || !bookmarks->is_list()) return absl::OkStatus();
-  const uint64_t now = shared_->service->database()->sequence();
+  cypher::Database* const database = shared_->service->database();
+  uint64_t now = database->sequence();
   for (const Value& bookmark : bookmarks->as_list()) {
     uint64_t sequence = 0;
     bool valid = bookmark.is_string() && bookmark.as_string().starts_with(kBookmarkPrefix);
@@ -341,6 +350,8 @@ absl::Status BoltConnection::CheckBookmarks(const Value& extra) const {
       return cypher::CompileError("InvalidBookmark", "InvalidBookmark",
                                   "a bookmark that is none of this database");
     }
+    // One that follows another process's writer learns of its commits by a snapshot.
+    if (sequence > now && database->Snapshot().ok()) now = database->sequence();
     // What was committed is seen by whoever begins later: only another database is ahead.
     if (sequence > now) {
       return cypher::CompileError("InvalidBookmark", "InvalidBookmark",
@@ -474,6 +485,7 @@ void BoltConnection::Rollback(net::Ticket ticket) {
 void BoltConnection::Route(const Message& message, net::Ticket ticket) {
   std::string address(TextOf(message.fields[0], "address"));
   if (address.empty()) address = routing_address_;
+  if (address.size() > kMostAddress) return Violation(ticket, "an address that is too long");
   cypher::RunOptions ignored;
   const Value& extra = message.fields[2];
   if (auto st = extra.is_map() ? ReadOptions(extra, &ignored) : absl::OkStatus(); !st.ok()) {
@@ -564,6 +576,8 @@ void BoltConnection::Answer(net::Ticket ticket, std::string_view message, bool l
   AppendChunks(message, &bytes);
   Append(ticket, bytes);
   parts_.back().last = last;
+  // Of many small requests at a time.
+  if (part_bytes_ >= kTogether) Flush();
 }
 
 void BoltConnection::Append(net::Ticket ticket, std::string_view bytes) {

@@ -46,6 +46,9 @@ class PartSink {
   virtual void CloseConnection() = 0;
 };
 
+// Answers and rows that go to the loop together.
+inline constexpr size_t kTogether = size_t{32} << 10;
+
 // A message of type FAILURE, without chunks.
 std::string FailureMessage(const Failure& failure, Version version);
 
@@ -167,7 +170,7 @@ class BoltConnection : public std::enable_shared_from_this<BoltConnection> {
   NoticeFilter transaction_notices_;  // of BEGIN
   bool system_ = false;               // what runs is for the database of that name
   std::string routing_address_;
-  cypher::Caller caller_;
+  cypher::Caller caller_ = cypher::kNobody;
   std::unique_ptr<cypher::Transaction> transaction_;
   cypher::RunningEntry* running_ = nullptr;  // of it, or of the query that runs
   absl::Status terminated_;                  // why the transaction has gone before the client knew

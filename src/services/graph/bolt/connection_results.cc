@@ -19,8 +19,6 @@ using cypher::Slot;
 // Rows that are kept until the transaction of a query that writes is committed, so that it can be
 // run again.
 constexpr size_t kHeldBytes = size_t{1} << 20;
-// Rows that go to the loop together.
-constexpr size_t kTogether = size_t{32} << 10;
 
 }  // namespace
 
@@ -72,7 +70,8 @@ class ResultStream : public cypher::RowSink {
   bool Encode(const GraphView& view, const Value* row, std::span<const Slot> columns,
               std::string* record) {
     message_.clear();
-    PackWriter out(&message_);
+    const uint64_t most = connection_->shared_->service->options().query_memory_bytes;
+    PackWriter out(&message_, most == 0 ? SIZE_MAX : most);
     out.StructHeader(kRecord, 1);
     out.ListHeader(columns.size());
     for (const Slot column : columns) {

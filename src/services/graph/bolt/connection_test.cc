@@ -57,6 +57,24 @@ TEST_F(ConnectionTest, AnythingBeforeLogon_EndsTheConnection) {
   EXPECT_EQ(Count("A"), 0);
 }
 
+// What cannot be a parameter is a failure that a RESET ends: of those whom the server knows.
+TEST_F(ConnectionTest, ValueThatIsNotSupported_BeforeLogon_EndsTheConnection) {
+  users_ = net::Users::WithPassword("secret");
+  const std::string bytes("\xA1\x81z\xCC\x01\x00", 6);  // {z: a byte array}
+  const std::string hello = "\xB1\x01" + bytes, logon = "\xB1\x6A" + bytes;
+  for (const std::vector<std::string>& first :
+       {std::vector<std::string>{hello}, std::vector<std::string>{test::Hello(), logon}}) {
+    Connect(8);
+    std::vector<std::string> messages = first;
+    for (const std::string& more : {Reset(), Query("CREATE (:A)"), Pull()})
+      messages.push_back(more);
+    const Strings texts = Texts(messages);
+    EXPECT_EQ(texts.back(), "FAILURE Neo.ClientError.Request.Invalid");
+    EXPECT_EQ(texts.size(), first.size());
+    EXPECT_TRUE(closed_);
+  }
+}
+
 TEST_F(ConnectionTest, Logon_WrongPassword_EndsTheConnection) {
   users_ = net::Users::WithPassword("secret");
   const auto auth = [](std::string_view name, std::string_view password) {

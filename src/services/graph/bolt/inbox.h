@@ -42,7 +42,8 @@ class Inbox {
         ++resets_;
         running = running_;
       }
-      held_ += message.bytes.size();
+      held_ += HeldBy(message);
+      if (message.ticket == 0) ++terminations_;
       messages_.push_back(std::move(message));
       start = !std::exchange(working_, true);
     }
@@ -141,10 +142,11 @@ class Inbox {
     const std::lock_guard<std::mutex> lock(mutex_);
     return unsent_ <= most;
   }
-  // Until there is room for more, or nobody wants it.
+  // Until there is room for more, or nobody wants it, or it is to end.
   void WaitForRoom(size_t most) {
     std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [&] { return unsent_ <= most || closed_ || resets_ > 0; });
+    changed_.wait(lock,
+                  [&] { return unsent_ <= most || closed_ || resets_ > 0 || terminations_ > 0; });
   }
 
   static bool IsReset(std::string_view message) {
@@ -155,8 +157,10 @@ class Inbox {
   void Take(Incoming* message) {
     *message = std::move(messages_.front());
     messages_.pop_front();
-    held_ -= message->bytes.size();
+    held_ -= HeldBy(*message);
+    if (message->ticket == 0) --terminations_;
   }
+  static size_t HeldBy(const Incoming& message) { return sizeof(message) + message.bytes.size(); }
 
   const std::function<void(const std::string&)> interrupt_;
   mutable std::mutex mutex_;
@@ -164,7 +168,7 @@ class Inbox {
   std::deque<Incoming> messages_;
   size_t held_ = 0;
   size_t unsent_ = 0;
-  int resets_ = 0;
+  int resets_ = 0, terminations_ = 0;
   bool working_ = false;
   bool closed_ = false;
   std::string running_;

@@ -42,7 +42,9 @@ enum class Tag : uint8_t {
 // Appends to a string.
 class PackWriter {
  public:
-  explicit PackWriter(std::string* out) : out_(*out) {}
+  // Not more than about `most` bytes are to come to it.
+  explicit PackWriter(std::string* out, size_t most = SIZE_MAX) : out_(*out), most_(most) {}
+  bool is_over() const { return out_.size() > most_; }
   void Null() { out_ += '\xC0'; }
   void Bool(bool value) { out_ += value ? '\xC3' : '\xC2'; }
   void Int(int64_t value);
@@ -57,6 +59,7 @@ class PackWriter {
   void Header(size_t size, int tiny, int small, int medium, int large);
   void Bytes(uint64_t value, int bytes);  // big-endian
   std::string& out_;
+  const size_t most_;
 };
 
 // A message: a structure of values.

@@ -1,9 +1,9 @@
 #include "services/graph/bolt/values.h"
 
-#include <algorithm>
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "base/errors.h"
 
 namespace pulse::bolt {
@@ -18,6 +18,12 @@ using cypher::Type;
 std::string ElementId(uint64_t id) { return std::to_string(id); }
 
 void PackId(uint64_t id, PackWriter* out) { out->Int(static_cast<int64_t>(id)); }
+
+// A row refers to nodes and relationships, as often as it likes, and the client gets each whole.
+absl::Status TooLarge() {
+  return cypher::LimitError(absl::StatusCode::kResourceExhausted,
+                            "a row takes more memory, as it is sent, than a query may have");
+}
 
 absl::Status PackProperties(const cypher::Properties& properties, const GraphView& graph,
                             PackWriter* out) {
@@ -37,6 +43,7 @@ absl::Status PackNode(NodeId node, const GraphView& graph, PackWriter* out) {
     PULSE_RETURN_IF_ERROR(graph.ReadLabels(node, &labels));
     PULSE_RETURN_IF_ERROR(graph.ReadNodeProperties(node, &properties));
   }
+  if (out->is_over()) return TooLarge();
   out->StructHeader(static_cast<uint8_t>(Tag::kNode), 4);
   PackId(node, out);
   out->ListHeader(labels.size());
@@ -51,6 +58,7 @@ absl::Status PackEdge(const EdgeRef& edge, bool bound, const GraphView& graph, P
   cypher::Properties properties;
   PULSE_ASSIGN_OR_RETURN(const bool exists, graph.EdgeExists(edge));
   if (exists) PULSE_RETURN_IF_ERROR(graph.ReadEdgeProperties(edge, &properties));
+  if (out->is_over()) return TooLarge();
   out->StructHeader(static_cast<uint8_t>(bound ? Tag::kRelationship : Tag::kUnboundRelationship),
                     bound ? 8 : 4);
   PackId(edge.id, out);
@@ -74,19 +82,20 @@ absl::Status PackPath(const cypher::Path& path, const GraphView& graph, PackWrit
   std::vector<NodeId> nodes;
   std::vector<EdgeRef> edges;
   std::vector<int64_t> walk;
-  const auto index_of = [](auto* list, const auto& item) {
-    const auto it = std::find(list->begin(), list->end(), item);
-    if (it != list->end()) return static_cast<int64_t>(it - list->begin());
-    list->push_back(item);
-    return static_cast<int64_t>(list->size() - 1);
+  absl::flat_hash_map<NodeId, int64_t> node_at;
+  absl::flat_hash_map<cypher::EdgeId, int64_t> edge_at;
+  const auto index_of = [](auto* list, auto* places, const auto& item, uint64_t id) {
+    const auto [it, fresh] = places->try_emplace(id, static_cast<int64_t>(list->size()));
+    if (fresh) list->push_back(item);
+    return it->second;
   };
-  index_of(&nodes, path.nodes.at(0));
+  index_of(&nodes, &node_at, path.nodes.at(0), path.nodes[0]);
   for (size_t i = 0; i < path.edges.size(); ++i) {
     const EdgeRef& edge = path.edges[i];
     const bool forward = edge.source == path.nodes[i] && edge.target == path.nodes[i + 1];
-    const int64_t number = index_of(&edges, edge) + 1;
+    const int64_t number = index_of(&edges, &edge_at, edge, edge.id) + 1;
     walk.push_back(forward ? number : -number);
-    walk.push_back(index_of(&nodes, path.nodes[i + 1]));
+    walk.push_back(index_of(&nodes, &node_at, path.nodes[i + 1], path.nodes[i + 1]));
   }
   out->StructHeader(static_cast<uint8_t>(Tag::kPath), 3);
   out->ListHeader(nodes.size());

@@ -109,7 +109,7 @@ absl::Status BulkLoad::AddEdges(const EdgeBatch&) {
 }
 
 absl::Status BulkLoad::Commit() {
-  if (committed_) return absl::FailedPreconditionError("the load is over");
+  if (std::exchange(tried_, true)) return absl::FailedPreconditionError("the load is over");
   EndFrame();
   if (!names_.bytes().empty()) {
     graph_.frames.insert(graph_.frames.begin(), names_.Take());

@@ -59,7 +59,7 @@ class BulkLoad : public LoadSink {
   OperationWriter names_, nodes_;
   std::vector<std::pair<NameKind, Token>> logged_;
   std::unique_ptr<Output> outputs_[2];
-  bool committed_ = false;
+  bool tried_ = false, committed_ = false;
 };
 
 // Loads CSV and commits: whole runs; where a constraint has to hold for each node, a transaction.

@@ -101,9 +101,10 @@ absl::Status StoreImpl::ValidateNodes(uint64_t since, const WriteSet& writes) co
     if (latest == nullptr || latest->deleted() || Claimed(DeletionClaim(id), since)) {
       return Conflict("node", id);
     }
-    // Each alone is small enough, and both together may not be.
-    if (Claimed(NodeClaim(id), since) &&
-        latest->properties().size() + draft.properties.size() > NodeTable::kMaxProperties / 2) {
+    // Each alone is small enough, and both together may not be; what is on its way is not known.
+    const uint64_t together = latest->properties().size() + draft.properties.size();
+    if ((Claimed(NodeClaim(id), since) && together > NodeTable::kMaxProperties) ||
+        (Claimed(NodeClaim(id), applied_) && together > NodeTable::kMaxProperties / 64)) {
       return Conflict("node", id);
     }
     for (const auto& [key, value] : draft.changes) {
@@ -261,7 +262,6 @@ void StoreImpl::Lead(std::unique_lock<std::mutex>* lock) {
     if (apply_failure_.ok()) applied_ = entry.sequence;
   }
   Publish(applied_);
-  PruneNodes();
   // Not one that failed: its record may be there, and its sequence may be given again.
   if (logged != 0) {
     if (options_.sync) synced_ = logged;
@@ -280,14 +280,23 @@ void StoreImpl::Lead(std::unique_lock<std::mutex>* lock) {
     commit_cv_.notify_all();
   }
   if (WantsFlush()) WakeMaintenance();
+  // What it does not come to for want of memory, a later one does.
+  CatchNoMemory([this] {
+    PruneNodes();
+    return absl::OkStatus();
+  }).IgnoreError();
 }
 
 void StoreImpl::KeepApplyFailure(const absl::Status& applied) {
   if (applied.ok()) return;
-  apply_failure_ = absl::Status(
-      applied.code(), Concat(std::string(applied.message()),
-                             "; the commit is in the log, and the database goes on for reading "
-                             "only: open it again"));
+  apply_failure_ = applied;  // also without memory for more words
+  CatchNoMemory([&] {
+    apply_failure_ = absl::Status(
+        applied.code(), Concat(std::string(applied.message()),
+                               "; the commit is in the log, and the database goes on for reading "
+                               "only: open it again"));
+    return absl::OkStatus();
+  }).IgnoreError();
 }
 
 void StoreImpl::WaitForQuiet(std::unique_lock<std::mutex>* lock) {
@@ -397,7 +406,9 @@ void StoreImpl::PruneNodes() {
   const uint64_t oldest = oldest_.load(std::memory_order_relaxed);
   if (prunable_.empty() || prunable_.front().first > oldest) return;
   const auto indexes = tables_.indexes.list();
-  while (!prunable_.empty() && prunable_.front().first <= oldest) {
+  // Some at a time, once a snapshot has gone that kept many; and more than come.
+  size_t left = std::max<size_t>(4096, prunable_.size() / 64);
+  for (; left > 0 && !prunable_.empty() && prunable_.front().first <= oldest; --left) {
     const NodeId node = prunable_.front().second;
     prunable_.pop_front();
     NodeTable::Drop drop;

@@ -235,12 +235,12 @@ absl::Status StoreImpl::FlushLocked(bool checkpoint, LoadedGraph* load) {
     std::unique_lock lock(commit_mu_);
     WaitForQuiet(&lock);
     PULSE_RETURN_IF_ERROR(apply_failure_);
-    // The nodes of what is flushed are in the log.
-    if (wal_ != nullptr) PULSE_RETURN_IF_ERROR(wal_->Sync());
     before = layers_;
     if (!checkpoint && before->out.chunks.empty() && before->in.chunks.empty()) {
-      return absl::OkStatus();
+      return wal_ != nullptr ? wal_->failure() : absl::OkStatus();
     }
+    // The nodes of what is flushed are in the log.
+    if (wal_ != nullptr) PULSE_RETURN_IF_ERROR(wal_->Sync());
     // The layers that are flushed get no further record.
     if (!before->out.chunks.empty()) AddChunk(Side::kOut);
     if (!before->in.chunks.empty()) AddChunk(Side::kIn);

@@ -42,6 +42,7 @@ absl::StatusOr<bool> StoreImpl::Follow() {
     }
     applied_ = last_sequence_ = sequence;
     Publish(sequence);
+    PruneNodes();
   }
   if (MemoryUsed() <= options_.memory_limit) return true;
   // What was flushed since is in runs, which only opening reads. Before the writer has flushed,

@@ -67,16 +67,18 @@ absl::Status Wal::Load(uint64_t first_segment, const Replay& replay) {
     // Behind one whose successor was not wholly made, commits may have gone on.
     bool last = i + 1 == numbers.size();
     const bool has_heir = !last;
+    WalSegmentReader::Head heir;
     if (i + 2 == numbers.size()) {
       WalSegmentReader next(files_, directory_, numbers[i + 1]);
-      PULSE_ASSIGN_OR_RETURN(const WalSegmentReader::Head head, next.ReadHead());
-      last = !head.has_more;
+      PULSE_ASSIGN_OR_RETURN(heir, next.ReadHead());
+      last = !heir.has_more;
     }
     // What a run or a later record is to rely on must not go with the power.
     if (!options_.read_only) PULSE_RETURN_IF_ERROR(SyncSegment(numbers[i]));
     PULSE_RETURN_IF_ERROR(ReadSegment(numbers[i], last, replay));
     if (!damage_.empty()) break;
-    if (last && has_heir && !options_.read_only) {
+    // What its successor says that there was must not be cut off: that is damage, met next.
+    if (last && has_heir && !options_.read_only && !(heir.valid && heir.after > last_sequence_)) {
       PULSE_RETURN_IF_ERROR(OpenAtEnd());  // it is not the last one for long
     }
   }

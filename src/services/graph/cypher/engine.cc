@@ -154,6 +154,7 @@ class Subplans : public SubplanRunner {
   void Collect(const Plan& plan, const Expr* result, const Value* row, ValueList* out) override {
     State& state = StateOf(plan);
     state.out = out;
+    state.bytes = 0;
     state.result = result;
     state.runner->Run(row);
     state.out = nullptr;
@@ -164,6 +165,7 @@ class Subplans : public SubplanRunner {
     std::unique_ptr<PlanRunner> runner;
     int64_t rows = 0, most = 0;
     ValueList* out = nullptr;
+    size_t bytes = 0;  // of its values
     const Expr* result = nullptr;
   };
 
@@ -191,8 +193,9 @@ class Subplans : public SubplanRunner {
           for (size_t i = 0; i < rows.size(); ++i) {
             s->out->push_back(s->result != nullptr ? Eval(*s->result, rows.Row(i), ctx)
                                                    : rows.Row(i)[static_cast<size_t>(columns[0])]);
+            s->bytes += sizeof(Value) + s->out->back().DeepBytes();
           }
-          return ctx.Fits(s->out->size() * sizeof(Value));
+          return ctx.Fits(s->bytes);
         });
     return *state;
   }

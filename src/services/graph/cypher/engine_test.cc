@@ -120,11 +120,11 @@ TEST_F(Engine, AverageOfLargeIntegers_IsAFloat) {
 TEST_F(Engine, Rounding_IsThatOfTheNumberItself) {
   EXPECT_EQ(Run("RETURN round(0.49999999999999994), round(4503599627370497.0), round(-2.5), "
                 "round(2.5), round(1.25, 1)"),
-            "0.0, 4503599627370497.0, -2.0, 3.0, 1.3");
+            "0.0, 4.503599627370497E15, -2.0, 3.0, 1.3");
   // To places behind the point: of the decimal that the number is written as, half away from zero.
   EXPECT_EQ(Run("RETURN round(1.005, 2), round(0.285, 2), round(-1.25, 1), round(9.995, 2), "
                 "round(123456789012345.678, 3), round(1e22, 3), round(1e-7, 3), round(-0.04, 1)"),
-            "1.01, 0.29, -1.3, 10.0, 123456789012345.67, 1.0E22, 0.0, 0.0");
+            "1.01, 0.29, -1.3, 10.0, 1.2345678901234567E14, 1.0E22, 0.0, 0.0");
   EXPECT_EQ(Run("RETURN round(1.25, 1, 'HALF_EVEN'), round(1.35, 1, 'HALF_EVEN'), "
                 "round(1.25, 1, 'HALF_DOWN'), round(-1.21, 1, 'UP'), round(-1.29, 1, 'DOWN'), "
                 "round(-1.21, 1, 'FLOOR'), round(-1.29, 1, 'CEILING'), round(2.5, 0, 'HALF_EVEN')"),
@@ -525,6 +525,68 @@ TEST_F(Engine, TwoHopsAndTrails_RandomGraphs_MatchAnEnumeration) {
     EXPECT_EQ(Run("MATCH (a)-[*]->(b) RETURN count(*)"), std::to_string(trails));
     EXPECT_EQ(Run("MATCH p = (a)-[*0..]->(b) RETURN count(p)"), std::to_string(trails + nodes));
   }
+}
+
+TEST_F(Engine, SubqueryOfAnExpression_BehindWith_SeesWhatIsOutside) {
+  ASSERT_EQ(Run("CREATE (:P {n: 'a'})-[:H]->(:D {n: 'x'}), (:P {n: 'b'}), (:P {n: 'c'})"), "");
+  EXPECT_EQ(Run("MATCH (p:P) WHERE EXISTS { WITH 'x' AS d MATCH (p)-[:H]->(q) WHERE q.n = d } "
+                "RETURN p.n"),
+            "'a'");
+  EXPECT_EQ(Run("MATCH (p:P) RETURN p.n, COUNT { WITH count(*) AS one MATCH (p)-[:H]->() } AS c "
+                "ORDER BY c DESC, p.n"),
+            "'a', 1; 'b', 0; 'c', 0");
+}
+
+TEST_F(Engine, NamesOfElements_HideWhatRowsAreGroupedBy) {
+  EXPECT_EQ(Run("UNWIND [1, 2] AS k RETURN k, [k IN collect(5) | k * 10] AS l ORDER BY k"),
+            "1, [50]; 2, [50]");
+  EXPECT_EQ(Run("UNWIND [1, 2] AS k RETURN [k IN collect(k) | k * 10]"), "[10, 20]");
+  EXPECT_EQ(Run("UNWIND [{a: 1}] AS k RETURN k.a, any(k IN collect({a: 5}) WHERE k.a = 5)"),
+            "1, true");
+  EXPECT_EQ(Run("WITH 5 AS x RETURN x, size([x IN [1, 2, 3] WHERE x > 1]) + count(*)"), "5, 3");
+  EXPECT_EQ(Run("UNWIND [1, 2] AS x WITH DISTINCT x AS y, x + 1 AS z RETURN y, z ORDER BY "
+                "reduce(s = 0, y IN [z] | s - y)"),
+            "2, 3; 1, 2");
+  EXPECT_EQ(Run("UNWIND [1, 2] AS k RETURN k + count(*), k, [i IN collect(k) | k] ORDER BY k"),
+            "2, 1, [1]; 3, 2, [2]");
+}
+
+TEST_F(Engine, NameOfAColumn_ComesBeforeWhatAnotherWasMadeOf) {
+  EXPECT_EQ(Run("UNWIND [1, 1, 2] AS x WITH x AS v, count(*) AS x WHERE x = 2 RETURN v, x"),
+            "1, 2");
+  EXPECT_EQ(Run("UNWIND [1, 1, 1, 2, 3, 3] AS x RETURN x AS v, count(*) AS x ORDER BY x LIMIT 1"),
+            "2, 1");
+}
+
+TEST_F(Engine, UpdatesWhoseExpressionsRead_SeeWholeClauses) {
+  ASSERT_EQ(Run("UNWIND range(1, 300) AS x CREATE (n:A {v: x}) SET n.c = COUNT { (:A) }"), "");
+  EXPECT_EQ(Run("MATCH (n:A) RETURN n.c, count(*)"), "300, 300");
+  ASSERT_EQ(Run("UNWIND range(1, 300) AS x CREATE (:B {x: x}) "
+                "FOREACH (i IN [1] | MERGE (:B {x: 300}))"),
+            "");
+  EXPECT_EQ(Run("MATCH (n:B) RETURN count(*)"), "300");
+  ASSERT_EQ(Run("CREATE (:C), (:C)"), "");
+  ASSERT_EQ(Run("UNWIND range(1, 300) AS x UNWIND COLLECT { MATCH (c:C) RETURN c } AS c "
+                "CREATE (:C)"),
+            "");
+  EXPECT_EQ(Run("MATCH (n:C) RETURN count(*)"), "602");
+}
+
+TEST_F(Engine, PartOfAUnionInCall_WithoutWith_SeesNothingOutside) {
+  ASSERT_EQ(Run("CREATE (:P {n: 1}), (:Q {n: 2})"), "");
+  EXPECT_EQ(Run("MATCH (p:P) CALL { WITH p RETURN p.n AS n UNION MATCH (p:Q) RETURN p.n AS n } "
+                "RETURN n ORDER BY n"),
+            "1; 2");
+}
+
+TEST_F(Engine, ListOfRelationshipsGiven_DiffersFromOthersOfThePattern) {
+  ASSERT_EQ(Run("CREATE (:N)-[:R]->(:N)"), "");
+  EXPECT_EQ(Run("MATCH ()-[r]->() WITH r, [r] AS rs MATCH ()-[r]->(), ()-[rs*]->() "
+                "RETURN count(*)"),
+            "0");
+  EXPECT_EQ(Run("MATCH ()-[r]->() WITH [r, r] AS rs MATCH ()-[rs*]-() RETURN count(*)"), "0");
+  // Which end it begins at is the planner's choice.
+  EXPECT_EQ(Run("MATCH (a)-[r:R* {x: b.x}]->(b) RETURN a"), "error UnexpectedSyntax");
 }
 
 }  // namespace

@@ -216,11 +216,13 @@ class ExpandVarOperator : public Operator {
     const auto length = static_cast<int64_t>(edges.size());
     if (length < step().min || (step().max >= 0 && length > step().max)) return true;
     trail_.clear();
+    walked_.clear();
     NodeId at = from;
     for (const Value& v : edges) {
       if (!v.is_edge()) return true;
       const EdgeRef& e = v.as_edge();
-      if (!known_) return true;
+      if (!known_ || !walked_.insert(e.id).second || !Differs(row, step().unique, e.id))
+        return true;
       if (!types_.empty() && std::find(types_.begin(), types_.end(), e.type) == types_.end())
         return true;
       if (step().element >= 0) {

@@ -58,7 +58,10 @@ class ShortestOperator : public Operator {
     if (!FindMost(row)) return false;
     if (!NodeHolds(row, from) || !NodeHolds(row, to)) return !ctx_.failed();
     if (from == to) {
-      if (step().min > 0) return true;
+      if (step().min > 0) {
+        // Of a selector that is a pair of ends as any other; shortestPath() has no cycles.
+        return !step().cycles || !known_ || SearchTrails(row, from, to, 0);
+      }
       if (!Emit(row, {}, {}) || emitted_ || !known_) return !ctx_.failed() && emitted_more_;
       return SearchTrails(row, from, to, 0);
     }

@@ -129,6 +129,7 @@ struct Step {
   Slot edge = -1;
   bool all_edges = false;   // kColumns: relationships, not nodes
   bool into = false;        // `slot` is bound: it must be the node that is reached
+  bool cycles = false;      // of a shortest path: from a node to itself is one, too
   bool from_bound = true;   // kEdge: `from` is bound, too
   bool edge_bound = false;  // kExpandVar: `edge` holds the list of relationships
   // kExpand: `edge` gets the number of the relationship, which is all that others ask of it.

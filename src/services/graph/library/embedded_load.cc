@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "base/errors.h"
@@ -79,12 +80,16 @@ absl::Status CheckProperties(const std::string& name, const Column& column) {
 
 absl::Status CheckColumns(const std::vector<std::pair<std::string, Column>>& columns,
                           uint64_t rows) {
+  std::set<std::string_view> names;
   for (const auto& [name, column] : columns) {
     if (RowsOf(column) != rows) {
       return absl::InvalidArgumentError(
           Concat("column ", name, " has ", RowsOf(column), " rows, others have ", rows));
     }
     PULSE_RETURN_IF_ERROR(CheckProperties(name, column));
+    if (!names.insert(name).second) {
+      return absl::InvalidArgumentError(Concat("two columns have the same name: ", name));
+    }
   }
   return absl::OkStatus();
 }

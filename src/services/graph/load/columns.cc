@@ -304,6 +304,20 @@ bool IsRoundedByDouble(absl::string_view text) {
          static_cast<int>(std::bit_width(magnitude)) - std::countr_zero(magnitude) > 53;
 }
 
+bool IsRatherText(const CsvField& field, FieldType type) {
+  if (field.quoted) return true;
+  if (type == FieldType::kBool) return false;
+  const absl::string_view text = field.text;
+  // A number that begins with 0 is rather a code, of which the zero is a part.
+  const size_t digits = !text.empty() && text[0] == '-' ? 1 : 0;
+  if (text.size() > digits + 1 && text[digits] == '0' && text[digits + 1] >= '0' &&
+      text[digits + 1] <= '9') {
+    return true;
+  }
+  return type == FieldType::kFloat &&
+         text.find_first_of("0123456789") == absl::string_view::npos;  // "nan", "inf": names
+}
+
 void InferredType::Add(const CsvField& field, const CsvDialect& dialect) {
   if (type_ == FieldType::kString || IsNullField(field, dialect)) return;
   if (field.quoted) return Widen(FieldType::kString);
@@ -311,16 +325,11 @@ void InferredType::Add(const CsvField& field, const CsvDialect& dialect) {
   double real = 0;
   bool b = false;
   const absl::string_view text = field.text;
-  // A number that begins with 0 is rather a code, of which the zero is a part.
-  const size_t digits = !text.empty() && text[0] == '-' ? 1 : 0;
-  const bool code = text.size() > digits + 1 && text[digits] == '0' && text[digits + 1] >= '0' &&
-                    text[digits + 1] <= '9';
   FieldType type = FieldType::kString;
-  if (!code && ParseInt(text, &number)) {
+  if (!IsRatherText(field, FieldType::kInt) && ParseInt(text, &number)) {
     type = FieldType::kInt;
     rounded_ |= IsRoundedByDouble(text);
-  } else if (!code && text.find_first_of("0123456789") != absl::string_view::npos &&
-             ParseFloat(text, &real)) {  // "nan" and "inf" are rather names
+  } else if (!IsRatherText(field, FieldType::kFloat) && ParseFloat(text, &real)) {
     // An integer of more than 64 bits: what it identifies would be another thing.
     if (!IsRoundedByDouble(text)) type = FieldType::kFloat;
   } else if (ParseBool(text, &b)) {

@@ -281,9 +281,11 @@ bool ParsedFile::AddField(const Spaces& spaces, size_t at, const CsvField& field
     left_.store(true, std::memory_order_relaxed);
     return true;
   }
-  // Behind the sample that showed a number with a point.
-  if (inferred_[at] != 0 && column.type == FieldType::kFloat && IsRoundedByDouble(field.text)) {
-    return refuse();
+  // Behind the sample: what all of the fields would have made it, texts such as 007 among them.
+  if (inferred_[at] != 0 && column.type != FieldType::kString &&
+      !IsNullField(field, options_.dialect)) {
+    if (IsRatherText(field, column.type)) return refuse();
+    if (column.type == FieldType::kFloat && IsRoundedByDouble(field.text)) return refuse();
   }
   return AppendField(column, field, options_.dialect, &part->columns[property]) || refuse();
 }

@@ -485,14 +485,18 @@ std::string FloatText(double value) {
   if (std::isnan(value)) return "NaN";
   if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
   char text[40];
-  const auto end = std::to_chars(text, text + sizeof(text), value).ptr;
+  // As Java, and so Neo4j, has them.
+  const double size = std::abs(value);
+  const bool plain = size == 0 || (size >= 1e-3 && size < 1e7);
+  const auto form = plain ? std::chars_format::fixed : std::chars_format::scientific;
+  const auto end = std::to_chars(text, text + sizeof(text), value, form).ptr;
   std::string s(text, end);
   const size_t exponent = s.find('e');
   if (exponent == std::string::npos) {
     if (s.find('.') == std::string::npos) s += ".0";
     return s;
   }
-  // As in 1.5E10, which is what other implementations write.
+  // 1.5E10.
   std::string mantissa = s.substr(0, exponent), power = s.substr(exponent + 1);
   if (mantissa.find('.') == std::string::npos) mantissa += ".0";
   if (power[0] == '+') power.erase(0, 1);

@@ -125,6 +125,13 @@ TEST(Value, Map_SameKeyTwice_KeepsTheLast) {
 TEST(Value, FloatText_AnyFloat_ReadsBack) {
   EXPECT_EQ(FloatText(1), "1.0");
   EXPECT_EQ(FloatText(-0.5), "-0.5");
+  EXPECT_EQ(FloatText(100000), "100000.0");
+  EXPECT_EQ(FloatText(9999999.5), "9999999.5");
+  EXPECT_EQ(FloatText(1e7), "1.0E7");
+  EXPECT_EQ(FloatText(-123456789.25), "-1.2345678925E8");
+  EXPECT_EQ(FloatText(0.001), "0.001");
+  EXPECT_EQ(FloatText(0.00012), "1.2E-4");
+  EXPECT_EQ(FloatText(-0.0), "-0.0");
   EXPECT_EQ(FloatText(1e21), "1.0E21");
   EXPECT_EQ(FloatText(1.5e-9), "1.5E-9");
   std::mt19937_64 random(testing_util::TestSeed());

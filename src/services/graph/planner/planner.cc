@@ -125,12 +125,15 @@ Slot Planner::Declare(const std::string& name, uint32_t types) {
   return slot;
 }
 
-void Planner::PlanQuery(Query* query, Plan* plan, bool nested) {
+void Planner::PlanQuery(Query* query, Plan* plan, bool nested, bool parts_alone) {
   const Scope outer = scope_;
   const std::vector<bool> used = used_;
   const bool updated = updated_;
   for (size_t i = 0; i < query->parts.size() && !failed(); ++i) {
     scope_ = outer;
+    // CALL { … } without a list of imports: parts that do not begin with WITH see nothing outside.
+    const std::vector<Clause>& part = query->parts[i];
+    if (parts_alone && (part.empty() || part[0].kind != Clause::Kind::kWith)) scope_.clear();
     updated_ = updated;
     const std::vector<std::string> columns = std::move(plan->columns);
     plan->columns.clear();
@@ -155,15 +158,19 @@ void Planner::PlanClauses(std::vector<Clause>* clauses, Plan* plan, bool nested)
     return Fail("UnexpectedSyntax", (*clauses)[kMaxClauses].pos, "the query has too many clauses");
   }
   if (options_.shortcuts) RewriteMatches(clauses);
+  const bool read_before = std::exchange(plan_->reads, false);
   for (size_t i = 0; i < clauses->size() && !failed(); ++i) {
     const Clause* const next = i + 1 < clauses->size() ? &(*clauses)[i + 1] : nullptr;
     PlanClause(&(*clauses)[i], next, clauses->size() == 1 && !nested && !(*clauses)[i].finished,
                plan, &plan->branches.back().steps);
   }
-  // Updates need not collect their rows where nothing reads, before or after.
-  const bool only_updates = std::all_of(clauses->begin(), clauses->end(), [](const Clause& c) {
-    return (IsUpdate(c) && c.kind != Clause::Kind::kMerge) || c.kind == Clause::Kind::kUnwind;
-  });
+  // Updates need not collect their rows where nothing reads, before or after: nor a subquery of an
+  // expression, or a MERGE within FOREACH.
+  const bool only_updates =
+      !plan_->reads && std::all_of(clauses->begin(), clauses->end(), [](const Clause& c) {
+        return (IsUpdate(c) && c.kind != Clause::Kind::kMerge) || c.kind == Clause::Kind::kUnwind;
+      });
+  plan_->reads |= read_before;
   if (only_updates) {
     for (Step& step : plan->branches.back().steps) step.eager = false;
   }
@@ -364,7 +371,7 @@ void Planner::PlanOrderSkipLimit(Clause* clause, const Scope& before, bool close
     sort.kind = Step::Kind::kSort;
     for (SortItem& item : clause->order) {
       const bool aggregates = HasAggregate(*item.expr);
-      if (closed) ReplaceProjected(&item.expr, *clause, aggregates);
+      if (closed) ReplaceProjected(&item.expr, *clause, aggregates, {});
       Bind(item.expr.get(), {.aggregates = closed});
       if (!failed() && HasAggregate(*item.expr)) {
         Fail("InvalidAggregation", item.expr->pos, "ORDER BY may only aggregate what is projected");
@@ -393,7 +400,7 @@ void Planner::PlanOrderSkipLimit(Clause* clause, const Scope& before, bool close
   count(clause->skip, Step::Kind::kSkip, "SKIP");
   count(clause->limit, Step::Kind::kLimit, "LIMIT");
   if (clause->where != nullptr && !failed()) {
-    if (closed) ReplaceProjected(&clause->where, *clause, false);
+    if (closed) ReplaceProjected(&clause->where, *clause, false, {});
     Bind(clause->where.get(), {.predicate = true});
     Step filter;
     filter.kind = Step::Kind::kFilter;
@@ -444,22 +451,45 @@ void Planner::CollectAggregates(Expr* expr, std::vector<std::pair<const Expr*, S
   }
 }
 
+// Calls `use` with the parts of an expression, and the names that are of itself where they stand:
+// the elements of a list, what reduce() adds up.
+template <typename Use>
+static void ForEachPart(Expr& e, const LocalNames& local, Use use) {
+  using Kind = Expr::Kind;
+  const bool reduce = e.kind == Kind::kReduce;
+  const bool names = reduce || e.kind == Kind::kListComprehension || e.kind == Kind::kQuantifier;
+  LocalNames inner = local;
+  if (names) inner.insert(e.name);
+  if (reduce) inner.insert(e.name2);
+  for (size_t i = 0; i < e.kids.size(); ++i) {
+    if (e.kids[i] != nullptr) use(&e.kids[i], names && i >= (reduce ? 2u : 1u) ? inner : local);
+  }
+}
+
+static bool UsesAny(const Expr& e, const LocalNames& names) {
+  if (e.kind == Expr::Kind::kVariable) return names.contains(e.name);
+  return !names.empty() && std::any_of(e.kids.begin(), e.kids.end(), [&names](const ExprPtr& kid) {
+    return kid != nullptr && UsesAny(*kid, names);
+  });
+}
+
 // Outside aggregates, an expression that aggregates may use what the rows are grouped by, where
-// that is a variable or a property, and nothing else.
-void Planner::RewriteToKeys(ExprPtr* expr, const Clause& clause, bool local) {
+// that is a variable or a property, and nothing else. `local`: names that hide those.
+void Planner::RewriteToKeys(ExprPtr* expr, const Clause& clause, const LocalNames& local) {
   Expr& e = **expr;
   if (failed()) return;
   const bool aggregate = e.kind == Expr::Kind::kCountStar ||
                          (e.kind == Expr::Kind::kCall && e.function->aggregate != Aggregate::kNone);
   if (aggregate) return;
-  if (e.kind == Expr::Kind::kVariable || e.kind == Expr::Kind::kProperty) {
+  const bool simple = e.kind == Expr::Kind::kVariable || e.kind == Expr::Kind::kProperty;
+  if (simple && !UsesAny(e, local)) {
     for (const ProjectionItem& item : clause.items) {
       if (HasAggregate(*item.expr) || !Same(*item.expr, e)) continue;
       const Pos pos = e.pos;
       *expr = MakeVariable(item.alias, item.slot, item.expr->types, pos);
       return;
     }
-    if (e.kind == Expr::Kind::kVariable && !local && scope_.contains(e.name)) {
+    if (e.kind == Expr::Kind::kVariable && scope_.contains(e.name)) {
       return Fail("AmbiguousAggregationExpression", e.pos,
                   Concat("`", e.name, "` is neither aggregated nor what the rows are grouped by"));
     }
@@ -469,9 +499,8 @@ void Planner::RewriteToKeys(ExprPtr* expr, const Clause& clause, bool local) {
     return Fail("AmbiguousAggregationExpression", e.pos,
                 "a pattern cannot stand beside an aggregate here");
   }
-  for (ExprPtr& kid : e.kids) {
-    if (kid != nullptr) RewriteToKeys(&kid, clause, local);
-  }
+  ForEachPart(e, local,
+              [&](ExprPtr* kid, const LocalNames& names) { RewriteToKeys(kid, clause, names); });
 }
 
 void Planner::PlanAggregation(Clause* clause, const Scope& before, Steps* steps) {
@@ -486,7 +515,7 @@ void Planner::PlanAggregation(Clause* clause, const Scope& before, Steps* steps)
     if (!HasAggregate(*item.expr)) continue;
     CollectAggregates(item.expr.get(), &aggregate.aggregates);
     scope_ = before;
-    RewriteToKeys(&item.expr, *clause, false);
+    RewriteToKeys(&item.expr, *clause, {});
     project.items.emplace_back(item.expr.get(), item.slot);
   }
   if (!options_.shortcuts) {
@@ -542,23 +571,31 @@ bool Planner::AggregateByColumns(const Step& aggregate, Steps* steps) {
 
 // In what follows DISTINCT or aggregation, an expression that is also projected is its column.
 // Beside an aggregate that goes for variables and properties only.
-void Planner::ReplaceProjected(ExprPtr* expr, const Clause& clause, bool aggregates) {
+void Planner::ReplaceProjected(ExprPtr* expr, const Clause& clause, bool aggregates,
+                               const LocalNames& local) {
   Expr& e = **expr;
   if (e.kind == Expr::Kind::kLiteral) return;
-  for (const ProjectionItem& item : clause.items) {
-    const bool same = item.alias == text_.substr(e.pos.offset, e.end - e.pos.offset);
-    if (!same && !Same(*item.expr, e)) continue;
+  // A name of a column comes before what another column was made of.
+  const std::string_view text = text_.substr(e.pos.offset, e.end - e.pos.offset);
+  const auto& items = clause.items;
+  auto item = std::find_if(items.begin(), items.end(),
+                           [&](const ProjectionItem& i) { return i.alias == text; });
+  if (item == items.end()) {
+    item = std::find_if(items.begin(), items.end(),
+                        [&](const ProjectionItem& i) { return Same(*i.expr, e); });
+  }
+  if (item != items.end() && !UsesAny(e, local)) {
     const bool simple = e.kind == Expr::Kind::kVariable || e.kind == Expr::Kind::kProperty;
     if (aggregates && !simple && !HasAggregate(e)) {
       return Fail("AmbiguousAggregationExpression", e.pos,
                   "beside an aggregate only variables and properties can be sorted by");
     }
-    *expr = MakeVariable(item.alias, item.slot, item.expr->types, e.pos);
+    *expr = MakeVariable(item->alias, item->slot, item->expr->types, e.pos);
     return;
   }
-  for (ExprPtr& kid : e.kids) {
-    if (kid != nullptr) ReplaceProjected(&kid, clause, aggregates);
-  }
+  ForEachPart(e, local, [&](ExprPtr* kid, const LocalNames& names) {
+    ReplaceProjected(kid, clause, aggregates, names);
+  });
 }
 
 }  // namespace pulse::cypher

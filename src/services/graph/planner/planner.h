@@ -38,6 +38,9 @@ ExprPtr Joined(Op op, ExprPtr left, ExprPtr right);
 // The parts of a chain of AND or OR.
 void Flatten(const Expr& e, Op op, std::vector<const Expr*>* out);
 
+// Of variables.
+using LocalNames = std::set<std::string, std::less<>>;
+
 class Planner {
  public:
   Planner(std::string_view text, const GraphView& view, const ProcedureCatalog* procedures,
@@ -72,7 +75,7 @@ class Planner {
   Slot Declare(const std::string& name, uint32_t types);
 
   // planner.cc
-  void PlanQuery(Query* query, Plan* plan, bool nested);
+  void PlanQuery(Query* query, Plan* plan, bool nested, bool parts_alone = false);
   void PlanClauses(std::vector<Clause>* clauses, Plan* plan, bool nested);
   // `behind`: the next clause of its part, or null.
   void PlanClause(Clause* clause, const Clause* behind, bool only, Plan* plan, Steps* steps);
@@ -82,8 +85,9 @@ class Planner {
   void ExpandStar(Clause* clause);
   void PlanAggregation(Clause* clause, const Scope& before, Steps* steps);
   static bool AggregateByColumns(const Step& aggregate, Steps* steps);
-  void RewriteToKeys(ExprPtr* expr, const Clause& clause, bool inside_key);
-  void ReplaceProjected(ExprPtr* expr, const Clause& clause, bool aggregates);
+  void RewriteToKeys(ExprPtr* expr, const Clause& clause, const LocalNames& local);
+  void ReplaceProjected(ExprPtr* expr, const Clause& clause, bool aggregates,
+                        const LocalNames& local);
   void CollectAggregates(Expr* expr, std::vector<std::pair<const Expr*, Slot>>* out);
   void PlanOrderSkipLimit(Clause* clause, const Scope& before, bool closed, Steps* steps);
   void CheckCount(const Expr& expr, std::string_view what);
@@ -149,7 +153,7 @@ class Planner {
   void BindNode(NodePattern* node, MatchState* state);
   void BindEdge(EdgePattern* edge, MatchState* state);
   void AddEdgePredicates(EdgePattern* edge, Slot slot, MatchState* state);
-  void AddElementPredicates(EdgePattern* edge, Step* step);
+  void AddElementPredicates(EdgePattern* edge, const MatchState& state, Step* step);
   void AddPredicate(const Expr* expr, MatchState* state);
   void AddPropertyPredicates(Expr* properties, const std::string& name, Slot slot, uint32_t type,
                              Pos pos, MatchState* state);

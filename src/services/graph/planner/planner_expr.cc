@@ -379,7 +379,10 @@ void Planner::BindSubquery(Expr* e) {
     e->types = e->use == Expr::Use::kExists  ? kBoolType
                : e->use == Expr::Use::kCount ? kIntType
                                              : kListType;
+    // All of its clauses see what is outside, also behind a WITH.
+    const Scope around = std::exchange(imported_, scope_);
     PlanQuery(e->subquery.get(), plan.get(), true);
+    imported_ = around;
     if (e->use == Expr::Use::kCollect && !failed() && plan->columns.size() != 1) {
       Fail("InvalidClauseComposition", e->pos, "COLLECT needs a query that returns one column");
     }

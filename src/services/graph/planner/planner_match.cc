@@ -152,7 +152,7 @@ void Planner::AddEdgePredicates(EdgePattern* edge, Slot slot, MatchState* state)
 }
 
 // The same for each relationship of a variable length, or of a shortest path.
-void Planner::AddElementPredicates(EdgePattern* edge, Step* step) {
+void Planner::AddElementPredicates(EdgePattern* edge, const MatchState& state, Step* step) {
   if (!edge->variable_length) return;
   if (edge->properties == nullptr && edge->where == nullptr && edge->test.ops.empty() &&
       edge->test.dynamic.empty()) {
@@ -163,7 +163,17 @@ void Planner::AddElementPredicates(EdgePattern* edge, Step* step) {
   step->element = Declare(edge->variable, kEdgeType);
   AddEdgePredicates(edge, step->element, &inner);
   scope_ = saved;
-  for (const Predicate& p : inner.predicates) step->predicates.push_back(p.expr);
+  for (const Predicate& p : inner.predicates) {
+    const bool ready = std::all_of(p.needs.begin(), p.needs.end(), [&](Slot slot) {
+      return slot == step->element || IsBound(slot, state);
+    });
+    if (!ready) {
+      return Fail("UnexpectedSyntax", edge->pos,
+                  "what a pattern asks of the relationships of a variable length refers to what it "
+                  "binds later; use WHERE all(r IN relationships WHERE …)");
+    }
+    step->predicates.push_back(p.expr);
+  }
 }
 
 bool Planner::IsBound(Slot slot, const MatchState& state) const {
@@ -377,7 +387,7 @@ void Planner::PlanEdge(PatternPart* part, size_t index, bool forward, MatchState
   step.into = IsBound(to, *state) || to == from;
   step.direction = forward ? edge.direction : Reversed(edge.direction);
   if (edge.path == nullptr) {
-    AddElementPredicates(&edge, &step);
+    AddElementPredicates(&edge, *state, &step);
     step.types = NameIndexes(edge.types);
   }
   step.min = edge.min;
@@ -482,7 +492,8 @@ void Planner::PlanShortest(PatternPart* part, MatchState* state, Steps* steps) {
   step.slot = part->nodes[1].slot;
   step.edge = edge.slot;
   step.direction = edge.direction;
-  AddElementPredicates(&edge, &step);
+  AddElementPredicates(&edge, *state, &step);
+  step.cycles = part->selected;
   step.types = NameIndexes(edge.types);
   step.min = edge.min;
   step.max = edge.max;

@@ -374,10 +374,6 @@ void Planner::PlanSubquery(Clause* clause, const Clause* behind, Plan* within, S
   const Scope outer = scope_;
   const std::vector<bool> used = used_;
   auto plan = std::make_shared<Plan>();
-  bool imports = false;
-  for (const std::vector<Clause>& part : clause->subquery->parts) {
-    imports = imports || (!part.empty() && part[0].kind == Clause::Kind::kWith);
-  }
   if (clause->imports_given) {
     if (!clause->imports_star) scope_.clear();
     for (const ProjectionItem& item : clause->imports) {
@@ -390,12 +386,10 @@ void Planner::PlanSubquery(Clause* clause, const Clause* behind, Plan* within, S
                     Concat("`", item.alias, "` is imported already"));
       }
     }
-  } else if (!imports) {
-    scope_.clear();
   }
   const bool wrote = std::exchange(plan_->writes, false);
   const Scope around = std::exchange(imported_, clause->imports_given ? scope_ : Scope());
-  PlanQuery(clause->subquery.get(), plan.get(), true);
+  PlanQuery(clause->subquery.get(), plan.get(), true, !clause->imports_given);
   imported_ = around;
   const bool writes = std::exchange(plan_->writes, wrote || plan_->writes);
   if (failed()) return;

@@ -15,4 +15,7 @@ struct Caller {
   bool may_admin = true;  // see and end what others run
 };
 
+// Before somebody has said who it is.
+inline const Caller kNobody = {{}, {}, {}, false, false, false};
+
 }  // namespace pulse::cypher

@@ -150,6 +150,12 @@ void HostSession::Count() {
   Close(kHoldTooMuch);
 }
 
+// While it is paused it is more than what pushes wait for: the agent takes none then.
+size_t HostSession::unsent() const {
+  const size_t paused = paused_ ? std::max<size_t>(sent_, kCredit + 1) : 0;
+  return out_.size() - out_at_ + paused;
+}
+
 size_t HostSession::held() const {
   return out_.capacity() + (flow_ != nullptr ? flow_->held() : 0);
 }

@@ -48,7 +48,7 @@ class HostSession final : public net::Connection {
   net::BufferPool* buffers() override { return nullptr; }
   size_t outstanding() const override { return next_ticket_ - 1 - answered_; }
   // All that was sent is not taken, as far as it is known, until the agent says so.
-  size_t unsent() const override { return out_.size() - out_at_ + (paused_ ? sent_ : 0); }
+  size_t unsent() const override;
   const std::string& peer() const override { return peer_; }
   std::string local() const override { return local_; }
 

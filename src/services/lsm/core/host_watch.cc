@@ -123,6 +123,7 @@ void HostSession::LoseAgent(const Connection& c, LateWork late, const absl::Stat
     std::lock_guard lock(mu_);
     // What the agent answered before still counts.
     DrainLocked(c.get());
+    if (c->suspect && late == LateWork::kUnanswered) late = LateWork::kAnything;
     Add(&counters_.failovers, 1);
     c->dead.store(true, std::memory_order_release);
     if (current_ == c) {

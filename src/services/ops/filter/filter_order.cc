@@ -26,6 +26,7 @@ ops::EngineOrder FilterOrder(const RuleSet& rules, const Selection& selection,
   std::string& text = order.text;
   text.push_back(static_cast<char>(options.records));
   text.push_back(options.ignore_case ? 1 : 0);
+  // Whether rules were literal; their texts are patterns in any case.
   text.push_back(options.literal ? 1 : 0);
   text.push_back(static_cast<char>(selection.select));
   text.push_back(selection.invert ? 1 : 0);
@@ -54,7 +55,6 @@ absl::StatusOr<OrderedFilter> ReadFilterOrder(absl::string_view text) {
   OrderedFilter filter;
   filter.options.records = records;
   filter.options.ignore_case = text[1] == 1;
-  filter.options.literal = text[2] == 1;
   filter.selection = {select, text[4] == 1};
   const size_t count = ops::LoadLe32(&text[kHead]);
   if (count > kMostRules) return wrong;

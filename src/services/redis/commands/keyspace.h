@@ -163,14 +163,15 @@ class Keyspace {
   virtual bool Watch(const std::string_view* keys, size_t count, bool may_block,
                      WatchTable::Set* watches, std::string* error) = 0;
 
-  // How many bytes a key's value has, if that is known without reading it; else, and without a
-  // value, 0. False when it would block.
+  // How many bytes a key's value has; without one, or where it cannot be known, 0. False when it
+  // would block.
   virtual bool SizeOfValue(std::string_view key, bool may_block, uint64_t* bytes) {
     *bytes = 0;
     return true;
   }
 
-  // Whether SizeOfValue knows any; else it says 0 of all.
+  // Whether SizeOfValue does so without reading the value: else it is asked only where room is
+  // short.
   virtual bool knows_sizes() const { return false; }
 
   virtual int64_t now_ms() const = 0;

@@ -458,14 +458,24 @@ TEST(OffloadFlowTest, NewHostConnection_SetupCommands_RepeatedInOrder) {
 TEST(OffloadFlowTest, Commands_LostInAnotherOrder_LeaveNothingBehind) {
   Simulation simulation(1, false, Socket());
   Client& client = *simulation.clients[0];
-  for (net::Ticket ticket = 1; ticket <= 2; ++ticket) {
+  net::Ticket ticket = 0;
+  const auto ask = [&](const std::vector<std::string_view>& words) {
     std::string bytes;
-    AppendRequest({"SET", "k", "v"}, &bytes);
-    client.flow->OnRequest(ticket, bytes);
-  }
-  EXPECT_NE(client.flow->OnHostLost(2, /*sent=*/false).find("not carried out"), std::string::npos);
-  EXPECT_NE(client.flow->OnHostLost(1, /*sent=*/true).find("not known"), std::string::npos);
-  EXPECT_EQ(client.flow->held(), 0u);
+    AppendRequest(words, &bytes);
+    client.flow->OnRequest(++ticket, bytes);
+  };
+  std::string out;
+  ask({"CLIENT", "SETNAME", "n"});
+  client.flow->OnHostReply(1, "+OK\r\n", true, &out);
+  EXPECT_EQ(client.flow->HostPreface().replies, 2u);
+  ask({"SET", "k", "v"});
+  ask({"SET", "k", "w"});
+  EXPECT_NE(client.flow->OnHostLost(3, /*sent=*/false).find("not carried out"), std::string::npos);
+  EXPECT_NE(client.flow->OnHostLost(2, /*sent=*/true).find("not known"), std::string::npos);
+  // The answer to what comes next is taken for that.
+  ask({"RESET"});
+  client.flow->OnHostReply(4, "+RESET\r\n", true, &out);
+  EXPECT_EQ(client.flow->HostPreface().replies, 1u);
 }
 
 }  // namespace
