@@ -3,6 +3,8 @@
 #include <memory>
 #include <stdexcept>
 
+#include "gil.h"
+
 namespace nb = nanobind;
 
 namespace pulse::python {
@@ -36,7 +38,7 @@ nb::object ArrowStreamOf(const Result& result, nb::handle) {
   auto stream = std::make_unique<ArrowArrayStream>();
   absl::Status status;
   {
-    const nb::gil_scoped_release release;
+    const WithoutGil release;
     status = graph::ExportArrow(result.shared(), stream.get());
   }
   if (!status.ok()) Throw(status);
@@ -57,7 +59,7 @@ NamedColumns ColumnsFromArrow(nb::handle source, uint64_t* rows,
   absl::StatusOr<NamedColumns> columns;
   {
     // The source may read on threads of its own, which may need the interpreter.
-    const nb::gil_scoped_release release;
+    const WithoutGil release;
     columns = graph::ImportArrow(stream, rows, interrupted);
   }
   // What the source raised within the stream goes first.

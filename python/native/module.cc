@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "columns.h"
 #include "convert.h"
+#include "gil.h"
 #include "pulse/version.h"
 #include "result.h"
 #include "services/graph/library/embedded.h"
@@ -45,7 +46,7 @@ class OfProcess {
       (void)new T(std::move(made_));  // never freed
       return;
     }
-    const nb::gil_scoped_release release;
+    const WithoutGil release;
     made_ = T();
   }
   OfProcess(const OfProcess&) = delete;
@@ -121,7 +122,7 @@ nb::object Execute(Target* target, nb::handle query, nb::handle params, nb::hand
   options.doing = &doing;
   absl::StatusOr<graph::ResultTable> table;
   {
-    const nb::gil_scoped_release release;
+    const WithoutGil release;
     table = target->Execute(text, &parameters, options);
   }
   if (!table.ok()) Raise(table.status(), doing);
@@ -137,7 +138,7 @@ nb::object Execute(Target* target, nb::handle query, nb::handle params, nb::hand
 template <typename Function>
 auto Without(cypher::Doing doing, Function function) {
   auto result = [&] {
-    const nb::gil_scoped_release release;
+    const WithoutGil release;
     return function();
   }();
   if constexpr (std::is_same_v<decltype(result), absl::Status>) {
@@ -167,7 +168,7 @@ class Transaction {
     EmbeddedTransaction* const transaction = get();
     absl::Status status;
     {
-      const nb::gil_scoped_release release;
+      const WithoutGil release;
       status = (transaction->*call)();
     }
     // That kind: from within a statement of it, which is to be ended first.
@@ -211,7 +212,7 @@ class Graph {
     options.service.query_nanos = TimeoutNanos(timeout);
     absl::StatusOr<std::shared_ptr<EmbeddedGraph>> graph;
     {
-      const nb::gil_scoped_release release;
+      const WithoutGil release;
       graph = EmbeddedGraph::Open(path, options);
     }
     if (!graph.ok()) RaiseOfStore(graph.status());
@@ -223,7 +224,7 @@ class Graph {
 void OfStore(EmbeddedGraph* graph, absl::Status (EmbeddedGraph::*call)()) {
   absl::Status status;
   {
-    const nb::gil_scoped_release release;
+    const WithoutGil release;
     status = (graph->*call)();
   }
   if (!status.ok()) RaiseOfStore(status);
@@ -332,7 +333,7 @@ nb::dict Stats(Graph& self) {
   EmbeddedGraph* const graph = self.get();
   graph::StoreStats stats;
   {
-    const nb::gil_scoped_release release;
+    const WithoutGil release;
     stats = graph->stats();
   }
   nb::dict out;
@@ -431,7 +432,7 @@ void BindGraph(nb::module_& module) {
           "sequence",
           [](Graph& self) {
             EmbeddedGraph* const graph = self.get();
-            const nb::gil_scoped_release release;
+            const WithoutGil release;
             return graph->sequence();
           },
           "The number of the newest commit, as AT SNAPSHOT takes it.");

@@ -267,3 +267,21 @@ def test_load_from_arrow_whose_threads_run_python_ends(tmp_path):
         print(graph.load_nodes("N", pyarrow.csv.open_csv(file, read_options=options), key="id"))
     """
     assert run(code, tmp_path / "g") == ["5000"]
+
+
+def test_daemon_threads_at_exit_end_quietly():
+    """They want the interpreter while it is being finalized, which ends them."""
+    run(
+        """
+        def work():
+            while True:
+                try:
+                    graph.execute("RETURN 1")
+                except BaseException:
+                    pass
+
+        for _ in range(4):
+            threading.Thread(target=work, daemon=True).start()
+        until = [graph.execute("RETURN 1") for _ in range(100)]
+        """
+    )

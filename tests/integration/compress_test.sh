@@ -150,7 +150,21 @@ if have zstd; then
   reads "pulse on zstd's" <(zstd -cq data) data "$PULSE" decompress
   reads "pulse on zstd's stream" <(zstd -cq --long=27 < data) data "$PULSE" decompress
 fi
+# What is no compressed data at all goes on as it is, as with zcat -f.
+printf '\0\0abc\n' > zeros
+"$PULSE" decompress -cf zeros > out.bytes || fail "decompress -cf of zeros"
+same out.bytes zeros "decompress -cf drops zeros"
 if have lz4; then
+  # A block is missing, and no checksum says so: the size that the header has does.
+  lz4 -cq -B4 --content-size --no-frame-crc data > whole.lz4
+  python3 - <<'PY' || fail "cannot take a block out"
+import struct
+b = open("whole.lz4", "rb").read()
+size = struct.unpack("<I", b[15:19])[0] & 0x7FFFFFFF
+open("short.lz4", "wb").write(b[:15] + b[15 + 4 + size:])
+PY
+  ! "$PULSE" decompress -k -o short.out short.lz4 2> out.err || fail "a short LZ4 frame is taken"
+  grep -q 'is to have' out.err || fail "the size of a frame is not named" out.err
   for how in -B4D -B7 -BX '--no-frame-crc' '--content-size'; do
     reads "pulse on lz4's $how" <(lz4 -cq $how data) data "$PULSE" decompress
   done

@@ -74,7 +74,9 @@ expect_code 0 to-file "$PULSE" filter -e Exit -o out lines
 [[ ! -s to-file.out ]] || fail "it wrote to standard output, too"
 expect_code 2 exists "$PULSE" filter -e Ramp -o out lines
 expect_text exists.err "--force"
+chmod 600 out
 expect_code 0 forced "$PULSE" filter -e Ramp -o out --force lines
+[[ $(stat -c %a out) == 600 ]] || fail "--force gives others the rights to what it replaces"
 expect_code 0 again "$PULSE" filter -e Ramp lines
 cmp -s out again.out || fail "-o and standard output differ"
 # A pipe is written, not replaced; the input is not overwritten.

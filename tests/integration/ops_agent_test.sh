@@ -82,6 +82,13 @@ for metric in set(re.findall(r"^# TYPE (pulse_placement_\w+)", text, re.M)):
 PY
 note "metrics of the placement"
 
+# A literal rule is quoted once.
+python3 -c 'print("some-text a.b in a line\n" * 400000, end="")' > literal
+for placement in agent split=50; do
+  run_ok "literal-$placement" 60 "$PULSE" filter --agent "$socket" --placement "$placement" -F -e 'text a.b' --force -o out literal
+  same out literal "filter -F with placement $placement"
+done
+
 # Streams that the agent filters on their way to the host: what arrives, and the metrics.
 echo timeout > rules
 cat > host.py <<'PY'

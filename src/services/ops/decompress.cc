@@ -130,7 +130,7 @@ class Decompressor {
       }
       if (garbage) {
         PULSE_RETURN_IF_ERROR(CheckGarbage(head, last));
-        if (options_.pass_unknown && head.front() != '\0') return PassOn();
+        if (options_.pass_unknown && (report.members == 0 || head.front() != '\0')) return PassOn();
         PULSE_RETURN_IF_ERROR(SkipGarbage());
         break;
       }
@@ -347,6 +347,10 @@ class Decompressor {
     const size_t end = 4 + (header->content_checksum ? 4 : 0);
     PULSE_ASSIGN_OR_RETURN(const absl::string_view trailer, in_.Peek(end));
     if (trailer.size() < end) return Damage(in_.offset() + trailer.size(), "it ends in a trailer");
+    if (header->content_size.has_value() && *header->content_size != sink.size()) {
+      return Damage(in_.offset(), absl::StrCat("the frame has ", sink.size(),
+                                               " bytes, and is to have ", *header->content_size));
+    }
     if (header->content_checksum && LoadLe32(&trailer[4]) != sink.content_checksum()) {
       return Damage(in_.offset() + 4, "the XXH32 of the content is another one");
     }

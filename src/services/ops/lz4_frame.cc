@@ -57,6 +57,9 @@ absl::StatusOr<Lz4Header> ReadLz4Header(absl::string_view bytes) {
   if ((flags & 8) != 0) at += 8;
   if ((flags & 1) != 0) at += 4;
   if (bytes.size() < at + 1) return more;
+  if ((flags & 8) != 0) {
+    header.content_size = LoadLe32(&bytes[6]) | uint64_t{LoadLe32(&bytes[10])} << 32;
+  }
   if (static_cast<uint8_t>(bytes[at]) != (Xxh32(&bytes[4], at - 4) >> 8 & 0xFF)) {
     return absl::DataLossError("the LZ4 frame's header does not fit its checksum");
   }

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -18,6 +19,7 @@ struct Lz4Header {
   bool block_checksums = true;
   bool content_checksum = false;
   bool dictionary = false;
+  std::optional<uint64_t> content_size;
   size_t max_block = size_t{1} << 20;
   size_t size = 0;  // of the header
 };

@@ -56,8 +56,7 @@ bool IsAuthentication(std::string_view message) {
 }
 
 constexpr std::string_view kBookmarkPrefix = "pulse:";
-// Of ROUTE, which answers with it three times.
-constexpr size_t kMostAddress = 300;
+constexpr size_t kMostAddress = 300;  // ROUTE answers with it three times
 
 }  // namespace
 
@@ -113,16 +112,13 @@ void BoltConnection::Handle(const Incoming& incoming) {
   const auto message = ReadMessage(incoming.bytes);
   // Whom nobody knows yet has one chance, which no RESET gives back.
   const bool is_stranger = state_ == State::kHello || state_ == State::kLogon;
-  if (is_stranger && !message.ok()) {
-    return Violation(incoming.ticket, std::string(message.status().message()));
-  }
-  if (absl::IsUnimplemented(message.status()) && state_ != State::kFailed) {
+  if (absl::IsUnimplemented(message.status()) && !is_stranger && state_ != State::kFailed) {
     return Fail(incoming.ticket,
                 cypher::RuntimeError("TypeError", "InvalidParameterType",
                                      std::string(message.status().message())),
                 Doing::kQuery);
   }
-  if (absl::IsUnimplemented(message.status())) return Ignore(incoming.ticket);
+  if (absl::IsUnimplemented(message.status()) && !is_stranger) return Ignore(incoming.ticket);
   if (!message.ok()) return Violation(incoming.ticket, std::string(message.status().message()));
   Dispatch(*message, incoming.ticket);
 }

@@ -132,7 +132,7 @@ void Planner::PlanQuery(Query* query, Plan* plan, bool nested, bool parts_alone)
   for (size_t i = 0; i < query->parts.size() && !failed(); ++i) {
     scope_ = outer;
     // CALL { … } without a list of imports: parts that do not begin with WITH see nothing outside.
-    const std::vector<Clause>& part = query->parts[i];
+    const auto& part = query->parts[i];
     if (parts_alone && (part.empty() || part[0].kind != Clause::Kind::kWith)) scope_.clear();
     updated_ = updated;
     const std::vector<std::string> columns = std::move(plan->columns);
@@ -451,8 +451,7 @@ void Planner::CollectAggregates(Expr* expr, std::vector<std::pair<const Expr*, S
   }
 }
 
-// Calls `use` with the parts of an expression, and the names that are of itself where they stand:
-// the elements of a list, what reduce() adds up.
+// Calls `use` with the parts of an expression, and the names that are its own where they stand.
 template <typename Use>
 static void ForEachPart(Expr& e, const LocalNames& local, Use use) {
   using Kind = Expr::Kind;

@@ -10,6 +10,7 @@
 #include "base/cpu_list.h"
 #include "base/errors.h"
 #include "base/log.h"
+#include "base/shortage.h"
 #include "services/ops/codecs.h"
 #include "services/ops/decoders.h"
 #include "services/ops/filter/filter_engine.h"
@@ -197,7 +198,8 @@ void OpsService::HandlePrepare(MessageGroup* group, const RingMessage& message, 
   const uint64_t id = request.id;
   const uint32_t number = request.number;
   agent_->Post(this, [this, group, id, number, made] {
-    absl::Status of = stop_ ? absl::CancelledError("the session is over") : Make(made.get());
+    absl::Status of = stop_ ? absl::CancelledError("the session is over")
+                            : CatchNoMemory([&] { return Make(made.get()); });
     session()->config().post([this, group, id, number, made, of = std::move(of)] {
       EndWork();
       if (!of.ok()) {
@@ -401,7 +403,7 @@ void OpsService::Process(Work* work) {
       lane = of.free_lanes.back();
       of.free_lanes.pop_back();
     }
-    work->status = of.engine->Process(lane, chunk, work->result);
+    work->status = CatchNoMemory([&] { return of.engine->Process(lane, chunk, work->result); });
     const std::lock_guard lock(of.mu);
     of.free_lanes.push_back(lane);
   }
