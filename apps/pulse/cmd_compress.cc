@@ -141,7 +141,7 @@ absl::Status DecompressOne(const CodecArguments& args, const std::string& file,
     if (!args.salvage || !absl::IsDataLoss(report.status())) return report.status();
     if (args.test) {
       return absl::DataLossError(
-          absl::StrCat(report.status().message(), "; the ", written, " bytes before it are good"));
+          absl::StrCat(report.status().message(), "; ", written, " bytes before it can be read"));
     }
     PULSE_RETURN_IF_ERROR(files.CommitSalvaged());
     return absl::DataLossError(absl::StrCat(report.status().message(), "; the ", written,

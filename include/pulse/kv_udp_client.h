@@ -26,7 +26,9 @@
 //   - a server that ends takes this memory along, also where it keeps its keys (--memory-file). So
 //     requests without an answer are then kLost, and none is sent to the next server.
 // A client that was silent for a minute may have been forgotten by a server that has as many
-// clients as it takes; it introduces itself anew, and nothing is carried out twice.
+// clients as it takes; it introduces itself anew, and nothing is carried out twice. So does one
+// whose address has changed, as a translator of addresses may do it: writes without an answer are
+// kTimeout then.
 //
 // Order. Requests for one key take effect in the order of the calls if they were submitted together
 // (without a Flush, Poll or Wait in between, and in one datagram), or if the first one's completion

@@ -459,6 +459,11 @@ bool Scheduler::Refused(uint64_t attempt) {
     other.refused.insert(other.refused.end(), flight.refused.begin(), flight.refused.end());
     return true;
   }
+  return PutBack(std::move(flight));
+}
+
+// False: there is no engine that has not refused it, or was lost.
+bool Scheduler::PutBack(Flight flight) {
   for (size_t i = 0; i < engines_.size(); ++i) {
     const bool can = std::find(flight.refused.begin(), flight.refused.end(), static_cast<int>(i)) ==
                      flight.refused.end();
@@ -486,7 +491,7 @@ bool Scheduler::Lost(uint64_t attempt) {
     other.redone = false;
     return false;
   }
-  waiting_.push_front({flight.chunk, flight.bytes, std::nullopt, flight.refused});
+  stranded_ |= !PutBack(flight);
   return true;
 }
 

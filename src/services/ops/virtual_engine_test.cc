@@ -243,6 +243,25 @@ TEST(VirtualEngineTest, InTheQueue_TheReportHasTtOtC1C2AndTheBreakEven) {
   EXPECT_LE(queue.stats().engines[1].before_nanos, 4'000'000);
 }
 
+// It refuses large chunks, and is there; who took them is lost.
+TEST(RefusedChunksTest, WhoTookIt_IsLost_IsAnError) {
+  class LostAtLarge : public Engine {
+   public:
+    using Engine::Engine;
+    absl::Status Process(int lane, const Chunk& chunk, Result& result) override {
+      if (chunk.size() > 500) return absl::UnavailableError("it is gone");
+      return Growing(3)(chunk, result);
+    }
+  };
+  Sizes source(std::vector<size_t>(50, 800));
+  Counts sink;
+  VirtualEngine card({"card", Side::kAgent, 1, {}}, Small(), Growing(3));
+  LostAtLarge host({"host", Side::kHost, 1, {}});
+  Queue queue({}, {&host, &card});
+  const absl::Status status = queue.Run(source, sink);
+  EXPECT_TRUE(absl::IsUnavailable(status) || absl::IsUnimplemented(status)) << status;
+}
+
 TEST(RefusedChunksTest, NobodyElse_IsAnError) {
   Sizes source({100, 800, 100});
   Counts sink;

@@ -66,7 +66,10 @@ TEST_F(Engine, EndlessQueries_LimitOfTime_End) {
         "RETURN reduce(s = 0, x IN range(1, 10000000) | s + size([y IN range(1, 1000) WHERE y = "
         "x]))",
         "MATCH (a) WHERE EXISTS { MATCH (a)-[*8]->(b) WHERE b.i < 0 } RETURN a",
-        "MATCH (n) RETURN [(n)-[*]->(m) | m]"}) {
+        "MATCH (n) RETURN [(n)-[*]->(m) | m]",
+        "WITH range(0, 20000) AS l, range(0, 20000) AS m RETURN [x IN range(0, 3000) WHERE l = m]",
+        "WITH range(0, 20000) AS l RETURN reduce(s = 0, x IN range(0, 3000) | s + "
+        "size(tail(l)))"}) {
     EXPECT_EQ(Run(query), "error LimitExceeded") << query;
     EXPECT_EQ(status_.code(), absl::StatusCode::kDeadlineExceeded) << query << status_;
   }

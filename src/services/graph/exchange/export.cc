@@ -186,13 +186,19 @@ class Exporter {
     }
   }
 
-  void StartHeader(std::string_view first, const Columns& columns) {
+  absl::Status StartHeader(std::string_view first, const Columns& columns) {
+    if (columns.size() + 2 > kMostColumns) {
+      return absl::ResourceExhaustedError(
+          Concat(columns.size(), " property keys of one label or type: no more than ",
+                 kMostColumns - 2, " can be read again"));
+    }
     buffer_ = first;
     for (const auto& [key, column] : columns) {
       buffer_ += ',';
       AppendQuotedField(Concat(column.name, ":", column.type.Name()), &buffer_);
     }
     buffer_ += '\n';
+    return absl::OkStatus();
   }
 
   absl::Status AppendProperties(const Columns& columns, size_t row) {
@@ -262,7 +268,7 @@ class Exporter {
     file.name = label;
     Describe(columns, &file);
     PULSE_RETURN_IF_ERROR(StartFile(file.file));
-    StartHeader(":ID(node),:LABEL", columns);
+    PULSE_RETURN_IF_ERROR(StartHeader(":ID(node),:LABEL", columns));
     properties_.clear();
     const auto write = [&](std::span<const NodeId> nodes) -> absl::Status {
       while (!nodes.empty()) {
@@ -341,7 +347,7 @@ class Exporter {
     file.name = type;
     Describe(columns, &file);
     PULSE_RETURN_IF_ERROR(StartFile(file.file));
-    StartHeader(":START_ID(node),:END_ID(node)", columns);
+    PULSE_RETURN_IF_ERROR(StartHeader(":START_ID(node),:END_ID(node)", columns));
     properties_.clear();
     const auto write = [&](std::span<const EdgeRef> edges) -> absl::Status {
       while (!edges.empty()) {

@@ -524,7 +524,12 @@ bool BatchEval::Compare(Op op, const Expr& left, const Expr& right, const BatchI
   Operand a, b;
   if (!Evaluate(left, in, rows, &a) || !Evaluate(right, in, rows, &b)) return false;
   if (CompareNumbers(op, a, b, out)) return true;
-  for (size_t i = 0; i < rows.size(); ++i) (*out)[i] = CompareValues(op, a.At(i), b.At(i));
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const Value left_value = a.At(i), right_value = b.At(i);
+    const size_t weight = std::min(left_value.Weight(), right_value.Weight());
+    if (weight > 0 && !ctx_.Tick(weight)) return false;
+    (*out)[i] = CompareValues(op, left_value, right_value);
+  }
   return true;
 }
 

@@ -31,6 +31,7 @@ Value InList(const Value& element, const Value& list, EvalContext& ctx) {
   int result = 0;
   if (!ctx.Tick(list.as_list().size() / 16)) return {};
   for (const Value& v : list.as_list()) {
+    if (element.Weight() > 0 && !ctx.Tick(std::min(element.Weight(), v.Weight()))) return {};
     const int equal = Equals(element, v);
     if (equal == 1) return Value::Bool(true);
     if (equal < 0) result = -1;
@@ -68,6 +69,7 @@ Value EvalBinary(const Expr& e, Value* row, EvalContext& ctx) {
     case Op::kLe:
     case Op::kGt:
     case Op::kGe:
+      if (!ctx.Tick(std::min(a.Weight(), b.Weight()))) return {};
       return Comparison(e.op, a, b);
     case Op::kIn:
       return InList(a, b, ctx);
@@ -232,6 +234,7 @@ Value EvalSlice(const Expr& e, Value* row, EvalContext& ctx) {
     bounds[i] = std::clamp<int64_t>(bounds[i], 0, size);
   }
   if (bounds[0] >= bounds[1]) return Value::List({});
+  if (!ctx.Tick(static_cast<uint64_t>(bounds[1] - bounds[0]) / 16)) return {};
   return Value::List(
       ValueList(list.as_list().begin() + bounds[0], list.as_list().begin() + bounds[1]));
 }

@@ -28,6 +28,7 @@ Value Last(EvalContext& ctx, std::span<Value> a) {
 Value Tail(EvalContext& ctx, std::span<Value> a) {
   if (!WantList(ctx, "tail", a[0])) return {};
   const ValueList& list = a[0].as_list();
+  if (!ctx.Tick(list.size() / 16)) return {};
   return Value::List(list.empty() ? ValueList() : ValueList(list.begin() + 1, list.end()));
 }
 

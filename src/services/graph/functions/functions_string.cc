@@ -221,6 +221,7 @@ Value CharLength(EvalContext& ctx, std::span<Value> a) {
 }
 
 Value Reverse(EvalContext& ctx, std::span<Value> a) {
+  if (!ctx.Tick(a[0].Weight())) return {};
   if (a[0].is_list()) return Value::List(ValueList(a[0].as_list().rbegin(), a[0].as_list().rend()));
   if (!Want(ctx, "reverse", a[0], Type::kString)) return {};
   const std::string& text = a[0].as_string();

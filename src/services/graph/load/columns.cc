@@ -21,7 +21,6 @@ struct TypeName {
   absl::string_view name;
   FieldType type;
 };
-constexpr size_t kMostColumns = 10'000;
 
 constexpr TypeName kTypes[] = {
     {"int", FieldType::kInt},

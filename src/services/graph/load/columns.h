@@ -15,6 +15,9 @@
 
 namespace pulse::graph {
 
+// Of a file.
+inline constexpr size_t kMostColumns = 10'000;
+
 enum class FieldType : uint8_t {
   kInferred,  // kInt where every value is one, else kFloat, kBool, kString (InferredType)
   kBool,

@@ -183,6 +183,8 @@ class Value {
   size_t Bytes() const;
   size_t DeepBytes() const;
   size_t OwnedBytes() const;
+  // About how much more work than with a number it is to compare or to copy it.
+  size_t Weight() const { return IsObject(type_) ? DeepBytes() / 1024 : 0; }
 
  private:
   struct Object {

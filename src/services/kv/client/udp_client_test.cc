@@ -466,6 +466,21 @@ TEST_F(UdpClientTest, Server_ThatHasForgottenTheClient_IsGreetedAnew) {
   }
 }
 
+// As when an address translator has given the client another port: the server may have carried it
+// out for the old one.
+TEST_F(UdpClientTest, Write_WhoseSessionIsGone_IsNotSentInAnother) {
+  OddServer server(1);
+  Connect(AddressOf(server.port()));
+  ASSERT_TRUE(client_->Set("a", "1").ok());
+  server.set_forget();
+  ASSERT_TRUE(client_->SubmitSet("a", "2", 0, 7).ok());
+  EXPECT_EQ(Take(1)[7], absl::StrCat(static_cast<int>(KvUdpCode::kTimeout), " "));
+  EXPECT_FALSE(server.forget());
+  ASSERT_TRUE(client_->SubmitGet("a", 8).ok());
+  EXPECT_EQ(Take(1)[8], "0 1");
+  EXPECT_TRUE(client_->Set("a", "3").ok());
+}
+
 // What changed answers say may be wrong, as nothing signs them; the client stays in one piece, and
 // each request has one completion.
 TEST_F(UdpClientTest, Server_ThatMeansHarm_CannotBreakTheClient) {

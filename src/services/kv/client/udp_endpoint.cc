@@ -59,6 +59,7 @@ bool UdpEndpoint::Submit(const UdpCommand& command, uint64_t tag, int64_t now) {
   AppendUdpRequest(command, &building_.bytes);
   building_.tags.push_back(tag);
   building_answer_ += command.op == WireOp::kGet ? usual_answer_ : UdpResponseBytes(0);
+  building_.writes |= command.op != WireOp::kGet;
   ++outstanding_;
   return true;
 }
@@ -70,6 +71,7 @@ void UdpEndpoint::Seal(Flight* flight) {
   slot.sequence = next_++;
   flight->bytes.resize(sizeof(UdpHeader));
   flight->tags.clear();
+  flight->writes = false;
   slot.answered.assign(slot.tags.size(), 0);
   slot.left = slot.tags.size();
   slot.sends = 0;
@@ -200,6 +202,7 @@ void UdpEndpoint::EndAll(KvUdpCode code, int64_t until, Complete complete) {
     End(&building_, code, complete);
     building_.bytes.resize(sizeof(UdpHeader));
     building_.tags.clear();
+    building_.writes = false;
     building_answer_ = 0;
   }
   // They lie in the order of their answers. All are taken before anybody is told: `complete` may
@@ -242,11 +245,17 @@ void UdpEndpoint::TakeWelcome(const UdpHeader& header, std::string_view datagram
   facts_ = w;
   session_ = header.session;
   // The session before is gone, and none of these had been carried out in it (wire.h: a session
-  // that is given away was idle for longer than a request waits).
-  for (uint64_t s = floor_; s < next_; ++s) FlightOf(s).next_at = 0;
+  // that is given away was idle for longer than a request waits), unless it is another address's.
+  for (uint64_t s = floor_; s < next_; ++s) {
+    Flight& flight = FlightOf(s);
+    const bool unknown = has_moved_ && flight.writes && flight.sends > 0;
+    flight.next_at = unknown ? INT64_MAX : 0;
+    if (unknown) flight.deadline = 0;
+  }
+  has_moved_ = false;
 }
 
-void UdpEndpoint::TakeRefusal(const UdpHeader& header) {
+void UdpEndpoint::TakeRefusal(const UdpHeader& header, int64_t now) {
   const auto why = static_cast<UdpRefusal>(header.count);
   if (state_ == State::kGreeting && header.sequence == nonce_) {
     refusal_ = why;
@@ -255,6 +264,9 @@ void UdpEndpoint::TakeRefusal(const UdpHeader& header) {
     state_ = State::kGreeting;
     hello_at_ = 0;
     hellos_ = 0;
+    // A session is given away once it was idle. Before that it is there, and this client has
+    // another address now: what was sent in it may have been carried out.
+    has_moved_ = now - heard_at_ < kUdpIdleNanos;
   } else {
     ++stats_.ignored;
   }
@@ -277,9 +289,10 @@ bool UdpEndpoint::Take(std::string_view datagram, int64_t now) {
       return false;
     case UdpType::kWelcome:
       if (greets) TakeWelcome(h, datagram);
+      if (greets && state_ == State::kOpen) heard_at_ = now;
       return false;
     case UdpType::kRefusal:
-      TakeRefusal(h);
+      TakeRefusal(h, now);
       return false;
     case UdpType::kResponses:
       break;
@@ -294,6 +307,7 @@ bool UdpEndpoint::Take(std::string_view datagram, int64_t now) {
     return false;
   }
   ++stats_.answers;
+  heard_at_ = now;
   // An answer to a repeat may be that to the first one.
   if (flight->sends == 1) {
     const int64_t took = now - flight->sent_at;

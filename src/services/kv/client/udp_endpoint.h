@@ -82,6 +82,7 @@ class UdpEndpoint {
     int64_t deadline = 0;
     int sends = 0;
     bool in_use = false;
+    bool writes = false;
   };
   // A read whose value found no room beside the others.
   struct Again {
@@ -102,7 +103,7 @@ class UdpEndpoint {
   void SendHello(int64_t now);
   int64_t WaitFor(int sends) const;
   void TakeWelcome(const UdpHeader& header, std::string_view datagram);
-  void TakeRefusal(const UdpHeader& header);
+  void TakeRefusal(const UdpHeader& header, int64_t now);
   bool MayFitAlone(const Flight& flight, const UdpAnswer& answer, uint64_t value_size) const;
   void AskAgain(const Flight& flight, size_t request, uint64_t value_size);
   void End(Flight* flight, KvUdpCode code, Complete complete);
@@ -118,6 +119,8 @@ class UdpEndpoint {
   KvUdpStats stats_;
 
   State state_ = State::kGreeting;
+  int64_t heard_at_ = 0;    // of the session
+  bool has_moved_ = false;  // the session is there, of the address that this client had
   std::optional<UdpRefusal> refusal_;
   std::string hello_;
   uint64_t cookie_ = 0;

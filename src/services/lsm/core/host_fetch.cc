@@ -170,7 +170,14 @@ FetchedFile::~FetchedFile() {
 }
 
 void FetchedFile::OnCompletion(const wire::Completion& c) {
-  if (c.tag == kTagOpen) return;  // a failed open shows in every read
+  if (c.tag == kTagOpen) {
+    if (c.result >= 0) return;
+    refused_ = true;
+    LogOnce("fetch refused", absl::StrCat("the agent cannot open what compactions read: ",
+                                          std::strerror(static_cast<int>(-c.result)),
+                                          "; the host reads it, and asks again with each file"));
+    return;
+  }
   if (c.tag == kTagClose) {
     pool_->connection_->targets.erase(file_);
     file_ = 0;
@@ -266,6 +273,10 @@ int64_t FetchedFile::Read(uint64_t offset, size_t n, char* out, bool* finished, 
   n = std::min<uint64_t>(n, size_ - offset);
   std::unique_lock lock(session.mu());
   if (dead()) return -1;
+  if (refused_) {
+    *finished = true;  // it is opened again
+    return -1;
+  }
   Window* w = FindLocked(offset);
   if (w == nullptr) return -1;
   w->busy = true;

@@ -117,6 +117,7 @@ class FetchedFile : public CompletionTarget {
   const FetchInput input_;
   const uint64_t size_;
   uint32_t file_ = 0;
+  bool refused_ = false;  // the agent cannot open it
   std::deque<Window> windows_;
 };
 

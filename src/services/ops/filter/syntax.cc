@@ -306,8 +306,8 @@ class Parser {
       if (name != absl::string_view::npos) {
         ++at_;
         value = static_cast<unsigned char>(kValues[name]);
-      } else if (absl::ascii_ispunct(static_cast<unsigned char>(c))) {
-        ++at_;
+      } else if (c > 0 && !absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '_') {
+        ++at_;  // itself, as RE2 has it
         value = static_cast<unsigned char>(c);
       } else {
         Unknown("an escape");

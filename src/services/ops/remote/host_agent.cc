@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
+#include "base/log.h"
 #include "services/ops/placement_report.h"
 #include "services/ops/remote/check.h"
 #include "services/ops/remote/wire.h"
@@ -131,8 +132,14 @@ class RemoteEngine : public Engine {
       }
     }
     if (checked.ok()) return absl::OkStatus();
-    return agent_->LostError(absl::StrCat("the agent at ", agent_->socket(), " answered chunk ",
-                                          chunk.number, " with ", checked.message()));
+    const std::string what = absl::StrCat("the agent at ", agent_->socket(), " answered chunk ",
+                                          chunk.number, " with ", checked.message());
+    if (const uint64_t all = taken_.load(std::memory_order_relaxed); sample && all > 1) {
+      Log(LogLevel::kWarn, absl::StrCat(what, "; up to ", all - 1,
+                                        " chunks that it did were taken without such a look: run "
+                                        "this again without that agent"));
+    }
+    return agent_->LostError(what);
   }
 
  private:

@@ -417,6 +417,8 @@ OffloadFlow::Preface OffloadFlow::HostPreface() {
 }
 
 absl::Status OffloadFlow::OnPreface(std::string_view bytes) {
+  // What it was is no more: it has to say anew who it is.
+  if (IsError(bytes) && host_known_) connection_->Close(bytes);
   if (IsError(bytes)) {
     return absl::UnavailableError(
         absl::StrCat("the host refuses the agent: ", std::string(bytes.substr(0, 200))));
