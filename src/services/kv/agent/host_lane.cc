@@ -215,6 +215,17 @@ void HostLane::WaitForRoom(HostSession* session) {
   waiting_.push_back(session);
 }
 
+HostSession* HostLane::LargestPaused() {
+  HostSession* most = nullptr;
+  for (const auto& session : sessions_) {
+    if (session == nullptr || session->closing_) continue;
+    if (session->counted_paused_ > (most == nullptr ? 0 : most->counted_paused_)) {
+      most = session.get();
+    }
+  }
+  return most;
+}
+
 void HostLane::EndTurn() {
   while (true) {
     // Those that wait have turns of a piece each.

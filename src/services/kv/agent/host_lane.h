@@ -75,6 +75,8 @@ class HostLane final : public ShmPeer {
   bool TrySend(uint16_t session, LaneStatus status, uint8_t flags, std::string_view bytes);
   void Touch(HostSession* session);
   void WaitForRoom(HostSession* session);
+  // Of those that are not being closed.
+  HostSession* LargestPaused();
   bool OpenPacker();
   void Submit();
   void Broken();

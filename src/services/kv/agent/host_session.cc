@@ -146,8 +146,11 @@ void HostSession::Count() {
   counted_ = paused_ ? 0 : now;
   counted_paused_ = paused_ ? now : 0;
   const LaneShared& shared = *lane_->shared_;
-  if (!paused_ || closing_ || lane_->held_paused_ <= shared.lane_bytes + shared.max_message) return;
-  Close(kHoldTooMuch);
+  if (lane_->held_paused_ <= shared.lane_bytes + shared.max_message) return;
+  HostSession* const most = lane_->LargestPaused();
+  if (most == nullptr) return;
+  most->Close(kHoldTooMuch);
+  lane_->held_paused_ -= std::exchange(most->counted_paused_, 0);  // it is about to be freed
 }
 
 // While it is paused it is more than what pushes wait for: the agent takes none then.
