@@ -207,19 +207,21 @@ std::optional<Value> ToValue(const nlohmann::json& json, int depth) {
   }
 }
 
-// Takes from `left` what its JSON has at least, without what is in the graph; false: that is more.
-bool TakeBytes(const Value& value, size_t* left) {
+// Takes from `left` what its JSON has at least; false: that is more. What is in the graph counts as
+// often as the value refers to it.
+bool TakeBytes(const Value& value, const cypher::GraphView& view, size_t* left) {
   size_t bytes = 1;
   if (value.is_string()) bytes = value.as_string().size();
+  if (value.is_node() || value.is_edge() || value.is_path()) bytes = JsonText(value, view).size();
   if (bytes > *left) return false;
   *left -= bytes;
   if (value.is_list()) {
     for (const Value& item : value.as_list()) {
-      if (!TakeBytes(item, left)) return false;
+      if (!TakeBytes(item, view, left)) return false;
     }
   } else if (value.is_map()) {
     for (const auto& [key, item] : value.as_map()) {
-      if (!TakeBytes(item, left)) return false;
+      if (!TakeBytes(item, view, left)) return false;
     }
   }
   return true;
@@ -243,7 +245,7 @@ class PageRows : public cypher::RowSink {
       // What is too large is not even made.
       size_t left = limits_.answer_bytes - text_.size();
       for (const cypher::Slot column : columns) {
-        truncated_ |= !TakeBytes(rows[i * stride + static_cast<size_t>(column)], &left);
+        truncated_ |= !TakeBytes(rows[i * stride + static_cast<size_t>(column)], view, &left);
       }
       if (truncated_) continue;
       std::string row = "[";
