@@ -169,7 +169,7 @@ class ShortestOperator : public Operator {
         continue;
       }
       *grown = true;
-      if (node == to && !Emit(row, {}, edges_)) return false;
+      if (node == to && (!Emit(row, {}, edges_) || OneIsEnough())) return false;
       edges_.pop_back();
     }
   }
