@@ -114,7 +114,7 @@ Value EvalCase(const Expr& e, Value* row, EvalContext& ctx) {
   Value subject;
   if (e.flag) subject = Eval(*e.kids[i++], row, ctx);
   const bool compares = e.flag && e.slot < 0;
-  if (e.slot >= 0) row[e.slot] = std::move(subject);
+  if (e.slot >= 0) row[e.slot] = subject;
   for (; i + 1 < e.kids.size(); i += 2) {
     const Value when = Eval(*e.kids[i], row, ctx);
     if (ctx.failed()) return {};
