@@ -5,6 +5,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "base/errors.h"
+#include "services/graph/syntax/error.h"
 
 namespace pulse::bolt {
 namespace {

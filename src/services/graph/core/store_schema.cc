@@ -307,11 +307,12 @@ absl::Status StoreImpl::ChangeSchema(std::span<const cypher::SchemaChange> chang
   for (const auto& index : tables_.indexes.list()) indexes.push_back(index->definition());
   std::vector<std::shared_ptr<Index>> built;
   OperationWriter writer;
-  for (const auto& [drop, definition] : changes) {
+  for (const cypher::SchemaChange& change : changes) {
+    const IndexDefinition& definition = change.index;
     const auto named = std::find_if(indexes.begin(), indexes.end(), [&](const auto& index) {
       return index.name == definition.name;
     });
-    if (drop) {
+    if (change.drop) {
       if (named == indexes.end()) {
         return absl::NotFoundError(Concat("there is no index named ", definition.name));
       }

@@ -71,8 +71,9 @@ absl::Status MemoryDatabase::ChangeSchema(std::span<const SchemaChange> changes)
   const auto lock = LockAsWriter();
   auto graph = std::make_shared<MemoryGraph>(*states_.back().second);
   auto indexes = indexes_;
-  for (const auto& [drop, definition] : changes) {
-    if (drop) {
+  for (const SchemaChange& change : changes) {
+    const IndexDefinition& definition = change.index;
+    if (change.drop) {
       const auto it = std::find_if(indexes.begin(), indexes.end(), [&](const auto& index) {
         return index.name == definition.name;
       });
