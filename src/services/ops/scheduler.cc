@@ -459,19 +459,24 @@ bool Scheduler::Refused(uint64_t attempt) {
     other.refused.insert(other.refused.end(), flight.refused.begin(), flight.refused.end());
     return true;
   }
-  return PutBack(std::move(flight));
+  if (!AnyBut(flight.refused)) return false;
+  waiting_.push_front({flight.chunk, flight.bytes, std::nullopt, std::move(flight.refused)});
+  return true;
 }
 
-// False: there is no engine that has not refused it, or was lost.
-bool Scheduler::PutBack(Flight flight) {
+bool Scheduler::AnyBut(const std::vector<int>& refused) const {
   for (size_t i = 0; i < engines_.size(); ++i) {
-    const bool can = std::find(flight.refused.begin(), flight.refused.end(), static_cast<int>(i)) ==
-                     flight.refused.end();
-    if (!can || lost_[i]) continue;
-    waiting_.push_front({flight.chunk, flight.bytes, std::nullopt, std::move(flight.refused)});
-    return true;
+    const auto engine = static_cast<int>(i);
+    if (!lost_[i] && std::find(refused.begin(), refused.end(), engine) == refused.end())
+      return true;
   }
   return false;
+}
+
+bool Scheduler::any_engine() const {
+  return AnyBut({}) &&
+         std::all_of(waiting_.begin(), waiting_.end(),
+                     [this](const Waiting& waiting) { return AnyBut(waiting.refused); });
 }
 
 bool Scheduler::Lost(uint64_t attempt) {
@@ -491,7 +496,7 @@ bool Scheduler::Lost(uint64_t attempt) {
     other.redone = false;
     return false;
   }
-  stranded_ |= !PutBack(flight);
+  waiting_.push_front({flight.chunk, flight.bytes, std::nullopt, flight.refused});
   return true;
 }
 

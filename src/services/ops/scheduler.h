@@ -114,8 +114,8 @@ class Scheduler {
   std::optional<PaperVerdict> verdict() const { return sharing_.verdict(); }
   bool ended() const { return ended_; }
   uint64_t claimed() const { return claimed_; }
-  // An engine is left, for each of the chunks.
-  bool any_engine() const { return !stranded_ && (Alive(Side::kHost) || Alive(Side::kAgent)); }
+  // An engine is left, also for each chunk that some have refused.
+  bool any_engine() const;
   const EngineState& engine(int i) const { return engines_[static_cast<size_t>(i)]; }
   bool lost(int i) const { return lost_[static_cast<size_t>(i)]; }
 
@@ -140,7 +140,8 @@ class Scheduler {
     std::vector<int> refused;  // not for these engines
   };
 
-  bool PutBack(Flight flight);
+  // Whether an engine is left that has not refused.
+  bool AnyBut(const std::vector<int>& refused) const;
   bool Alive(Side side) const;
   bool Serves(int engine, int64_t now) const;
   // Of kPaper, where engines of both sides are left: C1, or its agent's rate is to be learnt.
@@ -187,7 +188,6 @@ class Scheduler {
   const Options options_;
   std::vector<EngineState> engines_;
   std::vector<bool> lost_;
-  bool stranded_ = false;           // all that are left have refused a chunk that a lost one had
   std::vector<int> busy_;           // lanes at work, by engine
   std::vector<uint64_t> finished_;  // chunks, by engine
   // Of a pipeline: when its last chunk was done, and the last one that it had alone.

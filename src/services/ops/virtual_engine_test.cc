@@ -253,13 +253,16 @@ TEST(RefusedChunksTest, WhoTookIt_IsLost_IsAnError) {
       return Growing(3)(chunk, result);
     }
   };
-  Sizes source(std::vector<size_t>(50, 800));
+  Sizes source({800});
   Counts sink;
   VirtualEngine card({"card", Side::kAgent, 1, {}}, Small(), Growing(3));
   LostAtLarge host({"host", Side::kHost, 1, {}});
-  Queue queue({}, {&host, &card});
+  QueueOptions options;
+  options.placement = *Placement::Parse("agent");
+  Queue queue(options, {&host, &card});
   const absl::Status status = queue.Run(source, sink);
-  EXPECT_TRUE(absl::IsUnavailable(status) || absl::IsUnimplemented(status)) << status;
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_EQ(card.counters().refused, 1u);
 }
 
 TEST(RefusedChunksTest, NobodyElse_IsAnError) {
