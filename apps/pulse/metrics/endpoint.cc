@@ -8,7 +8,6 @@
 #include <chrono>
 #include <exception>
 #include <string_view>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -18,6 +17,7 @@
 #include "apps/pulse/metrics/collector.h"
 #include "apps/pulse/util/option_values.h"
 #include "base/errors.h"
+#include "base/shortage.h"
 #include "base/unique_fd.h"
 #include "net/address.h"
 
@@ -69,21 +69,18 @@ Endpoint::Endpoint() = default;
 Endpoint::~Endpoint() {
   if (exposer_ == nullptr || !address_.has_value()) return;
   std::atomic<bool> ended{false};
+  const auto end_it = [&] {
+    exposer_.reset();
+    ended = true;
+  };
   std::thread end;
-  try {
-    end = std::thread([&] {
-      exposer_.reset();
-      ended = true;
-    });
-  } catch (const std::system_error&) {
-    exposer_.reset();  // no thread is to be had: it takes the two seconds
-    return;
-  }
+  // Without one it takes its two seconds.
+  if (!StartThread("the end of --metrics", end_it, &end).ok()) end_it();
   while (!ended) {
     const UniqueFd poke(std::max(net::StartConnect(*address_), -1));
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-  end.join();
+  if (end.joinable()) end.join();
 }
 
 absl::StatusOr<std::unique_ptr<Endpoint>> Endpoint::Open(const std::string& text, bool anywhere,

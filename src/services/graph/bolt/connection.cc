@@ -112,13 +112,13 @@ void BoltConnection::Handle(const Incoming& incoming) {
   const auto message = ReadMessage(incoming.bytes);
   // Whom nobody knows yet has one chance, which no RESET gives back.
   const bool is_stranger = state_ == State::kHello || state_ == State::kLogon;
-  if (absl::IsUnimplemented(message.status()) && !is_stranger && state_ != State::kFailed) {
+  if (!is_stranger && absl::IsUnimplemented(message.status())) {
+    if (state_ == State::kFailed) return Ignore(incoming.ticket);
     return Fail(incoming.ticket,
                 cypher::RuntimeError("TypeError", "InvalidParameterType",
                                      std::string(message.status().message())),
                 Doing::kQuery);
   }
-  if (absl::IsUnimplemented(message.status()) && !is_stranger) return Ignore(incoming.ticket);
   if (!message.ok()) return Violation(incoming.ticket, std::string(message.status().message()));
   Dispatch(*message, incoming.ticket);
 }
