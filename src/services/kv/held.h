@@ -15,9 +15,9 @@ class KvStore::Held {
   Held& operator=(const Held&) = delete;
   ~Held() { Release(); }
 
-  // Takes them in ascending order, and tells them the time. False when it would block and may not;
-  // then none is held.
-  bool Take(ShardSet shards, bool may_block, int64_t now_ms) {
+  // Takes them in ascending order, and tells them the time, which is read once all are held: none
+  // has seen a later one. False when it would block and may not; then none is held.
+  bool Take(ShardSet shards, bool may_block) {
     for (ShardSet left = shards; left != 0; left &= left - 1) {
       const auto number = static_cast<uint32_t>(std::countr_zero(left));
       Shard& shard = store_->shards_[number];
@@ -26,7 +26,11 @@ class KvStore::Held {
         return false;
       }
       held_ |= ShardSet{1} << number;
-      if (!store_->Begin(&shard, may_block, now_ms)) {
+    }
+    now_ms_ = store_->now_ms();
+    for (ShardSet left = shards; left != 0; left &= left - 1) {
+      Shard& shard = store_->shards_[static_cast<uint32_t>(std::countr_zero(left))];
+      if (!store_->Begin(&shard, may_block, now_ms_)) {
         Release();
         return false;
       }
@@ -34,6 +38,7 @@ class KvStore::Held {
     held_here = {store_, held_here.shards | shards};
     return true;
   }
+  int64_t now_ms() const { return now_ms_; }
   void Release() {
     held_here.shards &= ~held_;
     for (; held_ != 0; held_ &= held_ - 1) {
@@ -56,6 +61,7 @@ class KvStore::Held {
   static inline thread_local Here held_here{};
   KvStore* const store_;
   ShardSet held_ = 0;
+  int64_t now_ms_ = 0;  // of the last Take
 };
 
 }  // namespace pulse::kv

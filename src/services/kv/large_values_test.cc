@@ -10,7 +10,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/testing.h"
+#include "services/kv/test_executor.h"
 #include "services/kv/test_server.h"
+#include "services/redis/commands/command_suite.h"
 
 namespace pulse::kv {
 namespace {
@@ -125,6 +127,33 @@ TEST_P(KvLargeValuesTest, Exec_WhileOthersKeepTheRoom_IsCarriedOut) {
   redis::BlockingClient memcached(port());
   memcached.Send("get k\r\n");
   EXPECT_EQ(memcached.ReadUntil("END\r\n").size(), value.size() + 27);
+}
+
+// Beside the store's memory: replies, and values that are made of others.
+TEST(KvRoomTest, Commands_WaitForTheRoomThatTheyTake_AndNoMore) {
+  TestExecutor test;
+  constexpr uint64_t kSize = uint64_t{2} << 20;
+  ASSERT_EQ(redis::RunLine(test.store.get(), "SET k " + std::string(kSize, 'v')), "+OK");
+  ASSERT_EQ(redis::RunLine(test.store.get(), "SET small v"), "+OK");
+  test.session.buffers = std::make_shared<net::ByteBudget>(kSize / 2);
+  const auto lacks = [&](const std::string& line) {
+    test.batch.Clear();
+    test.batch.Add(1, line + "\r\n");
+    const bool full = test.Run() == redis::Executor::Stop::kFull;
+    EXPECT_EQ(full, test.batch.lacks > 0) << line;
+    return test.batch.lacks;
+  };
+  for (const char* line :
+       {"get k", "getrange k 0 -1", "getrange k -2097152 -1", "getrange k 0 99999999",
+        "set k v nx get", "append k x", "setrange k 5 x", "setbit k 7 1", "bitfield k set u8 0 1",
+        "bitop or d k small k", "rename k d", "renamenx k d", "copy k d"}) {
+    EXPECT_EQ(lacks(line), kSize) << line;
+  }
+  for (const char* line :
+       {"getrange k -2 -1", "getrange k -99999999 3", "getrange k 5 4", "getrange k 2097152 -1",
+        "strlen k", "set k v nx", "setnx k v", "append small x", "getbit k 7", "bitcount k"}) {
+    EXPECT_EQ(lacks(line), 0u) << line;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Designs, KvLargeValuesTest, testing::Values("cpu", "lat"),

@@ -67,9 +67,8 @@ bool CountsAsUse(redis::Command command) {
 
 KvView::Manner MannerOf(const redis::CommandInfo& command) {
   using redis::Command;
-  const bool many = command.id == Command::kMset || command.id == Command::kMsetnx ||
-                    command.id == Command::kRename || command.id == Command::kRenamenx;
-  return {command.writes(), IsUrgent(command.id), CountsAsUse(command.id), many};
+  const bool many = command.id == Command::kMset || command.id == Command::kMsetnx;
+  return {IsUrgent(command.id), CountsAsUse(command.id), many};
 }
 
 // A command on all keys that takes long, or must have all of them at once.
@@ -208,7 +207,7 @@ bool KvStore::ClearAt(int64_t at_ms, bool may_block) {
   const int64_t now = now_ms();
   if (at_ms <= now && !may_block) return false;
   Held held(this);
-  if (!held.Take(Everywhere().all(), may_block, now)) return false;
+  if (!held.Take(Everywhere().all(), may_block)) return false;
   for (Shard& shard : shards_) {
     shard.clear_at_ms = at_ms;
     if (at_ms <= now) ClearShard(&shard);
@@ -284,10 +283,9 @@ KvStore::RunResult KvStore::Run(const Place& place, const redis::CommandInfo& co
   if (all && !may_block) return RunResult::kWouldBlock;
   ShardSet wanted = all ? place.all() : 0;
   redis::ForEachKey(command, args, [&](std::string_view key) { wanted |= place.SetOf(key); });
-  const int64_t now = now_ms();
   Held held(this);
-  if (!held.Take(wanted, may_block, now)) return RunResult::kWouldBlock;
-  KvView view(this, place, MannerOf(command), may_block, all, now);
+  if (!held.Take(wanted, may_block)) return RunResult::kWouldBlock;
+  KvView view(this, place, MannerOf(command), may_block, all, held.now_ms());
   const size_t begin = reply->out()->size();
   const redis::CommandCounts before = *counts;
   redis::Call call{command, args, view, *reply, *counts};
@@ -335,7 +333,7 @@ KvStore::RunResult KvStore::RunGets(const Place& place, const Request* requests,
     wanted |= place.SetOf(keys[i]);
   }
   Held held(this);
-  if (!held.Take(wanted, may_block, now_ms())) return RunResult::kWouldBlock;
+  if (!held.Take(wanted, may_block)) return RunResult::kWouldBlock;
   uint64_t bytes = 0;
   RunTogether(place, keys.data(), count,
               [&](size_t i, Partition& partition, uint64_t hash, const Candidate& candidate) {
@@ -373,7 +371,7 @@ KvStore::RunResult KvStore::RunSets(const Place& place, absl::Span<const Request
     wanted |= place.SetOf(keys[i]);
   }
   Held held(this);
-  if (!held.Take(wanted, may_block, now_ms())) return RunResult::kWouldBlock;
+  if (!held.Take(wanted, may_block)) return RunResult::kWouldBlock;
   RunTogether(place, keys.data(), sets.size(),
               [&](size_t i, Partition& partition, uint64_t hash, const Candidate& candidate) {
                 const std::string_view value = (*sets[i])[2];
@@ -413,9 +411,10 @@ void KvStore::RunTransaction(const Place& place, const std::vector<Queued>& comm
     redis::ForEachKey(*queued.command, *queued.args, want);
   }
   for (const std::string& key : watches.keys()) want(key);
-  const int64_t now = now_ms();
   Held held(this);
-  held.Take(wanted, true, now);
+  held.Take(wanted, true);
+  // Nobody else drops what expires from then on before the commands are done.
+  const int64_t now = held.now_ms();
   if (watches.Broken(now)) {
     reply->NullArray();
     return;
@@ -447,7 +446,7 @@ bool KvStore::Watch(const Place& place, const std::string_view* keys, size_t cou
   ShardSet wanted = 0;
   for (size_t i = 0; i < count; ++i) wanted |= place.SetOf(keys[i]);
   Held held(this);
-  if (!held.Take(wanted, may_block, now_ms())) return false;
+  if (!held.Take(wanted, may_block)) return false;
   for (size_t i = 0; i < count; ++i) {
     const uint64_t hash = HashKey(keys[i]);
     const Item* item = partition(place.ShardOf(hash)).Peek(keys[i], hash);

@@ -15,6 +15,7 @@
 #include <string>
 
 #include "services/kv/store.h"
+#include "services/redis/commands/command_suite.h"
 
 namespace pulse::kv {
 namespace {
@@ -193,6 +194,22 @@ TEST_F(StoreFileTest, WhatIsNoMemoryFile_IsRefusedAndKept) {
     EXPECT_TRUE(std::filesystem::exists(options_.memory_file));
     unlink(options_.memory_file.c_str());
   }
+}
+
+// Values are not written over in place: the key that had no room must not be put back.
+TEST_F(StoreFileTest, Mset_KeyWithoutRoom_KeepsItsOldValue) {
+  options_.memory_bytes = kLeastMemory;
+  options_.partitions = 1;
+  const auto store = KvStore::Open(options_);
+  ASSERT_TRUE(store.ok()) << store.status();
+  const auto run = [&](const std::string& line) { return redis::RunLine(store->get(), line); };
+  ASSERT_EQ(run("SET big " + std::string(5'000'000, 'b')), "+OK");
+  ASSERT_EQ(run("SET small old"), "+OK");
+  const std::string value(300'000, 'v');
+  for (int i = 0; run("SET k" + std::to_string(i) + " " + value) == "+OK"; ++i) continue;
+  EXPECT_THAT(run("MSET small new big " + std::string(6'000'000, 'c')), HasSubstr("-OOM"));
+  EXPECT_EQ(run("GET small"), "$3 old");
+  EXPECT_EQ(run("STRLEN big"), ":5000000");
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <map>
+#include <memory>
 #include <random>
 #include <set>
 #include <string>
@@ -151,7 +152,9 @@ TEST_P(KvStoreTest, Scan_WhileOthersWrite_MeetsEachStableKey) {
     for (int i = 0; i < 50; ++i) store("SET other" + std::to_string(added++) + " 1");
   } while (cursor != "0");
   for (int i = 0; i < 5000; ++i) ASSERT_TRUE(met.contains("stable" + std::to_string(i))) << i;
-  EXPECT_THAT(store("SCAN 18446744073709551615"), HasSubstr("-ERR invalid cursor"));
+  // As in Redis, any number is a cursor.
+  EXPECT_EQ(store("SCAN 18446744073709551615"), "*2 $1 0 *0");
+  EXPECT_EQ(store("SCAN -1"), "*2 $1 0 *0");
 }
 
 TEST_P(KvStoreTest, RandomKey_OfTwo_ReturnsBoth) {
@@ -239,6 +242,38 @@ TEST_P(KvStoreTest, Transactions_OverPartitions_AreIsolated) {
 
 INSTANTIATE_TEST_SUITE_P(Partitions, KvStoreTest, testing::Values(1, 3));
 
+// Another client comes as soon as EXEC has read the clock, and drops the key if that is over.
+TEST(KvStoreClockTest, Exec_WatchedKeyExpiresAtThatTime_FailsOrSeesTheKey) {
+  std::atomic<int64_t> now_ms{1'700'000'000'000};
+  std::atomic<bool> comes{false};
+  std::unique_ptr<KvStore> store;
+  KvStoreOptions options;
+  options.memory_bytes = uint64_t{32} << 20;
+  options.ticks = false;
+  options.clock = [&]() -> int64_t {
+    const int64_t now = now_ms;
+    if (!comes.exchange(false)) return now;
+    now_ms += 10;
+    std::thread([&] {
+      store->WithPartition("watched", /*may_block=*/false, [](Partition& partition, uint64_t hash) {
+        partition.Find("watched", hash);
+      });
+    }).join();
+    return now;
+  };
+  auto opened = KvStore::Open(options);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  store = *std::move(opened);
+  EXPECT_EQ(redis::RunLine(store.get(), "SET watched 1 PX 5"), "+OK");
+  redis::WatchTable::Set watches(store->watch_table());
+  redis::WatchKey(store.get(), &watches, "watched");
+  comes = true;
+  EXPECT_THAT(redis::RunExec(store.get(), {"EXISTS watched"}, &watches),
+              testing::AnyOf("*-1", "*1 :1"));
+  EXPECT_FALSE(comes);
+  EXPECT_EQ(redis::RunExec(store.get(), {"EXISTS watched"}, &watches), "*-1");
+}
+
 TEST(KvStoreLimitsTest, FullStore_RefusesWritesAndAnswersReads) {
   TestKvStore store(1, 16);
   int stored = 0;
@@ -312,6 +347,30 @@ TEST(KvStoreLimitsTest, Watch_KeyEvicted_ExecFails) {
     store("SET k" + std::to_string(i) + " " + value);
   }
   EXPECT_EQ(redis::RunExec(store.get(), {"GET watched"}, &watches), "*-1");
+}
+
+// Which moves items, and drops others.
+TEST(KvStoreLimitsTest, CopyAndRename_WhileRoomIsMade_KeepTheValue) {
+  TestKvStore store(1, 16, Policy::kLru);
+  const auto value = [](int i) { return std::string(20'000, static_cast<char>('a' + i % 26)); };
+  int copied = 0;
+  for (int i = 0; i < 2000; ++i) {
+    const std::string number = std::to_string(i);
+    ASSERT_EQ(store("SET a" + number + " " + value(i)), "+OK");
+    if (i < 250) continue;
+    const int before = i - (i % 2 == 0 ? 100 : 250);
+    const std::string old = "a" + std::to_string(before);
+    if (store("COPY " + old + " copy" + number) == ":1") {
+      ++copied;
+      ASSERT_EQ(store("GET copy" + number), "$20000 " + value(before));
+    }
+    // It may have gone, but no other value come.
+    if (store("RENAME " + old + " a-longer-name" + number) == "+OK") {
+      ASSERT_EQ(store("GET a-longer-name" + number), "$20000 " + value(before));
+    }
+  }
+  EXPECT_GT(copied, 100);
+  EXPECT_GT(store->numbers().evicted, 0u);
 }
 
 TEST(KvStoreLimitsTest, RandomKey_BesideExpiredOnes_FindsTheLiveOne) {

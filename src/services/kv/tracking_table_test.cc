@@ -1,6 +1,7 @@
 // What Tracking keeps, without connections; and other parts of a server alone.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <fstream>
 #include <future>
@@ -180,6 +181,24 @@ TEST(ExecutorTest, LcsOfValuesOfVeryDifferentSizes_TakesLittleMemory) {
   EXPECT_EQ(test.Run(), redis::Executor::Stop::kEnd);
   EXPECT_THAT(test.batch.out, testing::EndsWith("$1\r\nx\r\n:0\r\n"));
   EXPECT_LT(testing_util::ProcessMemory("VmHWM") - before, uint64_t{40} << 20);
+}
+
+TEST(ExecutorTest, OldValueThatIsNotNeeded_IsNotCopied) {
+  TestExecutor test(uint64_t{128} << 20);
+  test.batch.Add(1, "setrange big 32000000 x\r\n");
+  test.batch.Add(2, "set other 1\r\n");
+  ASSERT_EQ(test.Run(), redis::Executor::Stop::kEnd);
+  malloc_trim(0);  // what SETRANGE has freed would be taken again
+  if (!ResetMostMemory()) GTEST_SKIP() << "the most memory cannot be reset here";
+  const uint64_t before = testing_util::ProcessMemory("VmHWM");
+  uint64_t ticket = 2;
+  for (const char* line : {"set big x nx", "setnx big x", "msetnx new 1 big 1",
+                           "renamenx other big", "copy other big", "rename big big"}) {
+    test.batch.Add(++ticket, std::string(line) + "\r\n");
+  }
+  EXPECT_EQ(test.Run(), redis::Executor::Stop::kEnd);
+  EXPECT_THAT(test.batch.out, testing::EndsWith("+OK\r\n$-1\r\n:0\r\n:0\r\n:0\r\n:0\r\n+OK\r\n"));
+  EXPECT_LT(testing_util::ProcessMemory("VmHWM") - before, uint64_t{24} << 20);
 }
 
 // Few are looked up at a time.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/log.h"
 #include "services/kv/held.h"
 
 namespace pulse::kv {
@@ -61,10 +62,6 @@ bool KvView::Get(std::string_view key, Found* found) {
   const Item* item = Look(key, found);
   if (item == nullptr) return true;
   found->value.data = item->value();
-  if (manner_.writes) {
-    found->pin.PinSelf({found->value.data.data(), found->value.data.size()});
-    found->value.data = {found->pin.data(), found->pin.size()};
-  }
   return true;
 }
 
@@ -95,8 +92,8 @@ bool KvView::CountExisting(const std::string_view* keys, size_t count, size_t* e
   return true;
 }
 
-// Of a command that writes to one key alone, nothing has to be taken back. What is remembered is
-// beside the store's memory, so it has a bound; but of two keys, all that RENAME has, any values.
+// Of a command that puts one value, nothing has to be taken back. What is remembered is beside the
+// store's memory, so it has a bound; but of two keys, any values.
 bool KvView::Remember(std::string_view key, uint64_t hash) {
   constexpr size_t kAlways = 2;
   const Item* item = PartitionFor(hash).Peek(key, hash);
@@ -126,6 +123,9 @@ void KvView::PutFrom(const Found& before, std::string_view key, std::string_view
     facts.expires_ms = ItemExpiry(before.value.expires_ms);
     facts.client_flags = before.value.client_flags;
   }
+  // RENAME and COPY put what lies in the store, where it may move when room is made.
+  std::string copy;
+  if (before.exists && data.data() == before.value.data.data()) data = copy = data;
   PutWith(facts, key, data);
 }
 
@@ -136,7 +136,11 @@ void KvView::PutWith(const ItemFacts& facts, std::string_view key, std::string_v
   Item* item = nullptr;
   Partition& partition = PartitionFor(hash);
   const auto result = partition.Put(key, hash, data.size(), facts, &item, manner_.urgent);
-  if (result == Partition::Result::kStored) CopyValue(item->value_bytes(), data);
+  if (result == Partition::Result::kStored) {
+    CopyValue(item->value_bytes(), data);
+  } else if (manner_.many) {
+    before_.pop_back();  // it is as it was
+  }
   Written(key, &partition, result);
 }
 
@@ -153,7 +157,6 @@ void KvView::Written(std::string_view key, Partition* partition, Partition::Resu
 void KvView::SetExpiry(std::string_view key, const Found&, int64_t expires_ms) {
   if (!error_.empty()) return;
   const uint64_t hash = HashKey(key);
-  if (manner_.many && !Remember(key, hash)) return;
   Partition& partition = PartitionFor(hash);
   const Item* item = partition.Peek(key, hash);
   if (item == nullptr) return;  // it has expired meanwhile
@@ -176,8 +179,13 @@ void KvView::Undo() {
     if (partition.Put(it->key, hash, it->value.size(), it->facts, &item, true) ==
         Partition::Result::kStored) {
       CopyValue(item->value_bytes(), it->value);
-      partition.Settle();
+    } else {
+      // Of a command that was refused, no value may stay.
+      partition.Erase(it->key, hash);
+      Log(LogLevel::kError, absl::StrCat("the store had no room to put a value of ",
+                                         it->value.size(), " bytes back; its key is dropped"));
     }
+    partition.Settle();
   }
   before_.clear();
 }
@@ -185,7 +193,6 @@ void KvView::Undo() {
 void KvView::Delete(std::string_view key) {
   if (!error_.empty()) return;
   const uint64_t hash = HashKey(key);
-  if (manner_.many && !Remember(key, hash)) return;
   const bool deleted = PartitionFor(hash).Erase(key, hash);
   if (deleted && store_->watch_table()->active()) store_->watch_table()->Touch(key);
 }
@@ -194,7 +201,7 @@ template <class Use>
 bool KvView::WithEach(const Use& use) {
   for (uint32_t shard = place_.begin(); shard < place_.end(); ++shard) {
     KvStore::Held held(store_);
-    if (!held_all_ && !held.Take(uint64_t{1} << shard, may_block_, now_ms())) {
+    if (!held_all_ && !held.Take(uint64_t{1} << shard, may_block_)) {
       blocked_ = true;
       return false;
     }
@@ -235,7 +242,7 @@ bool KvView::ForEachKey(std::string_view prefix, const UseKey& use) {
     uint64_t cursor = 0;
     do {
       KvStore::Held held(store_);
-      if (!held_all_) held.Take(uint64_t{1} << shard, true, now_ms());
+      if (!held_all_) held.Take(uint64_t{1} << shard, true);
       int left = kBuckets;
       do {
         cursor = store_->partition(shard).Scan(cursor, [&](const Item& item) {
@@ -254,15 +261,17 @@ bool KvView::ScanStep(uint64_t cursor, std::string_view prefix, int64_t count, c
   constexpr int kShardBit = 48;
   uint64_t shard = place_.begin() + (cursor >> kShardBit);
   uint64_t within = cursor & ((uint64_t{1} << kShardBit) - 1);
-  *known = shard < place_.end();
-  if (!*known) return true;
+  // Any number is one, as for Redis: beyond the last partition is the end.
+  *known = true;
+  *next = 0;
+  if (shard >= place_.end()) return true;
   bool room = true;
   int64_t left = count;
   // A small store in a large index is passed in one step, too.
   int buckets = 100'000;
   while (shard < place_.end() && room && left > 0 && buckets > 0) {
     KvStore::Held held(store_);
-    if (!held_all_ && !held.Take(uint64_t{1} << shard, may_block_, now_ms())) {
+    if (!held_all_ && !held.Take(uint64_t{1} << shard, may_block_)) {
       blocked_ = true;
       return false;
     }

@@ -1,7 +1,7 @@
 // KvView: the View of a KvStore. It reads and writes its partitions directly; whoever made it holds
 // them, but for calls on all keys, which take each partition in turn unless `held_all`.
 //
-// Values that a command which writes has read are copies; those of one that only reads are not.
+// Values that were read are no copies: they lie in the store until the next call that writes.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,9 @@ class KvView final : public redis::View {
  public:
   // What kind of command it is for.
   struct Manner {
-    bool writes = false;
     bool urgent = false;        // Partition::Put
     bool counts_as_use = true;  // of the keys that it reads
-    bool many = false;          // writes to more than one key
+    bool many = false;          // puts more than one value
   };
   KvView(KvStore* store, const KvStore::Place& place, const Manner& manner, bool may_block,
          bool held_all, int64_t now_ms);

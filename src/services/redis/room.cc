@@ -1,4 +1,5 @@
-// Of Executor: commands whose reply may be large wait where all connections together hold too much.
+// Of Executor: commands whose reply, or new value, may be large wait where all connections together
+// hold too much.
 #include <algorithm>
 
 #include "net/byte_budget.h"
@@ -13,9 +14,25 @@ void LimitToRange(const CommandInfo& command, const Arguments& args, uint64_t* b
   int64_t begin = 0;
   int64_t end = 0;
   if (command.id != Command::kGetrange && command.id != Command::kSubstr) return;
-  if (!ParseInteger(args[2], &begin) || !ParseInteger(args[3], &end) || begin < 0) return;
-  if (end >= 0)
-    *bytes = std::min(*bytes, static_cast<uint64_t>(std::max<int64_t>(0, end - begin) + 1));
+  if (!ParseInteger(args[2], &begin) || !ParseInteger(args[3], &end)) return;
+  *bytes = CountRange(*bytes, &begin, end);
+}
+
+// Makes a value from one that it reads, beside the store's memory.
+bool MakesValue(Command command) {
+  switch (command) {
+    case Command::kAppend:
+    case Command::kSetrange:
+    case Command::kSetbit:
+    case Command::kBitfield:
+    case Command::kBitop:
+    case Command::kRename:
+    case Command::kRenamenx:
+    case Command::kCopy:
+      return true;
+    default:
+      return false;
+  }
 }
 
 bool AnswersValues(const CommandInfo& command, const Arguments& args) {
@@ -47,13 +64,19 @@ Executor::Stop Executor::CheckRoom(const Session& session, const CommandInfo& co
   uint64_t bytes = 0;
   bool done = true;
   const auto add = [&](const CommandInfo& of, const Arguments& its) {
-    if (!AnswersValues(of, its)) return;
+    const bool makes = MakesValue(of.id);
+    if (!makes && !AnswersValues(of, its)) return;
+    uint64_t largest = 0;
+    uint64_t sum = 0;
     ForEachKey(of, its, [&](std::string_view key) {
       uint64_t of_key = 0;
       done = done && store_->SizeOfValue(key, may_block, &of_key);
       LimitToRange(of, its, &of_key);
-      bytes += of_key;
+      largest = std::max(largest, of_key);
+      sum += of_key;
     });
+    // Of several, BITOP has one result, as long as the longest.
+    bytes += makes ? largest : sum;
   };
   if (command.id == Command::kExec) {
     for (const auto& queued : session.queue) add(*queued->command, queued->request.arguments());

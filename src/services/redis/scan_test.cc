@@ -70,10 +70,16 @@ TEST(ScanTest, Scan_OptionsAndCursors_AreCheckedAndApplied) {
                {"SCAN 0 TYPE string COUNT 100", "*2 $1 0 *3 $6 item:1 $6 user:1 $6 user:2"},
                {"SCAN 0 TYPE list", "*2 $1 0 *0"},
                {"SCAN x", "-ERR invalid cursor"},
+               {"SCAN 1x", "-ERR invalid cursor"},
+               {"SCAN -", "-ERR invalid cursor"},
+               {"SCAN 18446744073709551616", "-ERR invalid cursor"},
+               {"SCAN '' MATCH i*", "*2 $1 0 *1 $6 item:1"},
+               {"SCAN +0 MATCH i*", "*2 $1 0 *1 $6 item:1"},
                {"SCAN 0 COUNT 0", "-ERR syntax error"},
                {"SCAN 0 COUNT", "-ERR syntax error"},
                {"SCAN 0 NEAR 1", "-ERR syntax error"}});
-  EXPECT_THAT(store("SCAN 12345"), HasSubstr("-ERR invalid cursor"));
+  EXPECT_THAT(store("SCAN 12345"), HasSubstr("begin again with 0"));
+  EXPECT_THAT(store("SCAN -1"), HasSubstr("begin again with 0"));
   const uint64_t cursor = store->cursors().Put("item:2");
   const std::string again = "SCAN " + std::to_string(cursor);
   EXPECT_EQ(store(again), "*2 $1 0 *2 $6 user:1 $6 user:2");
@@ -158,6 +164,20 @@ TEST(ScanTest, Pattern_EachForm_MatchesAsInRedis) {
                {"abc", "abcd", false},
                {"**", "a", true},
                {"[\\]]", "]", true},
+               // A range takes any third character; an escaped one begins none.
+               {"[Z-]]", "[", true},
+               {"[Z-]]", "-", false},
+               {"[Z-]", "[", true},
+               {"[Z-]", "-", false},
+               {"[\\a-c]", "b", false},
+               {"[\\a-c]", "-", true},
+               {"[X-\\Z]", "Y", true},
+               {"[X-\\Z]", "Z", true},
+               {"[X-\\Z]", "b", false},
+               {"[]-a]", "]", false},
+               {"[^]", "a", true},
+               {"[a-", "-", true},
+               {"[a\\", "\\", true},
                {"a\\", "a\\", true}};
   for (const auto& c : cases) {
     EXPECT_EQ(MatchesPattern(c.pattern, c.text), c.matches) << c.pattern << " on " << c.text;

@@ -59,9 +59,13 @@ absl::StatusOr<size_t> AgentFlow::SplitRequest(std::string_view bytes) {
     protocol_ = other ? Protocol::kMemcached : Protocol::kRedis;
   }
   const CpuScope scope(CpuComponent::kParse);
-  if (protocol_ == Protocol::kMemcached) return memcached_.Next(bytes);
+  const uint64_t max_bulk = std::min(most_bulk_, lane_->max_bulk());
+  if (protocol_ == Protocol::kMemcached) {
+    memcached_.set_max_data(max_bulk);
+    return memcached_.Next(bytes);
+  }
   redis_.set_authenticated(!IsStranger());
-  redis_.set_max_bulk(std::min(most_bulk_, lane_->max_bulk()));
+  redis_.set_max_bulk(max_bulk);
   return redis_.Next(bytes);
 }
 
@@ -321,7 +325,8 @@ bool AgentFlow::OnReply(std::string_view bytes, uint8_t flags, uint64_t max_repl
       net::FreeBytes(&partial_);
       drops_ = true;
       connection_->Close(
-          "-ERR the reply is longer than --serve-kv-max-value of the agent allows\r\n");
+          absl::StrCat(protocol_ == Protocol::kMemcached ? "SERVER_ERROR " : "-ERR ",
+                       "the reply is longer than --serve-kv-max-value of the agent allows\r\n"));
       return true;
     }
     partial_.append(bytes);

@@ -155,6 +155,21 @@ TEST_F(AgentCommandTest, Memcached_IsToldByItsFirstBytes_AndSharesTheKeys) {
   EXPECT_EQ(memcached.ReadAll(), "");
 }
 
+// The store's limit counts, where it is below the agent's.
+TEST_F(AgentTest, MemcachedSet_LargerThanTheStoreTakes_IsRefusedAndDropsTheOldItem) {
+  max_value_ = uint64_t{1} << 20;
+  OpenHost();
+  max_value_ = uint64_t{8} << 20;
+  OpenAgent();
+  WaitForLanes();
+  Client client(agent_port());
+  client.Send("set k 0 0 1\r\nx\r\n");
+  EXPECT_EQ(client.ReadUntil("\r\n"), "STORED\r\n");
+  const std::string large(size_t{4} << 20, 'x');  // longer than a request may be at the host
+  client.Send(absl::StrCat("set k 0 0 ", large.size(), "\r\n", large, "\r\nget k\r\n"));
+  EXPECT_EQ(client.ReadUntil("END\r\n"), "SERVER_ERROR object too large for cache\r\nEND\r\n");
+}
+
 TEST_F(AgentCommandTest, Pipeline_KeepsItsOrder) {
   Client client(agent_port());
   std::string bytes;

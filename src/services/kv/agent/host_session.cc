@@ -13,7 +13,7 @@ namespace {
 // Of replies that the client may not have taken: then the agent says when there is room again.
 constexpr uint64_t kCredit = uint64_t{256} << 10;
 constexpr std::string_view kHoldTooMuch =
-    "-ERR the requests of all clients hold too many bytes; try again later\r\n";
+    "the requests of all clients hold too many bytes; try again later\r\n";
 
 }  // namespace
 
@@ -76,12 +76,12 @@ bool HostSession::Take(LaneOp op, std::string_view bytes, bool more) {
   if (more || !incoming_.empty()) {
     if (bytes.size() > lane_->shared_->max_message -
                            std::min<uint64_t>(lane_->shared_->max_message, incoming_.size())) {
-      Close("-ERR Protocol error: the request is longer than --max-value allows\r\n");
+      CloseWithError("Protocol error: the request is longer than --max-value allows\r\n");
       return true;
     }
     if (more &&
         lane_->assembling_ > std::max<uint64_t>(lane_->shared_->lane_bytes, incoming_.capacity())) {
-      Close(kHoldTooMuch);
+      CloseWithError(kHoldTooMuch);
       return true;
     }
     const size_t before = incoming_.capacity();
@@ -149,7 +149,7 @@ void HostSession::Count() {
   if (lane_->held_paused_ <= shared.lane_bytes + shared.max_message) return;
   HostSession* const most = lane_->LargestPaused();
   if (most == nullptr) return;
-  most->Close(kHoldTooMuch);
+  most->CloseWithError(kHoldTooMuch);
   lane_->held_paused_ -= std::exchange(most->counted_paused_, 0);  // it is about to be freed
 }
 
@@ -202,6 +202,11 @@ void HostSession::Close(std::string_view last_words) {
   lane_->Touch(this);
   Send(LaneStatus::kClosed, 0, last_words.substr(0, kFragment));
   closed_sent_ = true;
+}
+
+// In the words of the client's protocol.
+void HostSession::CloseWithError(std::string_view error) {
+  Close(std::string(split_ != nullptr ? "-ERR " : "SERVER_ERROR ").append(error));
 }
 
 std::shared_ptr<net::Remote> HostSession::remote() { return remote_; }

@@ -62,6 +62,7 @@ class HostSession final : public net::Connection {
   };
   void Send(LaneStatus status, uint8_t flags, std::string_view bytes);
   void SendPieces(uint8_t flags, std::string_view bytes);
+  void CloseWithError(std::string_view error);
   void DropIncoming();
   // What it holds, in the lane's sums.
   void Count();

@@ -238,7 +238,7 @@ TEST_F(HostileAgentTest, RequestsThatNeverEnd_AreBounded) {
   const std::string piece(kFragment, 'x');
   constexpr uint64_t kSessions = 8;
   for (uint64_t s = 0; s < kSessions; ++s) {
-    lane.Add(LaneOp::kOpen, s, "peer", "");
+    lane.Add(LaneOp::kOpen, s, "peer", "", s == 0 ? uint8_t{kOtherProtocol} : uint8_t{0});
     lane.Submit();
   }
   // More than all of them may have together, and then more than one may have.
@@ -246,19 +246,22 @@ TEST_F(HostileAgentTest, RequestsThatNeverEnd_AreBounded) {
   const uint64_t pieces = 4 * max_value_ / kFragment;
   for (uint64_t i = 0; i < pieces; ++i) {
     for (uint64_t s = 0; s < kSessions; ++s) {
-      lane.Add(LaneOp::kCommand, s, "", piece, kMore);
+      lane.Add(s == 0 ? LaneOp::kMemcached : LaneOp::kCommand, s, "", piece, kMore);
       if (s % 4 == 3) lane.Submit();
     }
   }
   size_t ended = 0;
+  size_t of_memcached = 0;
   for (uint64_t s = 0; s < kSessions; ++s) {
     LaneStatus status{};
     const std::string reply = lane.Reply(nullptr, &status);
     EXPECT_EQ(status, LaneStatus::kClosed);
-    EXPECT_TRUE(reply.starts_with("-ERR ")) << reply;
+    of_memcached += reply.starts_with("SERVER_ERROR ") ? 1 : 0;
+    EXPECT_TRUE(reply.starts_with("SERVER_ERROR ") || reply.starts_with("-ERR ")) << reply;
     ended += status == LaneStatus::kClosed ? 1 : 0;
   }
   EXPECT_EQ(ended, kSessions);
+  EXPECT_EQ(of_memcached, 1u);
   EXPECT_FALSE(lane.IsCutOffNow());
   ExpectOthersAreServed();
 }

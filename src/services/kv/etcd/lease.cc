@@ -12,8 +12,11 @@
 namespace pulse::kv {
 namespace {
 
+constexpr char kTransaction[] = "/v3/kv/txn";  // all or none
 constexpr int64_t kMostBackOffMs = 5'000;
 constexpr int64_t kLongestTtl = 24 * 60 * 60;
+// Between looks for keys that were deleted: once in a time to live.
+constexpr int kStepsOfALook = 3;
 
 // A whole number, which the gateway sends as text; 0 where there is none.
 int64_t NumberIn(const nlohmann::json& object, const char* name) {
@@ -60,8 +63,7 @@ absl::Status EtcdLease::Grant() {
   return absl::OkStatus();
 }
 
-absl::Status EtcdLease::Put() {
-  constexpr char kPath[] = "/v3/kv/txn";  // all or none
+nlohmann::json EtcdLease::Puts() const {
   auto puts = nlohmann::json::array();
   for (const auto& [key, value] : entries_) {
     puts.push_back({{"requestPut",
@@ -69,10 +71,40 @@ absl::Status EtcdLease::Put() {
                       {"value", absl::Base64Escape(value)},
                       {"lease", lease_}}}});
   }
-  PULSE_ASSIGN_OR_RETURN(const auto reply, Ask(kPath, {{"success", puts}}));
+  return puts;
+}
+
+absl::Status EtcdLease::Put() {
+  PULSE_ASSIGN_OR_RETURN(const auto reply, Ask(kTransaction, {{"success", Puts()}}));
   const auto succeeded = reply.find("succeeded");
-  if (succeeded == reply.end() || *succeeded != true) return NoSense(kPath);
+  if (succeeded == reply.end() || *succeeded != true) return NoSense(kTransaction);
   put_ = true;
+  steps_ = 0;
+  return absl::OkStatus();
+}
+
+// The lease may be alive, and somebody have deleted its keys. Those that are there keep their place
+// among others' (create_revision).
+absl::Status EtcdLease::PutBack() {
+  auto compare = nlohmann::json::array();
+  for (const auto& entry : entries_) {
+    compare.push_back({{"key", absl::Base64Escape(entry.first)},
+                       {"target", "CREATE"},
+                       {"result", "GREATER"},
+                       {"createRevision", "0"}});
+  }
+  PULSE_ASSIGN_OR_RETURN(const auto reply, Ask(kTransaction, {{"compare", compare},
+                                                              {"success", nlohmann::json::array()},
+                                                              {"failure", Puts()}}));
+  const auto succeeded = reply.find("succeeded");
+  if (succeeded != reply.end() && *succeeded == true) return absl::OkStatus();
+  // The gateway leaves out what is false.
+  const auto responses = reply.find("responses");
+  if (responses == reply.end() || !responses->is_array() || responses->size() != entries_.size()) {
+    return NoSense(kTransaction);
+  }
+  Log(LogLevel::kWarn,
+      absl::StrCat("etcd at ", name_, ": endpoints had been deleted, and are registered again"));
   return absl::OkStatus();
 }
 
@@ -94,7 +126,11 @@ int64_t EtcdLease::Step() {
     status = absl::OkStatus();
   }
   if (status.ok() && lease_.empty()) status = Grant();
-  if (status.ok() && !put_) status = Put();
+  if (status.ok() && !put_) {
+    status = Put();
+  } else if (status.ok() && ++steps_ % kStepsOfALook == 0) {
+    status = PutBack();
+  }
   if (absl::IsCancelled(status)) return 0;
   if (!status.ok() && !absl::IsUnavailable(status)) {
     // It may be the lease that etcd does not like.

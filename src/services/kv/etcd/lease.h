@@ -1,9 +1,10 @@
 // EtcdLease: keys in etcd (version 3, by its JSON gateway) that are there as long as this server
 // is: bound to a lease, which has to be kept alive, and whose end takes the keys away.
 //
-// A step asks etcd for one thing: to grant a lease, to put the keys, to keep the lease alive. After
-// an error the next step comes later and later; a lease that etcd does not know any more is
-// replaced. Changes between registered and not are logged, once each.
+// A step asks etcd for one thing: to grant a lease, to put the keys, to keep the lease alive; and
+// now and then to put keys again that somebody has deleted. After an error the next step comes
+// later and later; a lease that etcd does not know any more is replaced. Changes between registered
+// and not are logged, once each.
 //
 // Threads: one at a time. Blocking: as `post` does. Errors: they are logged, and the step is tried
 // again: what the server does for its clients does not depend on etcd.
@@ -41,7 +42,9 @@ class EtcdLease {
  private:
   absl::StatusOr<nlohmann::json> Ask(std::string_view path, const nlohmann::json& request);
   absl::Status Grant();
+  nlohmann::json Puts() const;
   absl::Status Put();
+  absl::Status PutBack();
   absl::Status KeepAlive();
 
   const std::string name_;
@@ -51,6 +54,7 @@ class EtcdLease {
   int64_t ttl_;
   std::string lease_;  // etcd's number for it; empty: none
   bool put_ = false;
+  int steps_ = 0;  // since they were put
   bool registered_ = false;
   bool told_ = false;  // whether the log has said what registered_ is
   int64_t back_off_ms_ = kFirstBackOffMs;

@@ -126,6 +126,41 @@ TEST_F(EtcdLeaseTest, Step_LeaseHasEnded_RegistersAnew) {
   EXPECT_THAT(etcd_.TakePaths(), ElementsAre("grant", "txn"));
 }
 
+TEST_F(EtcdLeaseTest, Step_KeysWereDeleted_PutsThemAgain) {
+  lease_.Step();
+  testing::internal::CaptureStderr();
+  const auto look = [&] {
+    etcd_.TakePaths();
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(lease_.Step(), 2000);
+    EXPECT_THAT(etcd_.TakePaths(), ElementsAre("keepalive", "keepalive", "keepalive", "txn"));
+  };
+  look();
+  const auto request = nlohmann::json::parse(etcd_.bodies.back());
+  ASSERT_EQ(request["compare"].size(), 2u);
+  EXPECT_EQ(request["compare"][1], nlohmann::json({{"key", absl::Base64Escape("/p/2")},
+                                                   {"target", "CREATE"},
+                                                   {"result", "GREATER"},
+                                                   {"createRevision", "0"}}));
+  EXPECT_EQ(request["success"].size(), 0u);
+  EXPECT_EQ(request["failure"], nlohmann::json::parse(etcd_.bodies[1])["success"]);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  // As etcd says that they were not all there.
+  testing::internal::CaptureStderr();
+  const char* const alive = R"({"result":{"header":{},"ID":"101","TTL":"6"}})";
+  etcd_.replies = {alive, alive, alive,
+                   R"({"header":{},"responses":[{"response_put":{}},{"response_put":{}}]})"};
+  look();
+  EXPECT_TRUE(lease_.registered());
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("endpoints had been deleted, and are registered again"));
+  // What is no such reply has to be another server's.
+  etcd_.replies = {alive, alive, alive, R"({"header":{},"responses":2})"};
+  lease_.Step();
+  lease_.Step();
+  EXPECT_EQ(lease_.Step(), EtcdLease::kFirstBackOffMs);
+  EXPECT_FALSE(lease_.registered());
+}
+
 TEST_F(EtcdLeaseTest, Step_RepliesOfSomethingElse_AreErrors) {
   const char* const garbage[] = {"",
                                  "<html>",

@@ -82,6 +82,8 @@ class RequestSplitter {
   // The size of the first whole request; 0 when there is none yet. After a size, or an error, it
   // starts afresh.
   absl::StatusOr<size_t> Next(std::string_view bytes);
+  // Of the requests that follow.
+  void set_max_data(uint64_t max_data) { max_data_ = max_data; }
   // What Next found last is a piece of a block that is thrown away.
   bool skipped() const { return skipped_; }
   // How long the request that Next saw the beginning of is; 0: not known yet.
@@ -90,7 +92,7 @@ class RequestSplitter {
  private:
   absl::StatusOr<size_t> FindLine(std::string_view bytes);
 
-  const uint64_t max_data_;
+  uint64_t max_data_;
   bool first_ = true;  // no line has ended yet
   size_t seen_ = 0;    // bytes that have no end of line
   size_t need_ = 0;    // of line and block, once the line is known

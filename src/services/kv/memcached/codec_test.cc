@@ -123,6 +123,17 @@ TEST(MemcachedSplitter, TooMuchData_IsThrownAwayAsItComes) {
   EXPECT_FALSE(splitter.skipped());
 }
 
+TEST(MemcachedSplitter, LimitThatIsSetAnew_CountsFromTheNextRequestOn) {
+  RequestSplitter splitter(100);
+  const std::string request = "set a 0 0 5\r\n12345\r\n";
+  EXPECT_EQ(*splitter.Next(request.substr(0, 15)), 0u);
+  splitter.set_max_data(4);
+  EXPECT_EQ(*splitter.Next(request), request.size());
+  EXPECT_EQ(*splitter.Next(request), 13u);
+  EXPECT_EQ(*splitter.Next(request.substr(13)), 7u);
+  EXPECT_TRUE(splitter.skipped());
+}
+
 TEST(MemcachedSplitter, LongLine_IsRefused) {
   const std::string word(kMaxWord, 'x');
   EXPECT_THAT(SplitAll(word + "\n", 100), ElementsAre(word + "\n"));

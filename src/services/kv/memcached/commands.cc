@@ -45,6 +45,11 @@ bool Executor::SizeOfReply(const Request& request, bool may_block, uint64_t* byt
     case Command::kGets:
       break;
     case Command::kMetaGet: {
+      const auto& words = request.words;
+      if (std::none_of(words.begin() + std::min<ptrdiff_t>(2, std::ssize(words)), words.end(),
+                       [](std::string_view flag) { return flag[0] == 'v'; })) {
+        return true;
+      }
       std::string decoded;
       return store_->SizeOfValue(KeyOfMetaGet(request, &decoded), may_block, bytes);
     }
@@ -155,7 +160,9 @@ bool Executor::Get(const Request& request, bool cas, bool touch, bool may_block,
       if (cas) absl::StrAppend(out, " ", facts.cas);
       out->append("\r\n").append(item->value()).append("\r\n");
       if (touch) facts.expires_ms = expires_ms;
-      if (touch || versions) {
+      if (versions) {
+        full |= GiveVersion(&partition, key, hash, facts, touch) != Outcome::kDone;
+      } else if (touch) {
         full |= ChangeFacts(&partition, key, hash, facts) != Outcome::kDone;
       }
       if (touch && store_->watch_table()->active()) store_->watch_table()->Touch(key);

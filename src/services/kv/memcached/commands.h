@@ -27,6 +27,7 @@
 // does, for the clients that ask for it.
 //
 // An item that a Redis client has written has no version until one is asked for, by gets or c.
+// Where there is no memory for it, they tell one that no item has, and a cas with it says EXISTS.
 //
 // Threads: an Executor is thread-safe. Blocking: Run only if it may. Errors: all are replies.
 #pragma once

@@ -187,6 +187,32 @@ TEST_P(MemcachedTest, MemoryFull_IsSaid) {
   EXPECT_EQ(Line("mg key0 s"), "HD s2000");
 }
 
+// A version takes bytes that such an item may not find.
+TEST_P(MemcachedTest, Gets_NoRoomForAVersion_TellsOneThatNoItemHas) {
+  const auto partitions = static_cast<uint64_t>(GetParam());
+  Open(Policy::kNoEviction, 16 * partitions, /*max_reply=*/uint64_t{8} << 20);
+  const std::string large(3'000'000, 'l');
+  ASSERT_EQ(Redis("SET big " + large), "+OK");
+  ASSERT_EQ(Redis("SET timed " + large + " EX 100"), "+OK");
+  const std::string value(300'000, 'v');
+  int refused = 0;  // until no partition takes more
+  for (int i = 0; refused < 100; ++i) {
+    refused += Redis(absl::StrCat("SET key", i, " ", value)) == "+OK" ? 0 : 1;
+  }
+  const std::string head = "VALUE big 0 3000000 ";
+  const std::string reply = Line("gets big");
+  ASSERT_EQ(reply.substr(0, head.size()), head);
+  EXPECT_TRUE(reply.ends_with("l\r\nEND"));
+  const uint64_t version = std::stoull(reply.substr(head.size()));
+  EXPECT_EQ(Set(absl::StrCat("cas big 0 0 1 ", version), "x"), "EXISTS");
+  EXPECT_GT(CasOf("big"), version);
+  EXPECT_EQ(Set(absl::StrCat("ms big 1 C", CasOf("big")), "x"), "EX");
+  // The rest is done.
+  EXPECT_EQ(Line("gats 100 timed").substr(0, 22), "VALUE timed 0 3000000 ");
+  EXPECT_EQ(Line("mg timed c T100 t").substr(0, 4), "HD c");
+  EXPECT_EQ(Redis("STRLEN big"), ":3000000");
+}
+
 TEST_P(MemcachedTest, MemoryFull_OtherPolicy_MakesRoom) {
   Open(Policy::kLfu, 16 * GetParam());
   const std::string value(kMaxValue, 'x');

@@ -216,6 +216,7 @@ bool Executor::MetaGet(const Request& request, bool may_block, std::string* out)
       facts = item->facts();
     }
     bool changed = false;
+    bool versions = false;
     bool won = created;
     if (meta.value) {
       absl::StrAppend(out, "VA ", value.size());
@@ -242,8 +243,8 @@ bool Executor::MetaGet(const Request& request, bool may_block, std::string* out)
           absl::StrAppend(out, " t", SecondsLeft(facts.expires_ms, partition.now_ms()));
           break;
         case 'c':
-          changed |= facts.cas == 0;
-          if (facts.cas == 0) facts.cas = store_->NextCas();
+          versions = facts.cas == 0;
+          if (versions) facts.cas = store_->NextCas();
           absl::StrAppend(out, " c", facts.cas);
           break;
         case 'f':
@@ -266,6 +267,8 @@ bool Executor::MetaGet(const Request& request, bool may_block, std::string* out)
     Outcome outcome = Outcome::kDone;
     if (created) {
       outcome = AddEmpty(&partition, meta.key, hash, facts);
+    } else if (versions) {
+      outcome = GiveVersion(&partition, meta.key, hash, facts, changed);
     } else if (changed) {
       outcome = ChangeFacts(&partition, meta.key, hash, facts);
     }
@@ -324,6 +327,7 @@ bool Executor::MetaSet(const Request& request, bool may_block, std::string* out)
   op.compare = meta.compare;
   op.new_cas = meta.new_cas;
   op.may_be_stale = meta.invalidates;
+  op.always_drops = true;
   uint64_t cas = 0;
   const Outcome outcome = Store(store_, op, may_block, &cas);
   if (outcome == Outcome::kWouldBlock) return false;

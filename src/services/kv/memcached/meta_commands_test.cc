@@ -87,6 +87,49 @@ TEST_P(MemcachedTest, MetaSet_Wrong_IsRefusedWithItsData) {
   EXPECT_EQ(Line("get a"), "END");
 }
 
+TEST_P(MemcachedTest, MetaSet_NoRoomForTheData_DropsTheItemInAnyMode) {
+  const std::string large(kMaxValue + 1, 'x');
+  for (const char* mode : {"MS", "ME", "MR", "MA", "MP", "C1"}) {
+    Put("a", "old");
+    EXPECT_EQ(Set(absl::StrCat("ms a 2001 ", mode), large),
+              "SERVER_ERROR object too large for cache");
+    EXPECT_EQ(Line("get a"), "END") << mode;
+  }
+  // What would get too long stays.
+  Put("a", large.substr(1));
+  EXPECT_EQ(Set("ms a 1 MA", "x"), "SERVER_ERROR object too large for cache");
+  EXPECT_EQ(Get("a").size(), kMaxValue);
+  // So it is with memory.
+  Open(Policy::kNoEviction, 16 * static_cast<uint64_t>(GetParam()));
+  Put("a", "old");
+  Put("b", "old");
+  for (const size_t size : {size_t{2000}, size_t{500}}) {
+    int refused = 0;  // until no partition takes more
+    for (int i = 0; refused < 1000; ++i) {
+      refused += Put(absl::StrCat("key", size, "-", i), large.substr(0, size)) == "STORED" ? 0 : 1;
+    }
+  }
+  EXPECT_EQ(Set("ms a 1990 MA", large.substr(11)), "SERVER_ERROR out of memory storing object");
+  EXPECT_EQ(Get("a"), "old");
+  EXPECT_EQ(Set("ms b 2000 MR", large.substr(1)), "SERVER_ERROR out of memory storing object");
+  EXPECT_EQ(Line("get b"), "END");
+}
+
+TEST_P(MemcachedTest, MetaGet_WithoutTheValue_NeedsNoRoomForIt) {
+  Put("a", std::string(1000, 'x'));
+  const auto room = [&](const std::string& line) {
+    Request request;
+    request.Parse(line);
+    uint64_t bytes = 0;
+    EXPECT_TRUE(executor_->SizeOfReply(request, true, &bytes));
+    return bytes;
+  };
+  EXPECT_EQ(room("mg a s t c\r\n"), 0u);
+  EXPECT_EQ(room("mg a s v\r\n"), 1000u);
+  EXPECT_EQ(room("mg YQ== b v\r\n"), 1000u);
+  EXPECT_EQ(room("mg a\r\n") + room("mg\r\n"), 0u);
+}
+
 TEST_P(MemcachedTest, MetaDelete_EachForm_Deletes) {
   EXPECT_EQ(Line("md a k O5 q"), "NF ka O5");
   Put("a", "x");

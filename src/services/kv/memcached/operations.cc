@@ -56,6 +56,9 @@ class Write {
   const uint64_t hash_;
 };
 
+// What came through an agent was measured by the agent's limit.
+bool IsTooLarge(const StoreOperation& op) { return op.too_large || op.data.size() > op.max_value; }
+
 Outcome StoreIn(KvStore* store, Partition& partition, uint64_t hash, const StoreOperation& op,
                 uint64_t* cas) {
   Write write(store, &partition, op.key, hash);
@@ -64,8 +67,7 @@ Outcome StoreIn(KvStore* store, Partition& partition, uint64_t hash, const Store
   ItemFacts facts = op.facts;
   std::string_view value = op.data;
   std::string extended;
-  // What came through an agent was measured by the agent's limit.
-  if (op.too_large || op.data.size() > op.max_value) return Outcome::kTooLarge;
+  if (IsTooLarge(op)) return Outcome::kTooLarge;
   if (compares || op.mode != StoreMode::kSet) {
     // An add that fails counts as a use, as for memcached.
     const Item* item = partition.Find(op.key, hash);
@@ -149,9 +151,12 @@ Outcome Store(KvStore* store, const StoreOperation& op, bool may_block, uint64_t
   store->WithPartition(op.key, may_block, [&](Partition& partition, uint64_t hash) {
     outcome = StoreIn(store, partition, hash, op, cas);
     const bool failed = outcome == Outcome::kTooLarge || outcome == Outcome::kNoMemory;
-    if (failed && op.mode == StoreMode::kSet && !op.compare.has_value()) {
-      Write(store, &partition, op.key, hash).Erase();
+    bool drops = op.mode == StoreMode::kSet && !op.compare.has_value();
+    if (op.always_drops) {
+      // To append, it is the data alone that counts.
+      drops = IsTooLarge(op) || (op.mode != StoreMode::kAppend && op.mode != StoreMode::kPrepend);
     }
+    if (failed && drops) Write(store, &partition, op.key, hash).Erase();
   });
   return outcome;
 }
@@ -230,6 +235,14 @@ Outcome ChangeFacts(Partition* partition, std::string_view key, uint64_t hash,
   return OutcomeOf(partition->SetFacts(key, hash, facts, &found)) == Outcome::kDone
              ? Outcome::kDone
              : Outcome::kNoMemory;
+}
+
+Outcome GiveVersion(Partition* partition, std::string_view key, uint64_t hash, ItemFacts facts,
+                    bool changes) {
+  const Outcome outcome = ChangeFacts(partition, key, hash, facts);
+  if (outcome == Outcome::kDone) return outcome;
+  facts.cas = 0;
+  return changes ? ChangeFacts(partition, key, hash, facts) : Outcome::kDone;
 }
 
 Outcome AddEmpty(Partition* partition, std::string_view key, uint64_t hash,

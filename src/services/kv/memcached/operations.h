@@ -37,6 +37,8 @@ struct StoreOperation {
   uint64_t new_cas = 0;             // 0: the store's next one
   // One that is to replace an older version than there is becomes a stale item.
   bool may_be_stale = false;
+  // As memcached's ms: data that has no room drops what was there in any mode.
+  bool always_drops = false;
 };
 // `cas`: the item's new one. A set that fails drops what was there, so that nobody takes it for
 // current.
@@ -79,6 +81,12 @@ Outcome Touch(KvStore* store, std::string_view key, int64_t expires_ms, bool may
 // Gives the item that there is other facts. To be called within WithPartition. kDone or kNoMemory.
 Outcome ChangeFacts(Partition* partition, std::string_view key, uint64_t hash,
                     const ItemFacts& facts);
+
+// The same, where facts.cas is the item's first version: without memory for that it stays without
+// one, and whoever was told it has a version that no item has. `changes`: the facts have more that
+// is new.
+Outcome GiveVersion(Partition* partition, std::string_view key, uint64_t hash, ItemFacts facts,
+                    bool changes);
 
 // An item without a value, where there is none. To be called within WithPartition.
 Outcome AddEmpty(Partition* partition, std::string_view key, uint64_t hash, const ItemFacts& facts);

@@ -23,7 +23,7 @@ inline constexpr uint64_t kMaxValue = 2000;
 class MemcachedTest : public testing::TestWithParam<int> {
  protected:
   MemcachedTest() { Open(Policy::kNoEviction, 64); }
-  void Open(Policy policy, uint64_t mib) {
+  void Open(Policy policy, uint64_t mib, uint64_t max_reply = 100'000) {
     KvStoreOptions options;
     options.partitions = GetParam();
     options.memory_bytes = mib << 20;
@@ -31,7 +31,7 @@ class MemcachedTest : public testing::TestWithParam<int> {
     options.clock = [this] { return now_ms_.load(); };
     options.ticks = false;
     options.seed = 1;
-    options.limits.max_reply = 100'000;
+    options.limits.max_reply = max_reply;
     executor_.reset();
     auto store = KvStore::Open(options);
     ASSERT_TRUE(store.ok()) << store.status();

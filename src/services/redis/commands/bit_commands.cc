@@ -58,7 +58,9 @@ void SetBit(Call& call) {
   const int was = BitAt(bytes, offset), now = call.args[3] == "1" ? 1 : 0;
   // What changes nothing is no write: who watches the key is not told of any.
   if (was != now || bytes.size() <= offset >> 3) {
-    std::string value(bytes);
+    std::string value;
+    value.reserve(std::max<uint64_t>(bytes.size(), (offset >> 3) + 1));
+    value.append(bytes);
     if (value.size() <= offset >> 3) value.resize((offset >> 3) + 1, '\0');
     SetBitAt(&value, offset, now);
     call.view.PutFrom(before, call.args[1], value);
@@ -340,18 +342,22 @@ void Fields(Call& call, bool read_only) {
   Found before;
   if (!call.view.Get(call.args[1], &before)) return;
   if (read_only) CountRead(call, before);
-  std::string value(BytesOf(before));
   // What is written to must be there, even if the operation then fails; so it is in Redis.
-  bool writes = false;
+  uint64_t written = 0;
   for (const FieldOp& op : ops) {
     if (op.kind == FieldOp::kGet) continue;
-    writes = true;
-    const uint64_t size = (op.offset + static_cast<uint64_t>(op.bits) + 7) / 8;
-    if (value.size() < size) value.resize(size, '\0');
+    written = std::max(written, (op.offset + static_cast<uint64_t>(op.bits) + 7) / 8);
+  }
+  const bool writes = written > 0;
+  std::string value;
+  if (writes) {
+    value.reserve(std::max<uint64_t>(BytesOf(before).size(), written));
+    value.append(BytesOf(before));
+    if (value.size() < written) value.resize(written, '\0');
   }
   call.reply.Array(ops.size());
   for (const FieldOp& op : ops) {
-    const int64_t was = ReadField(value, op);
+    const int64_t was = ReadField(writes ? value : BytesOf(before), op);
     int64_t now = 0;
     if (op.kind == FieldOp::kGet) {
       call.reply.Integer(was);
@@ -362,8 +368,9 @@ void Fields(Call& call, bool read_only) {
       call.reply.Integer(op.kind == FieldOp::kSet ? was : now);
     }
   }
-  const bool changed = !before.exists || value != BytesOf(before);
-  if (writes && changed) call.view.PutFrom(before, call.args[1], value);
+  if (writes && (!before.exists || value != BytesOf(before))) {
+    call.view.PutFrom(before, call.args[1], value);
+  }
 }
 
 constexpr Handling kHandlings[] = {

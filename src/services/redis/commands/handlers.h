@@ -60,6 +60,9 @@ bool ReadInteger(Call& call, std::string_view text, int64_t* value);
 bool ReadExpiry(Call& call, std::string_view text, bool seconds, bool relative, bool positive,
                 int64_t* expires_ms);
 
+// How many bytes of a value GETRANGE's `begin` and `end` mean, and from which one on.
+uint64_t CountRange(uint64_t size, int64_t* begin, int64_t end);
+
 // Redis's patterns: * ? [a-c] [^a] and a backslash before a character that stands for itself. Time
 // is bounded by the product of the lengths.
 bool MatchesPattern(std::string_view pattern, std::string_view text);

@@ -87,7 +87,8 @@ class View {
   virtual bool ForEachKey(std::string_view prefix, const UseKey& use) = 0;
   // One step of a SCAN from `cursor` on, over about `count` keys; `use` takes its key, and says
   // whether there is room for more.
-  // `next` is 0 at the end. `known` false: it has not given this cursor, or has forgotten it.
+  // `next` is 0 at the end. `known` false: it has not given this cursor, or has forgotten it, and
+  // cannot go on from it.
   virtual bool ScanStep(uint64_t cursor, std::string_view prefix, int64_t count, const UseKey& use,
                         uint64_t* next, bool* known) = 0;
   virtual bool CountKeys(uint64_t* count) = 0;

@@ -9,7 +9,9 @@
 namespace pulse::redis {
 namespace {
 
-// Whether `c` is in the class that begins at pattern[*at], after its '['. Moves behind the ']'.
+// Whether `c` is in the class that begins at pattern[*at], after its '['. Moves behind the ']'. As
+// Redis's stringmatchlen: a range takes any three characters whose second is '-', unless the first
+// one ends the class or is a backslash.
 bool InClass(std::string_view pattern, size_t* at, char c) {
   bool negated = false;
   bool found = false;
@@ -17,20 +19,38 @@ bool InClass(std::string_view pattern, size_t* at, char c) {
     negated = true;
     ++*at;
   }
-  while (*at < pattern.size() && pattern[*at] != ']') {
-    if (pattern[*at] == '\\' && *at + 1 < pattern.size()) ++*at;
-    auto low = static_cast<unsigned char>(pattern[(*at)++]);
-    auto high = low;
-    if (*at + 1 < pattern.size() && pattern[*at] == '-' && pattern[*at + 1] != ']') {
-      high = static_cast<unsigned char>(pattern[*at + 1]);
+  while (*at < pattern.size()) {
+    const std::string_view left = pattern.substr(*at);
+    if (left.size() >= 2 && left[0] == '\\') {
+      found |= left[1] == c;
       *at += 2;
+    } else if (left[0] == ']') {
+      ++*at;
+      break;
+    } else if (left.size() >= 3 && left[1] == '-') {
+      auto low = static_cast<unsigned char>(left[0]);
+      auto high = static_cast<unsigned char>(left[2]);
       if (low > high) std::swap(low, high);
+      const auto byte = static_cast<unsigned char>(c);
+      found |= byte >= low && byte <= high;
+      *at += 3;
+    } else {
+      found |= left[0] == c;
+      ++*at;
     }
-    const auto byte = static_cast<unsigned char>(c);
-    found = found || (byte >= low && byte <= high);
   }
-  if (*at < pattern.size()) ++*at;
   return found != negated;
+}
+
+// As strtoul, by which Redis reads them, has it: with a sign, too, and "" is 0.
+bool ReadCursor(std::string_view text, uint64_t* cursor) {
+  *cursor = 0;
+  if (text.empty()) return true;
+  const bool negative = text[0] == '-';
+  if (negative || text[0] == '+') text.remove_prefix(1);
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *cursor);
+  if (negative) *cursor = 0 - *cursor;
+  return error == std::errc() && end == text.data() + text.size();
 }
 
 struct ScanOptions {
@@ -59,11 +79,7 @@ bool ReadScanOptions(Call& call, ScanOptions* options) {
 
 void Scan(Call& call) {
   uint64_t cursor = 0;
-  const std::string_view text = call.args[1];
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), cursor);
-  if (error != std::errc() || end != text.data() + text.size()) {
-    return call.reply.Error("ERR invalid cursor");
-  }
+  if (!ReadCursor(call.args[1], &cursor)) return call.reply.Error("ERR invalid cursor");
   ScanOptions options;
   if (!ReadScanOptions(call, &options)) return;
   std::string body;

@@ -1,4 +1,5 @@
 // Commands that read and write values.
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cmath>
@@ -101,16 +102,17 @@ void Set(Call& call) {
     if (!call.view.Get(call.args[1], &before)) return;
   }
   const bool set = !(options.if_absent && before.exists) && !(options.if_present && !before.exists);
-  if (set) {
-    const int64_t kept = options.keep_expiry && before.exists ? before.value.expires_ms : kNever;
-    call.view.Put(call.args[1], call.args[2], options.expiry_given ? expires_ms : kept);
-  }
+  // First, as what was found is there until a write.
   if (options.get) {
     ReplyValue(call, before);
   } else if (set) {
     call.reply.Ok();
   } else {
     call.reply.Null();
+  }
+  if (set) {
+    const int64_t kept = options.keep_expiry && before.exists ? before.value.expires_ms : kNever;
+    call.view.Put(call.args[1], call.args[2], options.expiry_given ? expires_ms : kept);
   }
 }
 
@@ -280,9 +282,12 @@ bool TooLong(Call& call, uint64_t size) {
 void Append(Call& call) {
   Found before;
   if (!call.view.Get(call.args[1], &before)) return;
-  std::string value(DataOf(before));
-  if (TooLong(call, uint64_t{value.size()} + call.args[2].size())) return;
-  value.append(call.args[2]);
+  const std::string_view old = DataOf(before);
+  const std::string_view part = call.args[2];
+  if (TooLong(call, uint64_t{old.size()} + part.size())) return;
+  std::string value;
+  value.reserve(old.size() + part.size());
+  value.append(old).append(part);
   call.view.PutFrom(before, call.args[1], value);
   call.reply.Integer(static_cast<int64_t>(value.size()));
 }
@@ -302,13 +307,8 @@ void GetRange(Call& call) {
   if (!call.view.Get(call.args[1], &found)) return;
   CountRead(call, found);
   const std::string_view value = DataOf(found);
-  const auto size = static_cast<int64_t>(value.size());
-  if (begin < 0 && end < 0 && begin > end) return call.reply.Bulk("");
-  if (begin < 0) begin = std::max<int64_t>(0, begin + size);
-  if (end < 0) end = std::max<int64_t>(0, end + size);
-  end = std::min(end, size - 1);
-  if (begin > end || size == 0) return call.reply.Bulk("");
-  call.reply.Bulk(value.substr(static_cast<size_t>(begin), static_cast<size_t>(end - begin + 1)));
+  const uint64_t count = CountRange(value.size(), &begin, end);
+  call.reply.Bulk(count == 0 ? "" : value.substr(static_cast<size_t>(begin), count));
 }
 
 void SetRange(Call& call) {
@@ -317,15 +317,17 @@ void SetRange(Call& call) {
   if (offset < 0) return call.reply.Error("ERR offset is out of range");
   Found before;
   if (!call.view.Get(call.args[1], &before)) return;
-  std::string value(DataOf(before));
+  const std::string_view old = DataOf(before);
   const std::string_view part = call.args[3];
-  if (!part.empty()) {
-    const uint64_t end = static_cast<uint64_t>(offset) + part.size();
-    if (TooLong(call, end)) return;
-    if (value.size() < end) value.resize(end, '\0');
-    value.replace(static_cast<size_t>(offset), part.size(), part);
-    call.view.PutFrom(before, call.args[1], value);
-  }
+  if (part.empty()) return call.reply.Integer(static_cast<int64_t>(old.size()));
+  const uint64_t end = static_cast<uint64_t>(offset) + part.size();
+  if (TooLong(call, end)) return;
+  std::string value;
+  value.reserve(std::max<uint64_t>(old.size(), end));
+  value.append(old);
+  if (value.size() < end) value.resize(end, '\0');
+  value.replace(static_cast<size_t>(offset), part.size(), part);
+  call.view.PutFrom(before, call.args[1], value);
   call.reply.Integer(static_cast<int64_t>(value.size()));
 }
 
@@ -354,6 +356,15 @@ constexpr Handling kHandlings[] = {
 };
 
 }  // namespace
+
+uint64_t CountRange(uint64_t size, int64_t* begin, int64_t end) {
+  const auto length = static_cast<int64_t>(size);
+  if (*begin < 0 && end < 0 && *begin > end) return 0;
+  if (*begin < 0) *begin = std::max<int64_t>(0, *begin + length);
+  if (end < 0) end = std::max<int64_t>(0, end + length);
+  end = std::min(end, length - 1);
+  return *begin > end ? 0 : static_cast<uint64_t>(end - *begin) + 1;
+}
 
 absl::Span<const Handling> StringCommands() { return kHandlings; }
 
