@@ -240,7 +240,7 @@ absl::Status RunAgent(const AgentArgs& args) {
   signal(SIGXFSZ, SIG_IGN);
   signal(SIGPIPE, SIG_IGN);
 
-  const StopSignal stop;  // before any thread starts
+  StopSignal stop;  // before any thread starts
 
   std::shared_ptr<trace::Timeline> timeline;
   if (!args.trace.empty()) {
@@ -254,6 +254,7 @@ absl::Status RunAgent(const AgentArgs& args) {
   if (dpu != nullptr) facts.core_speed = dpu->profile().core_speed;
   auto services = OpenServices(args.services, facts);
   if (!services.ok()) return services.status();
+  stop.Started();
   options.known_services = (*services)->Known();
 
   const auto front_status = std::make_shared<FrontRegistry>();

@@ -237,7 +237,7 @@ absl::Status RunKv(KvArgs args) {
   PULSE_RETURN_IF_ERROR(ReadServerArgs(&args));
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);  // a write to a client's memory beyond the limit fails, as others do
-  const StopSignal stop;     // before any thread starts
+  StopSignal stop;           // before any thread starts
   PULSE_RETURN_IF_ERROR(ReadCpus("--agent-cpus", args.agent_cpus, &args.options.agent_cpus));
   redis::Designs designs(args.options.threads, args.options.cpus, args.options.agent_cpus);
   if (const absl::Status status = designs.Set(args.design); !status.ok()) {
@@ -295,11 +295,12 @@ absl::Status RunKv(KvArgs args) {
   std::unique_ptr<kv::memcached::Executor> memcached;
   kv::KvStore* keys = nullptr;  // the server's
   args.options.keyspace =
-      [&store, &counters, &memcached, &cluster, &keys](
+      [&store, &counters, &memcached, &cluster, &keys, &stop](
           const redis::KeyspaceLimits& limits) -> absl::StatusOr<std::unique_ptr<redis::Keyspace>> {
     store.limits = limits;
     auto opened = kv::KvStore::Open(store);
     if (!opened.ok()) return opened.status();
+    stop.Started();
     if ((*opened)->resumed()) {
       Say(absl::StrFormat("pulse kv: goes on with %d keys in %s%s", (*opened)->numbers().items,
                           store.memory_file,

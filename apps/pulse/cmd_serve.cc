@@ -116,7 +116,7 @@ absl::Status RunRedisServer(RedisServerArgs args) {
   // A write beyond the limit of file size is that file's error, and not this process's end.
   signal(SIGXFSZ, SIG_IGN);
   signal(SIGPIPE, SIG_IGN);
-  const StopSignal stop;  // before any thread starts
+  StopSignal stop;  // before any thread starts
 
   std::weak_ptr<net::Application> reads;  // the server's agent
   auto server = redis::Server::Open(
@@ -126,6 +126,7 @@ absl::Status RunRedisServer(RedisServerArgs args) {
         return made;
       });
   if (!server.ok()) return server.status();
+  stop.Started();
   auto metrics = OpenMetrics(args, **server, reads);
   if (!metrics.ok()) return metrics.status();
   const redis::ServeOptions& options = args.options;

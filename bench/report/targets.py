@@ -64,16 +64,18 @@ def _against_all(aim, row, best):
     holds against each. `best` goes before others against which it does no worse."""
     names = sorted(aim.quantity.over.split("|"), key=lambda name: name != best)
     order = {HELD: 0, NOT_CLEAR: 1, MISSED: 2}
-    outcome, worst = HELD, best
+    outcome, worst, absent = HELD, best, []
     for name in names:
         one = Quantity(aim.quantity.metric, aim.quantity.of, name)
         got = row.get(one)
+        if got is None:
+            absent.append(name)
         if got is None or lacks_whole(row, one):
             continue
         now = aim.target.judge(got)
         if order[now] > order[outcome]:
             outcome, worst = now, name
-    return outcome, worst
+    return outcome, worst, absent
 
 
 def judge(aim, result):
@@ -91,11 +93,13 @@ def judge(aim, result):
         return answer(NOT_MEASURED, why=f"{aim.experiment} has no such figure")
     if flag_in(object_in(result, "settings"), "tiny"):
         return answer(NOT_MEASURED, got, "a tiny run shows nothing")
-    outcome, against = aim.target.judge(got), ""
+    outcome, against, absent = aim.target.judge(got), "", []
     if "|" in aim.quantity.over:
-        outcome, against = _against_all(aim, row, row.against(aim.quantity))
+        outcome, against, absent = _against_all(aim, row, row.against(aim.quantity))
         got = row.get(Quantity(aim.quantity.metric, aim.quantity.of, against))
     lacks = lacks_whole(row, aim.quantity)
+    if absent and not lacks:
+        lacks = f"{aim.experiment} has no figure of {', '.join(absent)}"
     if lacks and outcome != MISSED:
         return answer(NOT_MEASURED, got, lacks, against)
     if aim.quantity.points:

@@ -15,8 +15,9 @@ namespace pulse {
 
 struct AgentLimits {
   uint32_t max_sessions = 64;
-  uint32_t max_queues = 64;                        // per session
-  uint64_t max_arena_bytes = uint64_t{512} << 20;  // per queue
+  uint32_t max_queues = 64;  // per session
+  // Per queue. A message group's two rings may have 256 MiB each, and what describes them.
+  uint64_t max_arena_bytes = uint64_t{513} << 20;
   uint64_t max_session_bytes = uint64_t{4} << 30;  // sum of a session's queues
   uint64_t max_total_bytes = 0;                    // of all sessions; 0: half the machine's memory
   uint32_t max_session_files = 8192;

@@ -25,6 +25,7 @@ absl::StatusOr<std::unique_ptr<MessageGroup>> MessageGroup::Attach(Session* sess
                      kMaxGroupRing, " bytes and up to ", kMaxGroupRequests, " requests"));
   }
   PULSE_RETURN_IF_ERROR(Doorbell::CheckRingEnd(fds[1].get()));
+  PULSE_RETURN_IF_ERROR(session->CheckMemory(GroupBytes(shape)));
   PULSE_ASSIGN_OR_RETURN(auto region, Region::Map(std::move(fds[0]), GroupBytes(shape)));
   auto* header = reinterpret_cast<GroupHeader*>(region.data());
   if (header->magic != wire::kRegionMagic || header->version != wire::kProtocolVersion) {
@@ -51,7 +52,7 @@ absl::StatusOr<std::unique_ptr<MessageGroup>> MessageGroup::Attach(Session* sess
   g->requests_ = std::make_unique<ProgressConsumer<>>(requests);
   PULSE_ASSIGN_OR_RETURN(g->responses_, MakeResponseBuffer(g->response_mover_.get(), response));
   // Last, as nothing can fail any more.
-  PULSE_RETURN_IF_ERROR(session->TakeMemory(GroupBytes(shape)));
+  session->AddMemory(GroupBytes(shape));
   g->memory_ = GroupBytes(shape);
   IoBackend& backend = session->engine()->backend();
   g->request_buffer_ = backend.RegisterBuffer(g->request_mover_->local(), request_bytes);

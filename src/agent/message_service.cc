@@ -34,6 +34,7 @@ absl::Status MessageService::OnMessage(const wire::Message& m, std::vector<Uniqu
   PULSE_ASSIGN_OR_RETURN(const uint64_t alignment, OnAttach());
   PULSE_ASSIGN_OR_RETURN(auto group, MessageGroup::Attach(session_, m, std::move(fds)));
   groups_.push_back(std::move(group));
+  session_->counters().queues.Set(groups_.size());
   ack->args[1] = alignment;
   return absl::OkStatus();
 }
@@ -57,6 +58,7 @@ void MessageService::DropIdle() {
     if (groups_[i]->closing() && groups_[i]->idle()) {
       OnDetach(groups_[i].get());
       groups_.erase(groups_.begin() + static_cast<ptrdiff_t>(i));
+      session_->counters().queues.Set(groups_.size());
       continue;
     }
     closing_ |= groups_[i]->closing();

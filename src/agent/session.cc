@@ -177,12 +177,6 @@ absl::StatusOr<std::unique_ptr<Mover>> Session::MakeMover(char* mapped, uint64_t
   return config_.wrap_mover(*std::move(mover), !std::exchange(has_movers_, true));
 }
 
-absl::Status Session::TakeMemory(uint64_t bytes) {
-  PULSE_RETURN_IF_ERROR(CheckMemory(bytes));
-  AddMemory(bytes);
-  return absl::OkStatus();
-}
-
 void Session::GiveMemoryBack(uint64_t bytes) {
   arena_total_ -= bytes;
   counters_.memory.Set(arena_total_);
@@ -275,10 +269,15 @@ bool Session::HandleSocket() {
       }
       return false;
     }
+    const auto type = static_cast<wire::MessageType>(r->message.type);
     if (!HandleMessage(r->message, std::move(r->fds), r->fds_lost)) {
       broken_ = true;
       return false;
     }
+    // To map memory takes long.
+    const bool maps =
+        type == wire::MessageType::kAttachQueue || type == wire::MessageType::kAttachGroup;
+    if (maps) i += kMaxMessages / 64;
   }
   return true;  // the worker comes back: the socket stays readable
 }

@@ -199,8 +199,10 @@ class Session {
   absl::StatusOr<std::unique_ptr<Mover>> MakeMover(char* mapped, uint64_t peer_address,
                                                    size_t bytes);
 
-  // Accounts for memory of the host's that its service attaches, until it is given back.
-  absl::Status TakeMemory(uint64_t bytes);
+  // Accounts for memory of the host's that its service attaches, until it is given back: whether
+  // there may be so much, to be asked before any of it is touched; and that there is.
+  absl::Status CheckMemory(uint64_t bytes) const;
+  void AddMemory(uint64_t bytes);
   void GiveMemoryBack(uint64_t bytes);
 
   // The host has ended. What it had asked for is still done, as far as its rings can hold: bytes
@@ -229,8 +231,6 @@ class Session {
   // Sends an answer with `st`; false when the session is to be ended.
   bool Answer(const absl::Status& st, wire::Message* ack);
   size_t TakeFrom(SessionQueue* q, size_t batch, uint64_t* budget);
-  absl::Status CheckMemory(uint64_t arena_bytes) const;
-  void AddMemory(uint64_t bytes);
   void Refuse(const absl::Status& why);
 
   const Config config_;

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "agent/status_server.h"
@@ -86,9 +88,12 @@ void SocketServer::AcceptLoop() {
       wait_ms = wait_ms < 0 ? left_ms + 1 : std::min(wait_ms, left_ms + 1);
     }
     for (const Handshake& h : handshakes_) fds.push_back({h.socket.get(), POLLIN, 0});
-    if (poll(fds.data(), fds.size(), static_cast<int>(wait_ms)) < 0 && errno != EINTR) {
-      Log(LogLevel::kError, ErrnoError(errno, "waiting on", options_.socket_path).message());
-      return;
+    if (poll(fds.data(), fds.size(), static_cast<int>(wait_ms)) < 0) {
+      if (errno == EINTR) continue;
+      // Memory that is short now may be there soon; the sessions go on meanwhile.
+      LogOnce("agent poll", ErrnoError(errno, "waiting on", options_.socket_path).message());
+      std::this_thread::sleep_for(std::chrono::milliseconds(kPauseMs));
+      continue;
     }
     if ((fds[0].revents & POLLIN) != 0) return;
     std::vector<Handshake> waiting = std::move(handshakes_);

@@ -6,8 +6,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <map>
 #include <mutex>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -95,9 +97,11 @@ void StatusServer::Serve() {
   bool paused = false;
   while (true) {
     pollfd fds[2] = {{stop_.fd(), POLLIN, 0}, {paused ? -1 : listener_.get(), POLLIN, 0}};
-    if (poll(fds, 2, paused ? kAcceptPauseMs : -1) < 0 && errno != EINTR) {
-      Log(LogLevel::kError, ErrnoError(errno, "waiting on", path_).message());
-      return;
+    if (poll(fds, 2, paused ? kAcceptPauseMs : -1) < 0) {
+      if (errno == EINTR) continue;
+      LogOnce("status poll", ErrnoError(errno, "waiting on", path_).message());
+      std::this_thread::sleep_for(std::chrono::milliseconds(kAcceptPauseMs));
+      continue;
     }
     if (fds[0].revents != 0) return;
     paused = false;

@@ -83,19 +83,17 @@ absl::Status Worker::Init() {
   PULSE_ASSIGN_OR_RETURN(wake_, WakeEvent::Create());
   due_timer_.reset(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
   if (!due_timer_.valid()) return ErrnoError(errno, "creating", "a timer descriptor");
-  Watch(wake_.fd(), 0);
-  Watch(due_timer_.get(), 0);
-  Watch(engine_->backend().wait_fd(), 0);
-  return absl::OkStatus();
+  PULSE_RETURN_IF_ERROR(Watch(wake_.fd(), 0));
+  PULSE_RETURN_IF_ERROR(Watch(due_timer_.get(), 0));
+  return Watch(engine_->backend().wait_fd(), 0);
 }
 
-void Worker::Watch(int fd, uint64_t data) {
+absl::Status Worker::Watch(int fd, uint64_t data) {
   epoll_event ev{};
   ev.events = EPOLLIN;
   ev.data.u64 = data;
-  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &ev) != 0) {
-    Log(LogLevel::kError, ErrnoError(errno, "watching", "a descriptor").message());
-  }
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &ev) == 0) return absl::OkStatus();
+  return ErrnoError(errno, "watching", "a descriptor");
 }
 
 void Worker::Post(std::function<void()> fn) {
@@ -118,11 +116,18 @@ void Worker::Run(const std::function<void()>& fn) {
 void Worker::AddSession(std::unique_ptr<Session> session) {
   // Every descriptor carries the session, which HandleEvents looks up before it trusts it.
   const uint64_t data = reinterpret_cast<uintptr_t>(session.get());
-  Watch(session->doorbell().end(), data | kDoorbell);
-  if (session->socket() >= 0) Watch(session->socket(), data | kSocket);
-  if (session->peer_process() >= 0) Watch(session->peer_process(), data | kPeerProcess);
+  absl::Status watched = Watch(session->doorbell().end(), data | kDoorbell);
+  if (session->socket() >= 0) watched.Update(Watch(session->socket(), data | kSocket));
+  if (session->peer_process() >= 0) {
+    watched.Update(Watch(session->peer_process(), data | kPeerProcess));
+  }
+  Session* const added = session.get();
   sessions_.push_back(std::move(session));
   session_count_.store(sessions_.size(), std::memory_order_relaxed);
+  if (watched.ok()) return;
+  // Nobody would see what it asks for, nor that it is gone.
+  LogOnce("watch a session", absl::StrCat("a session is ended: ", watched.message()));
+  EndSession(added, nullptr);
 }
 
 void Worker::Unwatch(Session& session) {

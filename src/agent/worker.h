@@ -91,7 +91,7 @@ class Worker {
   // Tells options_.pace of a round.
   void Looked(bool in_vain);
   void Reap();
-  void Watch(int fd, uint64_t data);
+  absl::Status Watch(int fd, uint64_t data);
   void Unwatch(Session& session);
 
   const WorkerOptions options_;

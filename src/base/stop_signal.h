@@ -1,24 +1,24 @@
 // StopSignal: SIGTERM and SIGINT as something to wait for. To be made before all threads, which
 // inherit that the signals are blocked. Main thread only; Wait blocks. SIGHUP, which a terminal
 // sends when it is closed, is ignored unless the maker says otherwise: a server in the background
-// goes on. A service manager that asks
+// goes on. Of a server, signals before Started end the process at once. A service manager that asks
 // for it (NOTIFY_SOCKET, sd_notify(3): systemd's Type=notify) hears with Wait that the program is
 // ready, and then that it stops.
 #pragma once
 
-#include <poll.h>
-#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <csignal>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <string_view>
+#include <thread>
 
+#include "base/shortage.h"
 #include "base/unique_fd.h"
 
 namespace pulse {
@@ -43,28 +43,56 @@ class StopSignal {
   enum class OnHangUp { kGoOn, kEnd };
   explicit StopSignal(OnHangUp on_hang_up = OnHangUp::kGoOn) {
     if (on_hang_up == OnHangUp::kGoOn) signal(SIGHUP, SIG_IGN);
-    sigset_t signals;
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGINT);
-    sigaddset(&signals, SIGTERM);
-    sigprocmask(SIG_BLOCK, &signals, nullptr);
-    fd_.reset(signalfd(-1, &signals, SFD_CLOEXEC));
+    sigemptyset(&signals_);
+    sigaddset(&signals_, SIGINT);
+    sigaddset(&signals_, SIGTERM);
+    sigprocmask(SIG_BLOCK, &signals_, nullptr);
+    if (on_hang_up == OnHangUp::kGoOn) WatchStart();
   }
-  void Wait() const {
+  ~StopSignal() { Started(); }
+  StopSignal(const StopSignal&) = delete;
+  StopSignal& operator=(const StopSignal&) = delete;
+
+  // What takes long is opened: from here on signals wait for Wait, which calls it, too.
+  void Started() {
+    if (!start_.joinable()) return;
+    pthread_kill(start_.native_handle(), SIGRTMIN);
+    start_.join();
+  }
+  void Wait() {
+    Started();
     TellServiceManager("READY=1");
-    signalfd_siginfo info;
-    while (read(fd_.get(), &info, sizeof(info)) < 0 && errno == EINTR) {
+    while (sigwaitinfo(&signals_, nullptr) < 0) {
     }
     TellServiceManager("STOPPING=1");
   }
-  // False: none came within so many milliseconds.
+  // False: none came within so many milliseconds. Takes the signal that came.
   bool WaitFor(int milliseconds) const {
-    pollfd ready{fd_.get(), POLLIN, 0};
-    return poll(&ready, 1, milliseconds) > 0;
+    const timespec wait{milliseconds / 1000, milliseconds % 1000 * 1'000'000};
+    return sigtimedwait(&signals_, nullptr, &wait) > 0;
   }
 
  private:
-  UniqueFd fd_;
+  // Until then a signal ends the process as if nobody waited for it: what is opened then may take
+  // minutes, and is safe from kills.
+  void WatchStart() {
+    sigset_t own = signals_;
+    sigaddset(&own, SIGRTMIN);
+    pthread_sigmask(SIG_BLOCK, &own, nullptr);  // which the thread inherits
+    const auto watch = [this, own] {
+      int signal = 0;
+      while (sigwait(&own, &signal) != 0) {
+      }
+      if (signal == SIGRTMIN) return;
+      std::signal(signal, SIG_DFL);
+      pthread_sigmask(SIG_UNBLOCK, &signals_, nullptr);
+      raise(signal);
+    };
+    StartThread("a server's start", watch, &start_).IgnoreError();  // without, they wait for Wait
+  }
+
+  sigset_t signals_;
+  std::thread start_;
 };
 
 }  // namespace pulse

@@ -1,7 +1,11 @@
 #include "base/stop_signal.h"
 
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <string>
@@ -27,7 +31,7 @@ void RunUnderManager(const sockaddr_un& address, socklen_t length, const std::st
   const pid_t child = fork();
   if (child == 0) {
     setenv("NOTIFY_SOCKET", name.c_str(), 1);
-    const StopSignal stop;
+    StopSignal stop;
     stop.Wait();
     _exit(7);
   }
@@ -62,7 +66,7 @@ int StatusAfterHangUp(StopSignal::OnHangUp on_hang_up) {
   const pid_t child = fork();
   if (child == 0) {
     signal(SIGHUP, SIG_DFL);
-    const StopSignal stop(on_hang_up);
+    StopSignal stop(on_hang_up);
     raise(SIGHUP);
     raise(SIGTERM);
     stop.Wait();
@@ -77,6 +81,22 @@ TEST(StopSignalTest, HangUp_Server_GoesOnUntilItIsStopped) {
   const int status = StatusAfterHangUp(StopSignal::OnHangUp::kGoOn);
   ASSERT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 7);
+}
+
+// What a server does before it waits may take minutes.
+TEST(StopSignalTest, SignalBeforeWait_OfAServer_EndsItAtOnce) {
+  for (const int signal : {SIGTERM, SIGINT}) {
+    const pid_t child = fork();
+    if (child == 0) {
+      const StopSignal stop;
+      kill(getpid(), signal);
+      while (true) pause();
+    }
+    int status = 0;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status));
+    EXPECT_EQ(WTERMSIG(status), signal);
+  }
 }
 
 TEST(StopSignalTest, HangUp_ProgramThatFollowsItsTerminal_Ends) {

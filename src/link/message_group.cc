@@ -264,7 +264,8 @@ absl::StatusOr<size_t> HostMessageGroup::Wait(Taker* taker, size_t max, int64_t 
     if (wakes_.load(std::memory_order_relaxed) > 0) {
       std::lock_guard lock(mu_);
       if (wakes_ > 0) {
-        if (--wakes_ == 0) wake_.Clear();
+        // What wakes all may be for the leader, who has not seen it yet.
+        if (--wakes_ == 0 && !woken_all_) wake_.Clear();
         break;
       }
     }

@@ -39,12 +39,6 @@ absl::StatusOr<Address> ParseUnix(std::string_view text) {
   return a;
 }
 
-// True when something still accepts on the path.
-bool IsServed(const Address& address) {
-  const UniqueFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  return connect(probe.get(), address.get(), address.size) == 0;
-}
-
 const char* RemedyForBind(int error, bool is_unix) {
   switch (error) {
     case EADDRINUSE:
@@ -183,17 +177,32 @@ absl::StatusOr<Address> ParseBind(std::string_view bind, uint16_t port) {
   return a;
 }
 
+// Takes away the socket that a server which was killed has left on the path.
+static absl::Status MakeRoom(const Address& address, const std::string& name) {
+  const char* path = reinterpret_cast<const sockaddr_un*>(&address.storage)->sun_path;
+  struct stat info;
+  // Of what is no socket bind(2) tells.
+  if (lstat(path, &info) != 0 || !S_ISSOCK(info.st_mode)) return absl::OkStatus();
+  const UniqueFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!probe.valid()) return ErrnoError(errno, "making a socket for", name);
+  if (connect(probe.get(), address.get(), address.size) == 0 || errno == EAGAIN) {
+    return ErrnoError(EADDRINUSE, "listening on", name, "stop the server that listens there");
+  }
+  // Only that says that nobody listens.
+  if (errno != ECONNREFUSED && errno != ENOENT) {
+    return ErrnoError(errno, "listening on", name,
+                      "it is a socket of another program; choose another path");
+  }
+  unlink(path);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<UniqueFd> Listen(const Address& address, int backlog) {
   const std::string name = address.ToString();
   UniqueFd fd(socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.valid()) return ErrnoError(errno, "making a socket for", name);
   if (address.is_unix()) {
-    if (IsServed(address)) {
-      return ErrnoError(EADDRINUSE, "listening on", name, "stop the server that listens there");
-    }
-    const char* path = reinterpret_cast<const sockaddr_un*>(&address.storage)->sun_path;
-    struct stat info;
-    if (lstat(path, &info) == 0 && S_ISSOCK(info.st_mode)) unlink(path);
+    PULSE_RETURN_IF_ERROR(MakeRoom(address, name));
   } else {
     const int on = 1;
     setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));

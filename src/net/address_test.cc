@@ -2,7 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -33,6 +36,32 @@ TEST(ListenTest, UnixPathThatCannotBe_RemedyIsAboutThePath) {
   std::filesystem::remove(path.get());
   EXPECT_THAT(WhyNot(absl::StrCat("unix:", path.get(), "/none/socket")),
               HasSubstr("make the directory"));
+}
+
+// An agent's socket takes no streams, which is not to say that nobody listens.
+TEST(ListenTest, UnixPathOfAnotherProgram_StaysItsOwn) {
+  const testing_util::ScratchPath path("listen");
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  ASSERT_LT(path.get().size(), sizeof(name.sun_path));
+  std::memcpy(name.sun_path, path.c_str(), path.get().size());
+  for (const int type : {SOCK_SEQPACKET, SOCK_DGRAM}) {
+    {
+      const UniqueFd other(socket(AF_UNIX, type | SOCK_CLOEXEC, 0));
+      ASSERT_EQ(bind(other.get(), reinterpret_cast<const sockaddr*>(&name), sizeof(name)), 0);
+      if (type == SOCK_SEQPACKET) {
+        ASSERT_EQ(listen(other.get(), 1), 0);
+      }
+      EXPECT_THAT(WhyNot("unix:" + path.get()), HasSubstr("another program"));
+      const UniqueFd client(socket(AF_UNIX, type | SOCK_CLOEXEC, 0));
+      EXPECT_EQ(connect(client.get(), reinterpret_cast<const sockaddr*>(&name), sizeof(name)), 0);
+    }
+    std::filesystem::remove(path.get());
+  }
+  // What a killed server has left is taken.
+  { ASSERT_TRUE(Listen(*ParseAddress("unix:" + path.get()), 1).ok()); }
+  EXPECT_TRUE(std::filesystem::exists(path.get()));
+  EXPECT_TRUE(Listen(*ParseAddress("unix:" + path.get()), 1).ok());
 }
 
 TEST(ListenTest, AddressOfAnotherMachine_IsSaid) {

@@ -112,9 +112,10 @@ absl::Status Loop::Open() {
 }
 
 void Loop::StartAccepting() {
-  for (const UniqueFd& listener : listeners_) {
-    WatchPtr watch = poller_->Accept(listener.get(), [this](int result) { Accepted(result); });
-    if (watch != nullptr) accepting_.push_back(std::move(watch));
+  for (size_t i = accepting_.size(); i < listeners_.size(); ++i) {
+    WatchPtr watch = poller_->Accept(listeners_[i].get(), [this](int result) { Accepted(result); });
+    if (watch == nullptr) return;  // the next sweep tries again
+    accepting_.push_back(std::move(watch));
   }
 }
 
@@ -222,6 +223,12 @@ void Loop::Touch(Client* client) {
   touched_.push_back(client);
 }
 
+void Loop::TouchNext(Client* client) {
+  if (client->touched_next_) return;
+  client->touched_next_ = true;
+  touched_next_.push_back(client);
+}
+
 void Loop::Retire(Client* client) {
   if (client->retired_) return;
   client->retired_ = true;
@@ -274,7 +281,7 @@ void Loop::SweepAll() {
   for (const auto& client : clients_) {
     if (!client->retired_) client->Sweep(now_);
   }
-  if (accepting_.empty() && !draining_ && now_ >= accept_again_at_) StartAccepting();
+  if (!draining_ && now_ >= accept_again_at_) StartAccepting();
 }
 
 void Loop::FinishTurn() {
@@ -290,6 +297,7 @@ void Loop::FinishTurn() {
   }
   for (Client* client : std::exchange(retired_, {})) {
     Account(client, 0);
+    if (client->touched_next_) std::erase(touched_next_, client);
     std::unique_ptr<Client> gone = std::move(clients_[client->place_]);
     if (gone != clients_.back() && clients_.back() != nullptr) {
       clients_.back()->place_ = client->place_;
@@ -304,8 +312,8 @@ void Loop::FinishTurn() {
 }
 
 int64_t Loop::WaitNanos() const {
-  if (!touched_.empty() || !retired_.empty()) return 0;
-  if (clients_.empty() && !accepting_.empty()) return -1;
+  if (!touched_.empty() || !touched_next_.empty() || !retired_.empty()) return 0;
+  if (clients_.empty() && !accepting_.empty() && accepting_.size() == listeners_.size()) return -1;
   return std::max<int64_t>(0, next_sweep_ - NowNanos());
 }
 
@@ -331,6 +339,10 @@ void Loop::Run() {
     CountTraffic();
     poller_->Wait(mailbox_->MaySleep() ? WaitNanos() : 0);
     RunPosted();
+    for (Client* client : std::exchange(touched_next_, {})) {
+      client->touched_next_ = false;
+      Touch(client);
+    }
     if (peer_ != nullptr) peer_->Poll();
     if (now_ >= next_sweep_) SweepAll();
     FinishTurn();

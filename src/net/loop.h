@@ -87,6 +87,7 @@ class Client {
   friend class Loop;
   size_t place_ = 0;
   bool touched_ = false;
+  bool touched_next_ = false;
   bool retired_ = false;
   uint64_t held_ = 0;
 };
@@ -128,6 +129,7 @@ class Loop final : public EventLoop {
 
   // EndTurn is due.
   void Touch(Client* client);
+  void TouchNext(Client* client);  // for the next turn, so that others have theirs
   // Destroyed at the end of the turn.
   void Retire(Client* client);
   // An empty pipe; not valid when the kernel has none.
@@ -178,6 +180,7 @@ class Loop final : public EventLoop {
   std::vector<WatchPtr> accepting_;
   std::vector<std::unique_ptr<Client>> clients_;
   std::vector<Client*> touched_;
+  std::vector<Client*> touched_next_;
   std::vector<Client*> retired_;
   std::string scratch_;
   std::vector<std::function<void()>> posted_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <climits>
 
 #include "base/clock.h"
 #include "base/cpu_profile.h"
@@ -256,8 +257,16 @@ int Poller::Sleep(epoll_event* events, int64_t nanos) {
   const bool learns = spin_.Learns(nanos);
   const int64_t begun = learns ? NowNanos() : 0;
   const timespec limit = {nanos / 1'000'000'000, nanos % 1'000'000'000};
-  const int n =
-      epoll_pwait2(epoll_.get(), events, kEventsAtOnce, nanos < 0 ? nullptr : &limit, nullptr);
+  int n = -1;
+  if (has_pwait2_) {
+    n = epoll_pwait2(epoll_.get(), events, kEventsAtOnce, nanos < 0 ? nullptr : &limit, nullptr);
+    // Linux before 5.11, or a filter of system calls that does not know it.
+    has_pwait2_ = n >= 0 || (errno != ENOSYS && errno != EPERM);
+  }
+  if (!has_pwait2_) {
+    const int64_t ms = std::min<int64_t>((nanos + 999'999) / 1'000'000, INT_MAX);
+    n = epoll_wait(epoll_.get(), events, kEventsAtOnce, nanos < 0 ? -1 : static_cast<int>(ms));
+  }
   if (learns) spin_.Slept(NowNanos() - begun);
   return n;
 }
@@ -293,9 +302,10 @@ bool Poller::OpenDisk() {
   options.depth = kReadDepth;
   auto disk = CreateIoBackend(options);
   if (!disk.ok()) return false;
+  disk_watch_ = Add((*disk)->wait_fd(), POLLIN, [this](short) { HarvestReads(); });
+  if (disk_watch_ == nullptr) return false;
   disk_ = *std::move(disk);
-  disk_watch_ = Add(disk_->wait_fd(), POLLIN, [this](short) { HarvestReads(); });
-  return disk_watch_ != nullptr;
+  return true;
 }
 
 void Poller::Read(int fd, uint64_t offset, char* data, size_t size,

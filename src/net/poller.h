@@ -128,6 +128,7 @@ class Poller {
   ChunkCache* const cache_;
   const std::function<void()> woke_;
   AdaptiveSpin spin_;
+  bool has_pwait2_ = true;
   LoopPeer* peer_ = nullptr;
   UniqueFd epoll_;
   std::vector<char> received_;

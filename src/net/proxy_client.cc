@@ -124,6 +124,7 @@ void ProxyClient::OnBytes(std::string_view bytes) {
     slots_.clear();
     unanswered_ = slot_bytes_ = 0;
     transport_.reset();
+    mute_ = true;
     BeginFinish({});
   }
   ended_ |= transport_ != nullptr && transport_->ended();
@@ -377,7 +378,7 @@ void ProxyClient::Advance() {
 }
 
 void ProxyClient::Emit(std::string_view bytes) {
-  if (bytes.empty() || stream_ == nullptr) return;
+  if (bytes.empty() || stream_ == nullptr || mute_) return;
   if (stream_->out()->empty()) sent_at_ = taken_at_ = loop_->now();
   if (transport_ == nullptr) {
     stream_->out()->Append(bytes);
@@ -396,7 +397,7 @@ void ProxyClient::Emit(Buffer buffer) {
     Emit(buffer.view());
     return;
   }
-  if (stream_ == nullptr) return;
+  if (stream_ == nullptr || mute_) return;
   if (stream_->out()->empty()) sent_at_ = taken_at_ = loop_->now();
   stream_->out()->Append(std::move(buffer));
 }

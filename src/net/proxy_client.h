@@ -132,6 +132,7 @@ class ProxyClient final : public Client, public Connection, private StreamEvents
   std::string peer_;
   State state_ = State::kOpen;
   bool ended_ = false;                              // the client has ended its side
+  bool mute_ = false;                               // TLS has failed: nothing is sent any more
   bool lingers_ = true;                             // see kLingering
   bool need_more_ = true;                           // in_ holds no whole message
   bool paused_ = false;                             // the client is not read

@@ -123,7 +123,7 @@ bool SpliceClient::Pump(Way* way, int from, int to) {
     }
     progress = true;
   }
-  if (progress) loop_->Touch(this);  // there may be more
+  if (progress) loop_->TouchNext(this);  // there may be more
   if (moved > 0) {
     way->moved_at = loop_->now();
     loop_->stats().Add(LoopStats::kSplicedBytes, moved);

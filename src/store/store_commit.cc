@@ -172,15 +172,6 @@ void Store::Impl::RunCheckpoints() {
 
 void Store::Impl::CommitLater(std::function<void(const absl::Status&)> done) {
   std::unique_lock work(work_mu_);
-  if (!commit_thread_.joinable()) {
-    const absl::Status started = StartThread(
-        "a store's commits", [this] { RunLaterCommits(); }, &commit_thread_);
-    if (!started.ok()) {
-      work.unlock();
-      return done(started);
-    }
-    pthread_setname_np(commit_thread_.native_handle(), "pulse-st-commit");
-  }
   later_.push_back(std::move(done));
   work_cv_.notify_all();
 }
@@ -203,10 +194,13 @@ absl::Status Store::Impl::Start() {
   // taken for durable.
   const absl::Status status = device_->Sync();
   if (!status.ok()) return Fail(status);
-  // Now, since a commit that needs a checkpoint cannot do without.
+  // Now, since a commit that needs a checkpoint cannot do without, nor can what waits for one.
   PULSE_RETURN_IF_ERROR(StartThread(
       "a store's checkpoints", [this] { RunCheckpoints(); }, &checkpoint_thread_));
   pthread_setname_np(checkpoint_thread_.native_handle(), "pulse-st-check");
+  PULSE_RETURN_IF_ERROR(StartThread(
+      "a store's commits", [this] { RunLaterCommits(); }, &commit_thread_));
+  pthread_setname_np(commit_thread_.native_handle(), "pulse-st-commit");
   std::unique_lock lock(mu_);
   if (generation_ != checkpoint_generation_) StartCheckpoint(sequence_);
   return absl::OkStatus();

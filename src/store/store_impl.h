@@ -143,8 +143,8 @@ class Store::Impl {
   uint64_t commits_ = 0;  // by commit_mu_
   uint64_t batches_ = 0;  // by mu_
 
-  // The thread that writes checkpoints, and the one that commits for CommitLater: started when
-  // needed. Not one thread, since a commit may have to wait for a checkpoint.
+  // The thread that writes checkpoints, and the one that commits for CommitLater.
+  // Not one thread, since a commit may have to wait for a checkpoint.
   std::mutex work_mu_;
   std::condition_variable work_cv_;
   std::condition_variable checkpoint_cv_;

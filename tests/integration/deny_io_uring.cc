@@ -1,5 +1,5 @@
-// deny_io_uring COMMAND ARGUMENTS...: runs COMMAND with io_uring_setup answering EPERM, as under a
-// container's system call filter.
+// deny_io_uring COMMAND ARGUMENTS...: runs COMMAND with io_uring_setup and epoll_pwait2 answering
+// EPERM, as under a container's system call filter of some years ago.
 
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -28,9 +28,10 @@ constexpr int kCannotRun = 125;
 bool InstallFilter() {
   sock_filter code[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, arch)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kArch, 0, 2),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kArch, 0, 3),
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_io_uring_setup, 1, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_io_uring_setup, 2, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_epoll_pwait2, 1, 0),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
   };

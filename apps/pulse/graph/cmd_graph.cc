@@ -209,9 +209,10 @@ absl::Status RunServer(GraphArgs args) {
   args.bolt.throttle = std::make_shared<net::LogonThrottle>();
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
-  const StopSignal stop;  // before any thread starts
+  StopSignal stop;  // before any thread starts
   args.read_only |= args.damaged;
   PULSE_ASSIGN_OR_RETURN(const OpenedGraph store, OpenStore(args, args.read_only, !args.damaged));
+  stop.Started();
   cypher::GraphService service(store.store.get(), options);
   PULSE_ASSIGN_OR_RETURN(const auto server, bolt::BoltServer::Open(&service, args.bolt));
   std::unique_ptr<PageServer> page;

@@ -15,7 +15,9 @@ constexpr double kMuch = 0.1;
 
 std::string NameOf(const SessionSample& s) {
   if (s.databases.empty()) {
-    return s.service == "files" ? "(file library)" : s.has_host ? "(no database open)" : "(new)";
+    if (s.service == "files") return "(file library)";
+    if (s.service != "lsm") return "(" + s.service + ")";
+    return s.has_host ? "(no database open)" : "(new)";
   }
   std::string name = s.databases[0];
   const uint64_t all = std::max<uint64_t>(s.databases.size(), s.HostNumber("databases"));

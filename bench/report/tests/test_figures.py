@@ -109,6 +109,14 @@ class TargetsTest(ReportTestCase):
         self.assertEqual(judge(within, result(180)).verdict, targets.MISSED)
         self.assertEqual(judge(within, result(140, drift=1.5)).verdict, targets.NOT_CLEAR)
 
+    def test_Judge_OneOfSeveralDidNotRun_NotMeasured(self):
+        listed = aim()
+        listed["quantity"]["over"] = f"{STOCK}|dcomp"
+        judged = judge(listed, result(200))
+        self.assertEqual(judged.verdict, targets.NOT_MEASURED)
+        self.assertIn("dcomp", judged.why)
+        self.assertEqual(judge(listed, result(100)).verdict, targets.MISSED)
+
     def test_Judge_NotMeasured_SaysWhy(self):
         self.assertEqual(judge(aim(), None).verdict, targets.NOT_MEASURED)
         self.assertEqual(judge(aim(), None).why, "")

@@ -79,7 +79,7 @@ bool FileService::HandleRead(MessageGroup* group, const Request& r) {
   // The blocks at both ends are at most two more.
   if (error == 0 && r.length > group->MaxData(kMaxAlign) - 2 * kBlock) error = EINVAL;
   if (error != 0) {
-    group->Answer(r.id, KindOf(Operation::kRead), -error, {});
+    Refuse(group, Operation::kRead, r.id, error);
     return true;
   }
   // Space is reserved for what there is to read now. While the size changes that is not known.
@@ -140,7 +140,11 @@ void FileService::HandleWrite(MessageGroup* group, const Request& r, const RingM
     error = EINVAL;
   }
   if (error != 0 || r.length == 0) {
-    group->Answer(r.id, KindOf(Operation::kWrite), -error, {});
+    if (error != 0) {
+      Refuse(group, Operation::kWrite, r.id, error);
+    } else {
+      group->Answer(r.id, KindOf(Operation::kWrite), 0, {});
+    }
     group->Forget(ticket);
     return;
   }

@@ -98,15 +98,18 @@ void FileService::StartSetSize(Op* op) {
   const store::FileId id = op->file->id();
   const uint64_t size = op->request.offset;
   const bool grows = size > op->file->size();
+  const bool shrinks = size < op->file->size();
   FileHooks* const hooks = files_->hooks();
   if (hooks != nullptr) hooks->FileChangeBegins(id);
   Change(
       op, /*durable=*/true,
-      [this, id, size, grows]() -> absl::Status {
+      [this, id, size, grows, shrinks]() -> absl::Status {
         store::Store& s = files_->store();
         // A size that there is no room for is an error now, not at some later write.
         if (grows) PULSE_RETURN_IF_ERROR(s.Reserve(id, size));
-        return s.SetSize(id, size);
+        PULSE_RETURN_IF_ERROR(s.SetSize(id, size));
+        // Of lengths that were not synced the store has not heard: to it this may be no cut.
+        return shrinks ? s.Trim(id) : absl::OkStatus();
       },
       [this, op, hooks, id](const absl::Status& st) {
         if (hooks != nullptr) hooks->FileChangeEnds(id);
@@ -176,7 +179,7 @@ bool FileService::HandleName(MessageGroup* group, Operation kind, const Request&
   if (count == 0) return false;
   auto names = std::make_shared<Names>();
   if (!TakeNames(r, m, count, names.get())) {
-    group->Answer(r.id, KindOf(kind), -EINVAL, {});
+    Refuse(group, kind, r.id, EINVAL);
     return true;
   }
   Op* op = NewOp(group, kind, r);
@@ -253,8 +256,9 @@ bool FileService::HandleName(MessageGroup* group, Operation kind, const Request&
       listing->directory = directory;
       listing->from = after;
       std::shared_ptr<Listing> last = listing_;
+      // What goes on has the state of its beginning; a new one has that of now.
       if (last != nullptr && (last->directories != directories || last->directory != directory ||
-                              last->from > after)) {
+                              last->from > after || after.empty())) {
         last.reset();
       }
       // In its turn among the changes, as it is to show those that were asked for before it.

@@ -139,7 +139,7 @@ uint64_t FileService::NewHandle(OpenFile* file) {
   const uint32_t index = free_handles_.back();
   free_handles_.pop_back();
   handles_[index - 1].file = file;
-  ++open_handles_;
+  session()->counters().files.Set(++open_handles_);
   return uint64_t{handles_[index - 1].generation} << 32 | index;
 }
 
@@ -175,6 +175,12 @@ void FileService::FreeOp(Op* op) {
   EndWork();
   StageOf(session(), op->kind).End();
   if (shutting_down() && operations_ == 0) CloseDevice();
+}
+
+void FileService::Refuse(MessageGroup* group, Operation kind, uint64_t id, int error) {
+  session()->counters().Take(CountedAs(kind));
+  session()->counters().failed.Add(1);
+  group->Answer(id, KindOf(kind), -error, {});
 }
 
 void FileService::Complete(Op* op, int64_t result, std::string data) {
@@ -222,14 +228,14 @@ bool FileService::OnRequest(MessageGroup* group, const RingMessage& message, uin
     case Operation::kCloseFile: {
       OpenFile* file = FileOf(r.file);
       if (file == nullptr) {
-        group->Answer(r.id, KindOf(kind), -EBADF, {});
+        Refuse(group, kind, r.id, EBADF);
         break;
       }
       const auto index = static_cast<uint32_t>(r.file & 0xffffffff);
       ++handles_[index - 1].generation;
       handles_[index - 1].file = nullptr;
       free_handles_.push_back(index);
-      --open_handles_;
+      session()->counters().files.Set(--open_handles_);
       files_->DropUser(file);
       group->Answer(r.id, KindOf(kind), 0, {});
       break;
@@ -240,7 +246,7 @@ bool FileService::OnRequest(MessageGroup* group, const RingMessage& message, uin
     case Operation::kSync: {
       OpenFile* file = FileOf(r.file);
       if (file == nullptr) {
-        group->Answer(r.id, KindOf(kind), -EBADF, {});
+        Refuse(group, kind, r.id, EBADF);
         break;
       }
       Op* op = NewOp(group, kind, r);
@@ -250,7 +256,7 @@ bool FileService::OnRequest(MessageGroup* group, const RingMessage& message, uin
       break;
     }
     default:
-      if (!HandleName(group, kind, r, message)) group->Answer(r.id, KindOf(kind), -EOPNOTSUPP, {});
+      if (!HandleName(group, kind, r, message)) Refuse(group, kind, r.id, EOPNOTSUPP);
   }
   group->Forget(ticket);
   return true;

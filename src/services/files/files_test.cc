@@ -236,6 +236,23 @@ TEST_P(FilesTest, Growth_BeyondFreeSpace_IsRefusedAndDataKept) {
   EXPECT_EQ(client_->Write(f, 0, mib).bytes, mib.size());
 }
 
+// The store has not heard of their lengths.
+TEST_P(FilesTest, Cut_OfWritesThatWereNotSynced_GivesTheirSpaceToOthers) {
+  const File f = Create("f");
+  const uint64_t all = agent_.files()->store().usage().segments;
+  const std::string segment(kSegment, 's');
+  for (uint64_t i = 0; i < all; ++i) {
+    ASSERT_EQ(client_->Write(f, i * kSegment, segment).status, absl::OkStatus()) << i;
+  }
+  const File g = Create("g");
+  EXPECT_EQ(client_->Write(g, 0, segment).status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(client_->SetSize(f, kSegment + 1), absl::OkStatus());
+  for (uint64_t i = 0; i + 2 < all; ++i) {
+    ASSERT_EQ(client_->Write(g, i * kSegment, segment).status, absl::OkStatus()) << i;
+  }
+  EXPECT_EQ(client_->Read(f, kSegment, 10), "s");
+}
+
 TEST_P(FilesTest, Range_TooFarOrTooLong_IsInvalid) {
   const File f = Create("f");
   char c = 0;
@@ -368,6 +385,31 @@ TEST(FilesSession, Listing_ChangedBetweenParts_GoesOnWithCurrentNames) {
     EXPECT_EQ(c.entries.front().name, fresh);
     EXPECT_EQ(c.entries.back().name, name(98));
   }
+}
+
+TEST(FilesSession, Listing_BegunAnewBehindOneThatWasLeft_HasSizesOfNow) {
+  TestAgent agent;
+  agent.Start();
+  auto library = agent.Connect();
+  Client client(library.get());
+  ASSERT_EQ(client.CreateDirectory("d"), absl::OkStatus());
+  for (int i = 0; i < 400; ++i) {
+    const Completion c = client.Create("d", std::to_string(1000 + i) + std::string(240, 'n'));
+    ASSERT_EQ(client.Write(c.file, 0, "1").status, absl::OkStatus());
+    ASSERT_EQ(client.Sync(c.file), absl::OkStatus());
+    ASSERT_EQ(client.Close(c.file), absl::OkStatus());
+  }
+  const Completion part = client.Wait(library->ListDirectory(client.poll(), "d", "", 0));
+  ASSERT_TRUE(part.more);
+  const std::string name = part.entries.back().name;
+  const File f = client.Open("d", name).file;
+  ASSERT_EQ(client.Write(f, 0, "longer").status, absl::OkStatus());
+  ASSERT_EQ(client.Sync(f), absl::OkStatus());
+  ASSERT_EQ(client.Close(f), absl::OkStatus());
+  const Completion anew = client.Wait(library->ListDirectory(client.poll(), "d", "", 0));
+  ASSERT_EQ(anew.entries.size(), part.entries.size());
+  EXPECT_EQ(part.entries.back().size, 1u);
+  EXPECT_EQ(anew.entries.back().size, 6u);
 }
 
 TEST(FilesSession, Open_NobodyListens_IsNotFoundAndSaysWhatToStart) {

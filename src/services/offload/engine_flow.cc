@@ -251,7 +251,7 @@ void EngineFlow::Drain() {
       continue;
     }
     // Behind a request that the host has not answered, it may not have seen that one's effect.
-    if (!forwarded_.empty()) return GiveUp(p.read);
+    if (!forwarded_.empty()) return GiveUp(nullptr);
     if (!p.read->finished) return;
     const EngineStats::Counter what = Answer(p.read);
     state_->Count(what);
