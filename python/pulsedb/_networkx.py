@@ -10,6 +10,7 @@ NetworkX says so, or takes its own.
 
 import copy
 import inspect
+import math
 import numbers
 import operator
 import os
@@ -333,7 +334,10 @@ class _Functions:
 
     @staticmethod
     def single_source_shortest_path_length(G, source, cutoff=None):
-        options = {} if cutoff is None else {"depth": max(0, int(cutoff))}
+        options = {}
+        # Levels below it, also where it is no integer; the greatest depth that there is reaches all.
+        if cutoff is not None and not cutoff >= 2**32 - 2:
+            options["depth"] = math.ceil(cutoff) if cutoff > 0 else 0
         rows = G._call("bfs", "distance", source=source, options=options)
         return dict(sorted(rows, key=lambda row: row[1]))
 

@@ -70,6 +70,9 @@ def test_distances_are_networkxs(kind, rng):
         assert list(found.values()) == sorted(found.values())
         expected = nx.single_source_dijkstra_path_length(made, source, cutoff, backend="networkx")
         assert nx.single_source_dijkstra_path_length(made, source, cutoff, backend="pulsedb") == expected
+    for cutoff in (0.5, 1.0, 1.5, -1, -0.5, 2**32 - 3, 2**32, 2**70, math.inf, -math.inf, math.nan):
+        expected = nx.single_source_shortest_path_length(made, source, cutoff, backend="networkx")
+        assert nx.single_source_shortest_path_length(made, source, cutoff, backend="pulsedb") == dict(expected)
     target = rng.choice(list(made))
     try:
         expected = nx.dijkstra_path_length(made, source, target, backend="networkx")
@@ -139,6 +142,11 @@ def test_database_without_a_copy(graph):
     assert sorted(nx.pagerank(graph.to_backend("N"))) == [a, b, c]
     assert sorted(map(len, nx.weakly_connected_components(view))) == [1, 3]
     assert nx.triangles(graph.to_backend(directed=False)) == {a: 1, b: 1, c: 1, m: 0}
+    # None is not all.
+    assert sorted(map(len, nx.weakly_connected_components(graph.to_backend(types=[])))) == [1, 1, 1, 1]
+    assert nx.pagerank(graph.to_backend(labels=[])) == {}
+    assert pulsedb._networkx.backend.convert_to_nx(graph.to_backend(types=[])).number_of_edges() == 0
+    assert pulsedb._networkx.backend.convert_to_nx(graph.to_backend(labels=[])).number_of_nodes() == 0
     with pytest.raises(nx.NodeNotFound):
         nx.single_source_shortest_path_length(view, m + 100)
     with pytest.raises(nx.NetworkXNotImplemented):
@@ -170,6 +178,10 @@ def test_arguments_that_it_cannot_take(monkeypatch):
     made.add_edge(0, 1, weight=math.nan)
     with pytest.raises(pulsedb.ArgumentError):
         nx.single_source_dijkstra_path_length(made, 0, backend="pulsedb")
+    made.add_edge(0, 1, weight=math.inf)
+    for of in (nx.pagerank, lambda G, **backend: nx.dijkstra_path(G, 0, 1, **backend)):
+        with pytest.raises(pulsedb.ArgumentError):
+            of(made, backend="pulsedb")
 
 
 def test_what_networkx_refuses_is_refused():

@@ -1,6 +1,7 @@
 #include "services/graph/algorithms/adjacency.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -17,10 +18,10 @@ using cypher::NeighbourBatch;
 constexpr uint64_t kListBlock = 2048;  // nodes
 
 absl::Status CheckWeight(double weight, const EdgeRef& edge) {
-  if (weight >= 0) return absl::OkStatus();  // NaN is not
+  if (weight >= 0 && std::isfinite(weight)) return absl::OkStatus();  // NaN is neither
   return absl::InvalidArgumentError(cypher::Concat("the weight of relationship ", edge.id, " is ",
                                                    cypher::FloatText(weight),
-                                                   ": it has to be 0 or more"));
+                                                   ": it has to be 0 or more, and finite"));
 }
 
 }  // namespace

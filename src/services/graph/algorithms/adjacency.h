@@ -16,8 +16,8 @@ namespace pulse::graph::algorithms {
 class Adjacency {
  public:
   // Relationships of `direction` within the scope. `weight`: the property that is the weight, 1
-  // where it is not there; empty: none. InvalidArgument for a weight that is no number, NaN or
-  // below 0.
+  // where it is not there; empty: none. InvalidArgument for a weight that is no number, NaN,
+  // infinite or below 0.
   static absl::StatusOr<Adjacency> Make(const Scope& scope, Direction direction,
                                         const std::string& weight, Memory* memory);
 

@@ -58,10 +58,10 @@ class AlgorithmsTest : public ::testing::Test {
   static Plain PlainOf(const TestGraph& graph, const ScopeOptions& options) {
     Plain plain;
     for (size_t i = 0; i < graph.ids.size(); ++i) {
-      plain.of.push_back(options.labels.empty() || graph.labelled[i] ? plain.n++ : SIZE_MAX);
+      plain.of.push_back(!options.labels || graph.labelled[i] ? plain.n++ : SIZE_MAX);
     }
     for (Edge edge : graph.edges) {
-      if (!options.types.empty() && !edge.second_type) continue;
+      if (options.types && !edge.second_type) continue;
       edge.from = plain.of[edge.from];
       edge.to = plain.of[edge.to];
       if (edge.from == SIZE_MAX || edge.to == SIZE_MAX) continue;
@@ -506,7 +506,7 @@ TEST_F(AlgorithmsTest, ManyRelationshipsOfFewNodes_AreNotGoneOverWithoutALook) {
 
 TEST_F(AlgorithmsTest, Weights_ThatAreNone_AreNamed) {
   for (const Value& weight : {Value::Int(-1), Value::Float(-0.5), Value::Float(std::nan("")),
-                              Value::String("1"), Value::Bool(true)}) {
+                              Value::Float(kFar), Value::String("1"), Value::Bool(true)}) {
     cypher::MemoryGraph graph;
     const NodeId a = *graph.CreateNode({}, {}), b = *graph.CreateNode({}, {});
     ASSERT_TRUE(
@@ -524,6 +524,61 @@ TEST_F(AlgorithmsTest, Weights_ThatAreNone_AreNamed) {
     // A property that nothing has: 1 each.
     EXPECT_EQ(Distances(*scope, 0, "none", &memory)->distance[1], 1);
   }
+}
+
+TEST_F(AlgorithmsTest, Weights_WhoseSumIsNoDouble_LeadNowhere) {
+  cypher::MemoryGraph graph;
+  const Token type = *graph.AddTypeName("A"), key = *graph.AddKeyName("w");
+  std::vector<NodeId> nodes;
+  for (int i = 0; i < 3; ++i) nodes.push_back(*graph.CreateNode({}, {}));
+  for (const auto& [from, to] : {std::pair(0, 1), std::pair(1, 2), std::pair(0, 1)}) {
+    ASSERT_TRUE(graph
+                    .CreateEdge(nodes[static_cast<size_t>(from)], nodes[static_cast<size_t>(to)],
+                                type, {{key, Value::Float(1e308)}})
+                    .ok());
+  }
+  Memory memory(&budget_);
+  const auto scope = Scope::Make(graph, {}, &budget_, &memory);
+  const auto near = ShortestPath(*scope, 0, 1, "w", &memory);
+  ASSERT_TRUE(near.ok() && near->found);
+  EXPECT_EQ(near->distance, 1e308);
+  const auto far = ShortestPath(*scope, 0, 2, "w", &memory);
+  ASSERT_TRUE(far.ok()) << far.status();
+  EXPECT_FALSE(far->found);
+  EXPECT_EQ(Distances(*scope, 0, "w", &memory)->distance, (std::vector<double>{0, 1e308, kFar}));
+  PageRankOptions options;
+  options.weight = "w";
+  EXPECT_TRUE(absl::IsInvalidArgument(PageRank(*scope, options, &memory).status()));
+}
+
+// A score by such a sum is infinite.
+TEST_F(AlgorithmsTest, Weights_TooSmallToDivideBy_HaveNoRanks) {
+  cypher::MemoryGraph graph;
+  const NodeId a = *graph.CreateNode({}, {}), b = *graph.CreateNode({}, {});
+  ASSERT_TRUE(graph
+                  .CreateEdge(a, b, *graph.AddTypeName("A"),
+                              {{*graph.AddKeyName("w"), Value::Float(5e-324)}})
+                  .ok());
+  Memory memory(&budget_);
+  const auto scope = Scope::Make(graph, {}, &budget_, &memory);
+  PageRankOptions options;
+  options.weight = "w";
+  EXPECT_TRUE(absl::IsInvalidArgument(PageRank(*scope, options, &memory).status()));
+}
+
+TEST_F(AlgorithmsTest, Scope_OfAnEmptyList_HasNone) {
+  cypher::MemoryGraph graph;
+  const NodeId a = *graph.CreateNode({}, {}), b = *graph.CreateNode({}, {});
+  ASSERT_TRUE(graph.CreateEdge(a, b, *graph.AddTypeName("A"), {}).ok());
+  Memory memory(&budget_);
+  ScopeOptions options;
+  options.types.emplace();
+  const auto nodes = Scope::Make(graph, options, &budget_, &memory);
+  EXPECT_EQ(*Components(*nodes, &memory), (std::vector<Index>{0, 1}));
+  EXPECT_EQ(Distances(*nodes, 0, "", &memory)->distance[1], kFar);
+  options = {};
+  options.labels.emplace();
+  EXPECT_EQ(Scope::Make(graph, options, &budget_, &memory)->size(), 0u);
 }
 
 TEST_F(AlgorithmsTest, EmptyGraph_HasNoRows) {

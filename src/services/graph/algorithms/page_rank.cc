@@ -3,6 +3,7 @@
 
 #include "base/errors.h"
 #include "services/graph/algorithms/algorithms.h"
+#include "services/graph/model/text.h"
 
 namespace pulse::graph::algorithms {
 namespace {
@@ -31,6 +32,14 @@ absl::StatusOr<PageRankResult> PageRank(const Scope& scope, const PageRankOption
     for (size_t i = 0; i < ends.size(); ++i) {
       out[ends[i]] += adjacency.weighted() ? adjacency.WeightsOf(node)[i] : 1.0;
     }
+  }
+  for (Index node = 0; node < n; ++node) {
+    if (!pace.Go()) return scope.budget()->status();
+    const double sum = out[node];  // which scores are divided by
+    if (sum == 0 || (std::isfinite(sum) && std::isfinite(1 / sum))) continue;
+    return absl::InvalidArgumentError(cypher::Concat("the weights of node ", scope.node(node),
+                                                     " sum up to ", cypher::FloatText(sum),
+                                                     ": PageRank cannot divide by it"));
   }
   const double count = n;
   const uint64_t blocks = (n + kRankBlock - 1) / kRankBlock;

@@ -33,11 +33,13 @@ absl::StatusOr<Scope> Scope::Make(const cypher::GraphView& view, const ScopeOpti
   scope.budget_ = budget;
   scope.direction_ = options.direction;
   scope.threads_ = ThreadsOf(options.threads);
-  for (const std::string& type : options.types) {
-    const auto token = view.FindType(type);
-    if (token) scope.types_.push_back(*token);
+  if (options.types) {
+    for (const std::string& type : *options.types) {
+      const auto token = view.FindType(type);
+      if (token) scope.types_.push_back(*token);
+    }
+    scope.without_edges_ = scope.types_.empty();
   }
-  scope.without_edges_ = !options.types.empty() && scope.types_.empty();
   PULSE_RETURN_IF_ERROR(scope.ScanNodes(options, memory));
   PULSE_RETURN_IF_ERROR(scope.Number(memory));
   return scope;
@@ -61,13 +63,14 @@ absl::Status Scope::ScanLabel(Token label, Memory* memory) {
 }
 
 absl::Status Scope::ScanNodes(const ScopeOptions& options, Memory* memory) {
-  if (options.labels.empty()) PULSE_RETURN_IF_ERROR(ScanLabel(cypher::kNoToken, memory));
-  for (const std::string& label : options.labels) {
+  if (!options.labels) PULSE_RETURN_IF_ERROR(ScanLabel(cypher::kNoToken, memory));
+  const std::vector<std::string> labels = options.labels.value_or(std::vector<std::string>());
+  for (const std::string& label : labels) {
     const auto token = view_->FindLabel(label);
     if (token) PULSE_RETURN_IF_ERROR(ScanLabel(*token, memory));
   }
   if (!std::is_sorted(nodes_.begin(), nodes_.end())) std::sort(nodes_.begin(), nodes_.end());
-  if (options.labels.size() > 1) {  // a node may have several
+  if (labels.size() > 1) {  // a node may have several
     nodes_.erase(std::unique(nodes_.begin(), nodes_.end()), nodes_.end());
   }
   return absl::OkStatus();

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,8 +27,8 @@ using Index = uint32_t;
 inline constexpr Index kNone = ~Index{0};
 
 struct ScopeOptions {
-  std::vector<std::string> labels = {};  // nodes of any of these; empty: all
-  std::vector<std::string> types = {};   // relationships of these; empty: all
+  std::optional<std::vector<std::string>> labels = {};  // nodes of any of these; nullopt: all
+  std::optional<std::vector<std::string>> types = {};   // relationships of these; nullopt: all
   Direction direction = Direction::kOut;
   // 1 for a view that one thread may use; 0: as many as there are CPUs.
   int threads = 1;
@@ -42,7 +43,7 @@ class Scope {
   Budget* budget() const { return budget_; }
   int threads() const { return threads_; }
   Direction direction() const { return direction_; }
-  // None where the graph has none of the types asked for: then there is no relationship.
+  // Empty: all, or none where the graph has none of the types asked for (`without_edges`).
   std::span<const Token> types() const { return types_; }
   bool without_edges() const { return without_edges_; }
 

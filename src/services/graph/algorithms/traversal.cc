@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <functional>
 #include <mutex>
 #include <queue>
@@ -137,8 +138,10 @@ absl::StatusOr<PathResult> ShortestPath(const Scope& scope, Index source, Index 
       for (size_t i = 0; i < batch.size(); ++i) {
         const Index end = scope.IndexOf(batch.node[i]);
         if (end == kNone) continue;
-        Reached& there = reached[end];
         const double sum = so_far + weights[i];
+        // As far as what is out of reach: a node that is `reached` has a parent.
+        if (std::isinf(sum)) continue;
+        Reached& there = reached[end];
         if (there.settled || sum >= there.distance) continue;
         const bool incoming = batch.incoming[i] != 0;
         there.distance = sum;

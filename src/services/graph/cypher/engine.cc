@@ -238,6 +238,7 @@ absl::Status Execute(const Plan& plan, const ExecuteOptions& options, ResultSink
       options.monotonic_nanos ? options.monotonic_nanos : [] { return NowNanos(); };
   ctx.wall_nanos =
       options.wall_nanos ? options.wall_nanos : [] { return ClockNanos(CLOCK_REALTIME); };
+  ctx.transaction_nanos = options.transaction_nanos;
   ctx.cancelled = options.cancelled;
   ctx.interrupted = options.interrupted;
   ctx.caller = options.caller;

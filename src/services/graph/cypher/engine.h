@@ -37,6 +37,7 @@ struct ExecuteOptions {
   // Monotonic, for the limit of time; and since 1970, for date() and the like. Both have a default.
   std::function<int64_t()> monotonic_nanos;
   std::function<int64_t()> wall_nanos;
+  int64_t transaction_nanos = 0;  // since 1970, when the transaction began; 0: with the query
   const std::atomic<bool>* cancelled = nullptr;  // set by others to end the query
   // Asked now and then by the thread that executes; true ends the query. Null: not asked.
   const std::function<bool()>* interrupted = nullptr;

@@ -2,6 +2,7 @@
 // What is too much for memory is spilled (spill_groups.h).
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "services/graph/cypher/operators.h"
 #include "services/graph/cypher/spill_groups.h"
@@ -213,16 +214,18 @@ class AggregateOperator : public Operator, private GroupTable {
 
   // One after the other, as all sums are: floats in another order have another sum.
   void SumFloats(size_t a) {
+    constexpr double kNoSum = std::numeric_limits<double>::infinity();
     const Column& column = value_.column;
     for (size_t i = 0; i < column.floats.size(); ++i) {
       if (column.valid[i] == 0) continue;
       AggregateState& state = StateOf(of_row_[i], a);
-      if (!state.sum.is_float()) {
+      const double sum = state.sum.is_float() ? state.sum.as_float() + column.floats[i] : kNoSum;
+      if (!std::isfinite(sum)) {  // an average goes on in another way
         AddValue(a, of_row_[i], Value::Float(column.floats[i]), 1);
         continue;
       }
       ++state.count;
-      state.sum = Value::Float(state.sum.as_float() + column.floats[i]);
+      state.sum = Value::Float(sum);
     }
   }
 
@@ -294,8 +297,14 @@ class AggregateOperator : public Operator, private GroupTable {
           ctx_.TypeError(Concat(e.function->name, "() does not take a ", TypeName(v.type())));
           return;
         }
-        state->sum = state->sum.is_null() ? std::move(v)
-                                          : AddUp(kind == Aggregate::kAvg, state->sum, v, ctx_);
+        if (kind == Aggregate::kAvg) {
+          const bool scaled = state->more != nullptr;
+          AddToAverage(std::move(v), state, ctx_);
+          if (!scaled && state->more != nullptr) Charge(sizeof(AggregateState::More));
+        } else {
+          state->sum =
+              state->sum.is_null() ? std::move(v) : Arithmetic(Op::kAdd, state->sum, v, ctx_);
+        }
         return;
       case Aggregate::kMin:
         if (state->sum.is_null() || Order(v, state->sum) < 0) Keep(state, std::move(v));
@@ -341,10 +350,7 @@ class AggregateOperator : public Operator, private GroupTable {
       case Aggregate::kSum:
         return state->sum.is_null() ? Value::Int(0) : state->sum;
       case Aggregate::kAvg:
-        if (state->sum.is_null()) return {};
-        return Arithmetic(Op::kDiv,
-                          state->sum.is_int() ? Value::Float(state->sum.as_number()) : state->sum,
-                          Value::Float(n), ctx_);
+        return AverageOf(*state, ctx_);
       case Aggregate::kMin:
       case Aggregate::kMax:
         return state->sum;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "services/graph/cypher/operators.h"
+#include "services/graph/functions/aggregate_state.h"
 #include "services/graph/functions/functions.h"
 #include "services/graph/model/text.h"
 #include "services/graph/syntax/error.h"
@@ -14,12 +15,10 @@ namespace {
 constexpr size_t kColumnRows = 4096;
 
 // One aggregate; what ops_aggregate.cc computes from rows comes out the same.
-struct ColumnState {
+struct ColumnState : AggregateState {
   const Expr* expr = nullptr;
   Aggregate kind = Aggregate::kCount;
   int key = -1;  // name of the property; -1: what is counted is never null
-  int64_t count = 0;
-  Value value;  // sum, minimum or maximum
 };
 
 void AddValue(ColumnState* state, const Value& v, EvalContext& ctx) {
@@ -33,14 +32,17 @@ void AddValue(ColumnState* state, const Value& v, EvalContext& ctx) {
             Concat(state->expr->function->name, "() does not take a ", TypeName(v.type())));
         return;
       }
-      state->value =
-          state->value.is_null() ? v : AddUp(state->kind == Aggregate::kAvg, state->value, v, ctx);
+      if (state->kind == Aggregate::kAvg) {
+        AddToAverage(v, state, ctx);
+      } else {
+        state->sum = state->sum.is_null() ? v : Arithmetic(Op::kAdd, state->sum, v, ctx);
+      }
       return;
     case Aggregate::kMin:
-      if (state->value.is_null() || Order(v, state->value) < 0) state->value = v;
+      if (state->sum.is_null() || Order(v, state->sum) < 0) state->sum = v;
       return;
     case Aggregate::kMax:
-      if (state->value.is_null() || Order(v, state->value) > 0) state->value = v;
+      if (state->sum.is_null() || Order(v, state->sum) > 0) state->sum = v;
       return;
     default:
       return;
@@ -208,16 +210,12 @@ class ColumnOperator : public Operator {
   Value Result(ColumnState* state) {
     switch (state->kind) {
       case Aggregate::kSum:
-        return state->value.is_null() ? Value::Int(0) : state->value;
-      case Aggregate::kAvg: {
-        if (state->value.is_null()) return {};
-        const Value sum =
-            state->value.is_int() ? Value::Float(state->value.as_number()) : state->value;
-        return Arithmetic(Op::kDiv, sum, Value::Float(static_cast<double>(state->count)), ctx_);
-      }
+        return state->sum.is_null() ? Value::Int(0) : state->sum;
+      case Aggregate::kAvg:
+        return AverageOf(*state, ctx_);
       case Aggregate::kMin:
       case Aggregate::kMax:
-        return state->value;
+        return state->sum;
       default:
         return Value::Int(state->count);
     }

@@ -232,6 +232,38 @@ TEST_F(QuantifiedPathTest, Neighbours_InOnePattern_ShareNoRelationship) {
 }
 
 // The lists that rows get: nobody reads the others.
+// Whatever comes first, each relationship is asked by all nodes of the pattern.
+TEST_F(QuantifiedPathTest, VariableLength_AskedByNodesOfItsPattern_IsThatOfWhere) {
+  MakeGraph(24, 60);
+  struct Asked {
+    std::string in, where;
+  };
+  size_t found = 0;
+  for (const auto& [in, where] :
+       {Asked{" {n: b.n}", "r.n = b.n"}, Asked{" {n: a.n}", "r.n = a.n"},
+        Asked{" WHERE r.n > a.n + b.n AND r.n % 3 > 0", "r.n > a.n + b.n AND r.n % 3 > 0"},
+        Asked{" WHERE r.n % 2 = 0 AND r.n > c.n OR r.n < d.n",
+              "r.n % 2 = 0 AND r.n > c.n OR r.n < d.n"},
+        Asked{" WHERE EXISTS { (b)--({n: r.n % 24}) }", "EXISTS { (b)--({n: r.n % 24}) }"},
+        Asked{" WHERE COUNT { (c)--() } < r.n", "COUNT { (c)--() } < r.n"}}) {
+    for (const std::string rest : {"(d)-[:R]->(c)", "(b)-->(c), (c)-->(d)", "(c {n: 3})--(d)"}) {
+      for (const std::string length : {"*1..3", "*0..2", "*2"}) {
+        for (const std::string first : {"a", "b", "c"}) {
+          const std::string ends =
+              "]->(b), " + rest + " WHERE " + first + ".n % 6 = 1 AND (" + first + ".n < 16) ";
+          const std::string result = " RETURN [a.n, b.n, c.n, d.n] + [x IN rs | x.n]";
+          const auto within = Run("MATCH (a)-[r" + length + in + ends + "WITH *, r AS rs" + result);
+          EXPECT_EQ(within, Run("MATCH (a)-[rs" + length + ends + "AND all(r IN rs WHERE " + where +
+                                ")" + result))
+              << length << in << ends;
+          found += within.size();
+        }
+      }
+    }
+  }
+  EXPECT_GT(found, 1000u);
+}
+
 TEST_F(QuantifiedPathTest, Plan_KeepsTheListsThatAreRead) {
   MakeGraph(6, 8);
   const auto lists = [this](const std::string& query) {

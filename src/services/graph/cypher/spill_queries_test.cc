@@ -262,9 +262,10 @@ TEST_F(SpillQueries, Groups_SameRowsInTheSameOrder) {
   const std::string rows = Concat("UNWIND $rows AS r WITH r.n AS n, r.a AS a, r.b AS b, r.s AS s, ",
                                   "r.k AS k, r.f AS f ");
   for (const char* groups :
-       {"k, count(*)", "k, count(b), sum(f), avg(f), stDev(f), stDevP(n)", "n, min(b), max(b)",
-        "k, collect(b)", "k, collect(DISTINCT b), count(DISTINCT a), sum(DISTINCT f)",
-        "b, count(*), max(s)", "s, a, collect(n)[0..5], avg(f)",
+       {"k, count(*)", "k, count(b), sum(f), avg(f), stDev(f), stDevP(n)",
+        "k, avg(CASE WHEN n % 3 = 0 THEN f ELSE 1.5e308 END)", "n, min(b), max(b)", "k, collect(b)",
+        "k, collect(DISTINCT b), count(DISTINCT a), sum(DISTINCT f)", "b, count(*), max(s)",
+        "s, a, collect(n)[0..5], avg(f)",
         "k, percentileCont(f, 0.3), percentileDisc(f, 0.9), count(*)",
         "[b, k] AS l, min(s), collect(f)", "k % 40 AS g, collect(s), max(n)",
         "k % 300 AS g, collect(DISTINCT n), sum(f)",

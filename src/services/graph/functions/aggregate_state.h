@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "services/graph/functions/context.h"
 #include "services/graph/model/value.h"
 
 namespace pulse::cypher {
@@ -16,6 +17,7 @@ struct AggregateState {
   // What few aggregates need.
   struct More {
     double mean = 0, squares = 0;  // Welford's
+    double scaled = 0;             // of an avg() whose sum no double holds: that, by 2^64
     double percentile = -1;
     ValueList values;
   };
@@ -28,6 +30,11 @@ struct AggregateState {
     return *more;
   }
 };
+
+// An avg(). Its sum becomes infinite where finite numbers add up to more than a double holds; from
+// then on `scaled` has it, and the sum stays as it is.
+void AddToAverage(Value v, AggregateState* state, EvalContext& context);
+Value AverageOf(const AggregateState& state, EvalContext& context);
 
 // What a piece of a group has behind its kind.
 enum class GroupPiece : int64_t {

@@ -116,14 +116,6 @@ std::string_view OpName(Op op) {
 
 }  // namespace
 
-Value AddUp(bool average, const Value& a, const Value& b, EvalContext& ctx) {
-  int64_t sum = 0;
-  if (average && a.is_int() && b.is_int() && __builtin_add_overflow(a.as_int(), b.as_int(), &sum)) {
-    return Value::Float(a.as_number() + b.as_number());
-  }
-  return Arithmetic(Op::kAdd, a, b, ctx);
-}
-
 Value Arithmetic(Op op, const Value& a, const Value& b, EvalContext& ctx) {
   if (a.is_null() || b.is_null()) return {};
   if (op == Op::kConcat) {

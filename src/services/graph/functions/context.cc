@@ -19,6 +19,7 @@ void EvalContext::Start(const std::vector<std::string>* names) {
   names_ = names;
   tokens_.assign(names->size(), Tokens{});
   statement_nanos = wall_nanos();
+  if (transaction_nanos == 0) transaction_nanos = statement_nanos;
   deadline_ = limits.nanos > 0 ? monotonic_nanos() + limits.nanos : 0;
   next_look_ = kLookEvery;
   if (spill != nullptr && limits.memory_bytes != 0) {
@@ -48,6 +49,7 @@ void EvalContext::Fork(int threads, EvalContext* child) {
   child->monotonic_nanos = monotonic_nanos;
   child->wall_nanos = wall_nanos;
   child->statement_nanos = statement_nanos;
+  child->transaction_nanos = transaction_nanos;
   child->cancelled = cancelled;
   child->random_seed = random_seed;
   child->columns_from = columns_from;

@@ -86,6 +86,7 @@ class EvalContext {
   std::function<int64_t()> monotonic_nanos;
   std::function<int64_t()> wall_nanos;  // since 1970, UTC
   int64_t statement_nanos = 0;          // wall_nanos when the query began
+  int64_t transaction_nanos = 0;        // and its transaction; 0: with it
   const std::atomic<bool>* cancelled = nullptr;
   const std::function<bool()>* interrupted = nullptr;
   Counters counters;
@@ -211,9 +212,7 @@ class EvalContext {
   Column column_;
 };
 
-// Arithmetic of + - * / % ^, also for sum() and avg(). arithmetic.cc
+// + - * / % ^, also of sum() and avg(). arithmetic.cc
 Value Arithmetic(Op op, const Value& a, const Value& b, EvalContext& context);
-// a + b of a sum(), which fails beyond 64 bits, or of an avg(), which goes on with a float.
-Value AddUp(bool average, const Value& a, const Value& b, EvalContext& context);
 
 }  // namespace pulse::cypher

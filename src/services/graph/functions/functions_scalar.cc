@@ -122,8 +122,44 @@ Value ParseNumber(std::string_view text) {
   return Value::Float(std::strtod(std::string(begin, end).c_str(), nullptr));  // 0 or infinite
 }
 
+// The whole part of a decimal that ParseNumber has read, with all its digits; null: it has more
+// than 64 bits.
+Value WholePart(std::string_view text) {
+  absl::string_view trimmed = absl::StripAsciiWhitespace(Absl(text));
+  if (trimmed[0] == '+') trimmed.remove_prefix(1);
+  const bool negative = trimmed[0] == '-';
+  if (negative) trimmed.remove_prefix(1);
+  int64_t exponent = 0, whole = 0;
+  const size_t e = std::min(trimmed.find_first_of("eE"), trimmed.size());
+  const size_t point = std::min(trimmed.find('.'), e);
+  if (e < trimmed.size()) {
+    const size_t digits = e + (trimmed[e + 1] == '+' ? 2 : 1);
+    const auto read =
+        std::from_chars(trimmed.data() + digits, trimmed.data() + trimmed.size(), exponent);
+    constexpr int64_t kFar = int64_t{1} << 32;  // more than a text has digits
+    if (read.ec != std::errc()) exponent = trimmed[e + 1] == '-' ? -kFar : kFar;
+    exponent = std::clamp(exponent, -kFar, kFar);
+  }
+  const auto add = [&whole, negative](int digit) {
+    return !__builtin_mul_overflow(whole, int64_t{10}, &whole) &&
+           !__builtin_add_overflow(whole, int64_t{negative ? -digit : digit}, &whole);
+  };
+  // How many digits are before the point once the exponent has moved it.
+  int64_t places = static_cast<int64_t>(point) + exponent;
+  for (size_t at = 0; at < e && places > 0; ++at) {
+    if (trimmed[at] == '.') continue;
+    if (!add(trimmed[at] - '0')) return {};
+    --places;
+  }
+  for (; places > 0 && whole != 0; --places) {
+    if (!add(0)) return {};
+  }
+  return Value::Int(whole);
+}
+
 Value ToIntegerOrNull(EvalContext&, std::span<Value> a) {
   Value v = a[0].is_string() ? ParseNumber(a[0].as_string()) : a[0];
+  if (a[0].is_string() && v.is_float()) return WholePart(a[0].as_string());
   if (v.is_bool()) return Value::Int(v.as_bool() ? 1 : 0);
   if (v.is_int()) return v;
   if (!v.is_float() || !(-0x1p63 <= v.as_float() && v.as_float() < 0x1p63)) return {};

@@ -1,8 +1,8 @@
 // Functions on strings. Positions and lengths count characters.
 #include <algorithm>
 
-#include "absl/strings/ascii.h"
 #include "services/graph/functions/functions.h"
+#include "services/graph/functions/letter_case.h"
 #include "services/graph/model/text.h"
 #include "services/graph/syntax/error.h"
 #include "services/graph/syntax/lexer.h"
@@ -38,18 +38,22 @@ bool Count(EvalContext& ctx, std::string_view function, const Value& v) {
   return false;
 }
 
+// Of these only a text that is null makes the result null.
 Value Left(EvalContext& ctx, std::span<Value> a) {
+  if (a[0].is_null()) return {};
   if (!Want(ctx, "left", a[0], Type::kString) || !Count(ctx, "left", a[1])) return {};
   const std::string_view text = a[0].as_string();
   return Value::String(text.substr(0, Offset(text, a[1].as_int())));
 }
 Value Right(EvalContext& ctx, std::span<Value> a) {
+  if (a[0].is_null()) return {};
   if (!Want(ctx, "right", a[0], Type::kString) || !Count(ctx, "right", a[1])) return {};
   const std::string_view text = a[0].as_string();
   const int64_t skip = std::max<int64_t>(0, Length(a[0].as_string()) - a[1].as_int());
   return Value::String(text.substr(Offset(text, skip)));
 }
 Value Substring(EvalContext& ctx, std::span<Value> a) {
+  if (a[0].is_null()) return {};
   if (!Want(ctx, "substring", a[0], Type::kString) || !Count(ctx, "substring", a[1])) return {};
   if (a.size() == 3 && !Count(ctx, "substring", a[2])) return {};
   const std::string_view text = a[0].as_string();
@@ -57,14 +61,21 @@ Value Substring(EvalContext& ctx, std::span<Value> a) {
   return Value::String(a.size() == 3 ? rest.substr(0, Offset(rest, a[2].as_int())) : rest);
 }
 
-constexpr std::string_view kSpaces = " \t\n\v\f\r";
+// What Java calls white space: not what joins words.
+bool IsWhite(int32_t code) {
+  return IsSpaceCharacter(code) && code != 0xA0 && code != 0x2007 && code != 0x202F &&
+         code != 0xFEFF;
+}
 
-// Whether a character of a text, which `one` is, is among those to take away.
-bool IsTrimmed(std::string_view one, std::string_view characters) {
-  for (size_t at = 0; at < characters.size();) {
+// Whether a character of a text, which `one` is, is among those to take away; nullptr: spaces.
+bool IsTrimmed(std::string_view one, const std::string* characters) {
+  size_t at = 0;
+  if (characters == nullptr) return IsWhite(NextCodePoint(one, &at));
+  const std::string_view all = *characters;
+  while (at < all.size()) {
     const size_t begin = at;
-    NextCodePoint(characters, &at);
-    if (characters.substr(begin, at - begin) == one) return true;
+    NextCodePoint(all, &at);
+    if (all.substr(begin, at - begin) == one) return true;
   }
   return false;
 }
@@ -75,7 +86,7 @@ Value TrimText(EvalContext& ctx, std::span<Value> a) {
   for (const Value& v : a) {
     if (!Want(ctx, left && right ? "trim" : left ? "ltrim" : "rtrim", v, Type::kString)) return {};
   }
-  const std::string_view characters = a.size() > 1 ? std::string_view(a[1].as_string()) : kSpaces;
+  const std::string* const characters = a.size() > 1 ? &a[1].as_string() : nullptr;
   std::string_view text = a[0].as_string();
   while (left && !text.empty()) {
     size_t end = 0;
@@ -92,12 +103,31 @@ Value TrimText(EvalContext& ctx, std::span<Value> a) {
   return Value::String(text);
 }
 
+// `to` before each character, and at the end: where the empty text is found.
+Value Interleaved(EvalContext& ctx, const std::string& text, const std::string& to) {
+  const auto places = static_cast<size_t>(Length(text)) + 1;
+  size_t size;
+  if (__builtin_mul_overflow(places, to.size(), &size) ||
+      __builtin_add_overflow(size, text.size(), &size)) {
+    return ctx.ArgumentError("NumberOutOfRange", "replace() makes a text that is too long");
+  }
+  if (!ctx.Fits(size) || !ctx.Tick(places)) return {};
+  std::string out = to;
+  out.reserve(size);
+  for (size_t at = 0; at < text.size();) {
+    const size_t begin = at;
+    at += Offset(std::string_view(text).substr(at), 1);
+    out.append(text, begin, at - begin).append(to);
+  }
+  return Value::TakeString(std::move(out));
+}
+
 Value Replace(EvalContext& ctx, std::span<Value> a) {
   for (const Value& v : a) {
     if (!Want(ctx, "replace", v, Type::kString)) return {};
   }
   const std::string &text = a[0].as_string(), &from = a[1].as_string(), &to = a[2].as_string();
-  if (from.empty()) return a[0];
+  if (from.empty()) return Interleaved(ctx, text, to);
   // What it takes is known before it is made.
   size_t found = 0;
   for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += from.size()) {
@@ -157,42 +187,6 @@ Value Split(EvalContext& ctx, std::span<Value> a) {
   return Value::List(std::move(parts));
 }
 
-// Of ASCII, and of the Latin, Greek and Cyrillic letters that have one of the other case.
-uint32_t ChangeCase(uint32_t c, bool upper) {
-  const auto in = [c](uint32_t low, uint32_t high) { return c >= low && c <= high; };
-  if (upper) {
-    if (in('a', 'z') || (in(0xE0, 0xFE) && c != 0xF7)) return c - 32;
-    if (c == 0xFF) return 0x178;
-    if (c == 0x131) return 'I';
-    if (in(0x139, 0x148) || in(0x179, 0x17E)) return c - ((c & 1) ^ 1);
-    if (in(0x100, 0x137) || in(0x14A, 0x177)) return c & ~1u;
-    if (in(0x1E00, 0x1E95) || in(0x1EA0, 0x1EFF)) return c & ~1u;
-    if (c == 0x3C2) return 0x3A3;
-    if (in(0x3B1, 0x3CB)) return c - 32;
-    if (c == 0x3AC) return 0x386;
-    if (in(0x3AD, 0x3AF)) return c - 37;
-    if (c == 0x3CC) return 0x38C;
-    if (in(0x3CD, 0x3CE)) return c - 63;
-    if (in(0x430, 0x44F)) return c - 32;
-    if (in(0x450, 0x45F)) return c - 80;
-    return c;
-  }
-  if (in('A', 'Z') || (in(0xC0, 0xDE) && c != 0xD7)) return c + 32;
-  if (c == 0x178) return 0xFF;
-  if (in(0x139, 0x148) || in(0x179, 0x17E)) return c + (c & 1);
-  if (c != 0x130 && (in(0x100, 0x137) || in(0x14A, 0x177))) return c | 1u;
-  if (c == 0x1E9E) return 0xDF;
-  if (in(0x1E00, 0x1E95) || in(0x1EA0, 0x1EFF)) return c | 1u;
-  if (in(0x391, 0x3AB) && c != 0x3A2) return c + 32;
-  if (c == 0x386) return 0x3AC;
-  if (in(0x388, 0x38A)) return c + 37;
-  if (c == 0x38C) return 0x3CC;
-  if (in(0x38E, 0x38F)) return c + 63;
-  if (in(0x410, 0x42F)) return c + 32;
-  if (in(0x400, 0x40F)) return c + 80;
-  return c;
-}
-
 template <bool upper>
 Value ToCase(EvalContext& ctx, std::span<Value> a) {
   if (!Want(ctx, upper ? "toUpper" : "toLower", a[0], Type::kString)) return {};
@@ -210,7 +204,8 @@ Value ToCase(EvalContext& ctx, std::span<Value> a) {
       out += "i\u0307";
       continue;
     }
-    AppendCodePoint(c < 0 ? 0xFFFD : ChangeCase(static_cast<uint32_t>(c), upper), &out);
+    const auto code = static_cast<uint32_t>(c < 0 ? 0xFFFD : c);
+    AppendCodePoint(upper ? UpperCaseOf(code) : LowerCaseOf(code), &out);
   }
   return Value::TakeString(std::move(out));
 }
@@ -249,9 +244,9 @@ void AddStringFunctions(std::vector<Function>* out) {
   constexpr uint32_t kString = Bit(Type::kString), kNull = Bit(Type::kNull),
                      kList = Bit(Type::kList);
   constexpr uint32_t kText = kString | kNull, kInt = Bit(Type::kInt) | kNull;
-  out->push_back({"left", 2, 2, Left, kString, {kText, kInt, kAnyType}});
-  out->push_back({"right", 2, 2, Right, kString, {kText, kInt, kAnyType}});
-  out->push_back({"substring", 2, 3, Substring, kString, {kText, kInt, kInt}});
+  out->push_back({"left", 2, 2, Left, kString, {kText, kInt, kAnyType}, false});
+  out->push_back({"right", 2, 2, Right, kString, {kText, kInt, kAnyType}, false});
+  out->push_back({"substring", 2, 3, Substring, kString, {kText, kInt, kInt}, false});
   out->push_back({"lTrim", 1, 2, TrimText<true, false>, kString, {kText, kText, kAnyType}});
   out->push_back({"rTrim", 1, 2, TrimText<false, true>, kString, {kText, kText, kAnyType}});
   out->push_back({"bTrim", 1, 2, TrimText<true, true>, kString, {kText, kText, kAnyType}});

@@ -23,8 +23,10 @@ Value At(Type type, int64_t nanos, const Zone& zone) {
   return PutTogether(type, parts);
 }
 
-// With `zoned`, the one argument is a time zone.
-template <Type type, bool realtime>
+enum class Clock : uint8_t { kTransaction, kStatement, kRealtime };
+
+// The one argument is a time zone.
+template <Type type, Clock clock>
 Value Now(EvalContext& ctx, std::span<Value> a) {
   Zone zone;
   const Value* name = a.empty() ? nullptr : &a[0];
@@ -34,18 +36,21 @@ Value Now(EvalContext& ctx, std::span<Value> a) {
     if (!parsed) return ctx.ArgumentError("InvalidArgumentValue", "there is no such time zone");
     zone = *parsed;
   }
-  return At(type, realtime ? ctx.wall_nanos() : ctx.statement_nanos, zone);
+  const int64_t nanos = clock == Clock::kRealtime      ? ctx.wall_nanos()
+                        : clock == Clock::kTransaction ? ctx.transaction_nanos
+                                                       : ctx.statement_nanos;
+  return At(type, nanos, zone);
 }
 
 template <Type type>
 Value Make(EvalContext& ctx, std::span<Value> a) {
-  if (a.empty()) return Now<type, false>(ctx, a);
+  if (a.empty()) return Now<type, Clock::kStatement>(ctx, a);
   std::string error;
   const Value& v = a[0];
   if (v.is_string()) return Checked(ParseTemporal(type, v.as_string(), &error), error, ctx);
   if (v.is_map()) {
     const bool only_zone = v.as_map().size() == 1 && v.Find("timezone") != nullptr;
-    if (only_zone) return Now<type, false>(ctx, a);
+    if (only_zone) return Now<type, Clock::kStatement>(ctx, a);
     return Checked(TemporalFromMap(type, v.as_map(), &error), error, ctx);
   }
   if (v.is_temporal()) return Checked(ConvertTemporal(type, v, &error), error, ctx);
@@ -56,7 +61,7 @@ template <Type type>
 Value Truncate(EvalContext& ctx, std::span<Value> a) {
   if (a[0].is_null() || (a.size() > 1 && a[1].is_null())) return {};
   static const Value* const kEmpty = new Value(Value::Map({}));
-  const Value now = a.size() > 1 ? a[1] : Now<type, false>(ctx, {});
+  const Value now = a.size() > 1 ? a[1] : Now<type, Clock::kStatement>(ctx, {});
   const Value& map = a.size() > 2 && !a[2].is_null() ? a[2] : *kEmpty;
   if (!a[0].is_string() || !now.is_temporal() || !map.is_map()) {
     return ctx.TypeError("truncate() takes a unit, a temporal value and a map");
@@ -106,10 +111,17 @@ void AddType(std::string_view name, const std::array<std::string_view, 4>& varia
   constexpr uint32_t kArgument =
       kTemporalTypes | Bit(Type::kString) | Bit(Type::kMap) | Bit(Type::kNull);
   out->push_back({name, 0, 1, Make<type>, Bit(type), {kArgument}});
-  out->push_back({variants[0], 0, 1, Now<type, false>, Bit(type), {kAnyType}});
-  out->push_back({variants[1], 0, 1, Now<type, false>, Bit(type), {kAnyType}});
-  out->push_back(
-      {variants[2], 0, 1, Now<type, true>, Bit(type), {kAnyType}, true, Aggregate::kNone, false});
+  out->push_back({variants[0], 0, 1, Now<type, Clock::kTransaction>, Bit(type), {kAnyType}});
+  out->push_back({variants[1], 0, 1, Now<type, Clock::kStatement>, Bit(type), {kAnyType}});
+  out->push_back({variants[2],
+                  0,
+                  1,
+                  Now<type, Clock::kRealtime>,
+                  Bit(type),
+                  {kAnyType},
+                  true,
+                  Aggregate::kNone,
+                  false});
   out->push_back(
       {variants[3], 1, 3, Truncate<type>, Bit(type), {kAnyType, kAnyType, kAnyType}, false});
 }

@@ -208,6 +208,11 @@ std::optional<Value> AddToTemporal(const Value& temporal, const Duration& d, int
       return std::nullopt;
     }
     p.days = AddMonths(p.days, signed_duration.months);
+    // The days count from where the months end, also where that is a time that the zone skips.
+    if (temporal.type() == Type::kDateTime && signed_duration.months != 0) {
+      if (!in_range(p.days)) return std::nullopt;
+      p.MoveTo(p.zone);
+    }
     // Of a date's seconds whole days count.
     if (!p.has_time) {
       int64_t seconds = signed_duration.seconds;

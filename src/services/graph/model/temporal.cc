@@ -52,6 +52,18 @@ int64_t DaysFromIsoWeek(int64_t week_year, int64_t week, int64_t week_day) {
   return fourth - WeekDay(fourth) + 1 + (week - 1) * 7 + week_day - 1;
 }
 
+int WeeksInYear(int64_t week_year) {
+  int week = 0;
+  IsoWeek(DaysFromCivil(week_year, 12, 28), &week_year, &week);  // which is always in the last one
+  return week;
+}
+
+int DaysInQuarter(int64_t year, int quarter) {
+  int days = 0;
+  for (int month = quarter * 3 - 2; month <= quarter * 3; ++month) days += DaysInMonth(year, month);
+  return days;
+}
+
 namespace {
 
 bool LoadZone(const std::string& name, absl::TimeZone* zone) {

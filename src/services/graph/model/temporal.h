@@ -30,6 +30,8 @@ int DaysInMonth(int64_t year, int month);
 int WeekDay(int64_t days);
 void IsoWeek(int64_t days, int64_t* week_year, int* week);
 int64_t DaysFromIsoWeek(int64_t week_year, int64_t week, int64_t week_day);
+int WeeksInYear(int64_t week_year);
+int DaysInQuarter(int64_t year, int quarter);
 inline int64_t FloorDiv(int64_t a, int64_t b) {
   return a / b - ((a % b != 0 && (a % b < 0) != (b < 0)) ? 1 : 0);
 }

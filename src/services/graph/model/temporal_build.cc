@@ -90,7 +90,8 @@ int64_t BuildDate(Components* c, bool has_base, int64_t base) {
     IsoWeek(base, &week_year, &week);
     const int64_t year =
         c->Int("year", c->Int("weekYear", week_year, -kMaxYear, kMaxYear), -kMaxYear, kMaxYear);
-    const int64_t w = c->Int("week", has_base ? week : 1, 1, 53);
+    const int64_t weeks = WeeksInYear(year);
+    const int64_t w = c->Int("week", has_base ? std::min<int64_t>(week, weeks) : 1, 1, weeks);
     const int64_t day = c->Int("dayOfWeek", has_base ? WeekDay(base) : 1, 1, 7);
     return DaysFromIsoWeek(year, w, day);
   }
@@ -103,7 +104,8 @@ int64_t BuildDate(Components* c, bool has_base, int64_t base) {
     const int quarter = static_cast<int>(c->Int("quarter", (civil.month + 2) / 3, 1, 4));
     const int first_month = quarter * 3 - 2;
     if (c->Has("dayOfQuarter") || !has_base) {
-      return DaysFromCivil(year, first_month, 1) + c->Int("dayOfQuarter", 1, 1, 92) - 1;
+      return DaysFromCivil(year, first_month, 1) - 1 +
+             c->Int("dayOfQuarter", 1, 1, DaysInQuarter(year, quarter));
     }
     const int month = first_month + (civil.month - 1) % 3;
     return DaysFromCivil(year, month, std::min(civil.day, DaysInMonth(year, month)));
@@ -324,7 +326,10 @@ std::optional<Value> TruncateTemporal(Type type, std::string_view unit, const Va
   }
   static constexpr std::string_view kDateUnits[] = {"millennium", "century", "decade", "year",
                                                     "weekYear",   "quarter", "month",  "week"};
-  if (!Has(type, 'd') && Contains(kDateUnits, unit)) {
+  static constexpr std::string_view kTimeUnits[] = {"hour", "minute", "second", "millisecond",
+                                                    "microsecond"};
+  if ((!Has(type, 'd') && Contains(kDateUnits, unit)) ||
+      (!Has(type, 't') && Contains(kTimeUnits, unit))) {
     *error = Concat("a ", TypeName(type), " has no ", unit);
     return std::nullopt;
   }

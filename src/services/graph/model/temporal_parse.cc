@@ -1,4 +1,5 @@
 // Texts of ISO 8601 to temporal values and durations.
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -65,11 +66,21 @@ bool ReadDate(Reader* in, int64_t* days) {
   const bool separated = in->Take('-');
   if (in->Take('W')) {
     int64_t week = 0, week_day = 1;
-    if (!in->Digits(2, &week) || week < 1 || week > 53) return false;
+    if (!in->Digits(2, &week) || week < 1 || week > WeeksInYear(year)) return false;
     if (separated ? in->Take('-') : in->DigitCount() > 0) {
       if (!in->Digits(1, &week_day) || week_day < 1 || week_day > 7) return false;
     }
     *days = DaysFromIsoWeek(year, week, week_day);
+    return true;
+  }
+  if (in->Take('Q')) {
+    int64_t quarter = 0, of_quarter = 1;
+    if (!in->Digits(1, &quarter) || quarter < 1 || quarter > 4) return false;
+    if (separated ? in->Take('-') : in->DigitCount() > 0) {
+      if (!in->Digits(std::min<size_t>(in->DigitCount(), 2), &of_quarter)) return false;
+    }
+    if (of_quarter < 1 || of_quarter > DaysInQuarter(year, static_cast<int>(quarter))) return false;
+    *days = DaysFromCivil(year, static_cast<int>(quarter) * 3 - 2, 1) + of_quarter - 1;
     return true;
   }
   const size_t count = in->DigitCount();

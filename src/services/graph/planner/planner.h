@@ -153,7 +153,8 @@ class Planner {
   void BindNode(NodePattern* node, MatchState* state);
   void BindEdge(EdgePattern* edge, MatchState* state);
   void AddEdgePredicates(EdgePattern* edge, Slot slot, MatchState* state);
-  void AddElementPredicates(EdgePattern* edge, const MatchState& state, Step* step);
+  void AddElementPredicates(EdgePattern* edge, const PatternPart& part, MatchState* state,
+                            Step* step);
   void AddPredicate(const Expr* expr, MatchState* state);
   void AddPropertyPredicates(Expr* properties, const std::string& name, Slot slot, uint32_t type,
                              Pos pos, MatchState* state);

@@ -14,6 +14,14 @@ namespace {
 // Of one pattern: choosing where to begin looks at all that are left.
 constexpr size_t kMostParts = 1000;
 
+// A conjunct of *tree, which is not evaluated as a whole; null if it is not there.
+ExprPtr TakeOut(const Expr* conjunct, ExprPtr* tree) {
+  if (*tree == nullptr || tree->get() == conjunct) return std::move(*tree);
+  if ((*tree)->kind != Expr::Kind::kBinary || (*tree)->op != Op::kAnd) return nullptr;
+  ExprPtr found = TakeOut(conjunct, &(*tree)->kids[0]);
+  return found != nullptr ? std::move(found) : TakeOut(conjunct, &(*tree)->kids[1]);
+}
+
 }  // namespace
 
 void Planner::DeclareNode(NodePattern* node, MatchState* state) {
@@ -151,8 +159,10 @@ void Planner::AddEdgePredicates(EdgePattern* edge, Slot slot, MatchState* state)
   }
 }
 
-// The same for each relationship of a variable length, or of a shortest path.
-void Planner::AddElementPredicates(EdgePattern* edge, const MatchState& state, Step* step) {
+// The same for each relationship of a variable length, or of a shortest path. What refers to nodes
+// that are found later waits for them, as all(… IN relationships WHERE …).
+void Planner::AddElementPredicates(EdgePattern* edge, const PatternPart& part, MatchState* state,
+                                   Step* step) {
   if (!edge->variable_length) return;
   if (edge->properties == nullptr && edge->where == nullptr && edge->test.ops.empty() &&
       edge->test.dynamic.empty()) {
@@ -163,16 +173,41 @@ void Planner::AddElementPredicates(EdgePattern* edge, const MatchState& state, S
   step->element = Declare(edge->variable, kEdgeType);
   AddEdgePredicates(edge, step->element, &inner);
   scope_ = saved;
-  for (const Predicate& p : inner.predicates) {
-    const bool ready = std::all_of(p.needs.begin(), p.needs.end(), [&](Slot slot) {
-      return slot == step->element || IsBound(slot, state);
-    });
-    if (!ready) {
-      return Fail("UnexpectedSyntax", edge->pos,
-                  "what a pattern asks of the relationships of a variable length refers to what it "
-                  "binds later; use WHERE all(r IN relationships WHERE …)");
+  // A subquery may refer to all that has a name.
+  const bool later = std::any_of(state->fresh.begin(), state->fresh.end(), [&](Slot slot) {
+    return !state->bound.contains(slot) && slot != edge->slot && slot != part.slot;
+  });
+  for (Predicate& p : inner.predicates) {
+    p.needs.erase(step->element);
+    const bool ready =
+        !(p.opaque && later) && std::all_of(p.needs.begin(), p.needs.end(),
+                                            [&](Slot slot) { return IsBound(slot, *state); });
+    if (ready) {
+      step->predicates.push_back(p.expr);
+      continue;
     }
-    step->predicates.push_back(p.expr);
+    if (step->kind == Step::Kind::kShortest || failed()) {
+      return Fail("UnexpectedSyntax", edge->pos,
+                  "what a pattern asks of the relationships of a shortest path refers to what it "
+                  "binds later; match that in a MATCH before");
+    }
+    ExprPtr predicate = TakeOut(p.expr, &edge->where);
+    for (size_t i = 0; predicate == nullptr && i < plan_->made.size(); ++i) {
+      predicate = TakeOut(p.expr, &plan_->made[i]);
+    }
+    auto all = std::make_unique<Expr>();
+    all->kind = Expr::Kind::kQuantifier;
+    all->name = edge->variable;
+    all->name2 = "ALL";
+    all->slot = step->element;
+    all->pos = edge->pos;
+    all->types = Bit(Type::kBool) | kNullType;
+    all->depth = predicate->depth + 1;
+    all->kids.push_back(MakeVariable(edge->variable, edge->slot, kListType, edge->pos));
+    all->kids.push_back(std::move(predicate));
+    p.expr = Own(std::move(all));
+    p.needs.insert(edge->slot);
+    state->predicates.push_back(std::move(p));
   }
 }
 
@@ -387,7 +422,7 @@ void Planner::PlanEdge(PatternPart* part, size_t index, bool forward, MatchState
   step.into = IsBound(to, *state) || to == from;
   step.direction = forward ? edge.direction : Reversed(edge.direction);
   if (edge.path == nullptr) {
-    AddElementPredicates(&edge, *state, &step);
+    AddElementPredicates(&edge, *part, state, &step);
     step.types = NameIndexes(edge.types);
   }
   step.min = edge.min;
@@ -492,7 +527,7 @@ void Planner::PlanShortest(PatternPart* part, MatchState* state, Steps* steps) {
   step.slot = part->nodes[1].slot;
   step.edge = edge.slot;
   step.direction = edge.direction;
-  AddElementPredicates(&edge, *state, &step);
+  AddElementPredicates(&edge, *part, state, &step);
   step.cycles = part->selected;
   step.types = NameIndexes(edge.types);
   step.min = edge.min;

@@ -1,6 +1,7 @@
 // algo.*: the algorithms of graph/algorithms as procedures. Each takes a map of options at its end;
 // a key that none knows is an error, so that nothing is left out in silence.
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "services/graph/algorithms/algorithms.h"
@@ -45,9 +46,11 @@ class Options {
     if (at < arguments.size() && arguments[at].is_map()) map_ = arguments[at].as_map();
   }
 
-  std::vector<std::string> Texts(std::string_view key) {
-    std::vector<std::string> texts;
+  // nullopt: it is not given.
+  std::optional<std::vector<std::string>> Texts(std::string_view key) {
     const Value value = Take(key);
+    if (value.is_null()) return std::nullopt;
+    std::vector<std::string> texts;
     if (value.is_string()) {
       texts.push_back(value.as_string());
     } else if (value.is_list()) {
@@ -58,7 +61,7 @@ class Options {
         }
         texts.push_back(item.as_string());
       }
-    } else if (!value.is_null()) {
+    } else {
       Fail(Concat(key, " is a string, or a list of these"));
     }
     return texts;

@@ -87,6 +87,14 @@ TEST_F(AlgorithmProceduresTest, Whole_WithAndWithoutOptions_GivesRows) {
                  "RETURN count(DISTINCT component)"),
             "4\n");
   EXPECT_EQ(Rows("CALL algo.pageRank({labels: 'None'}) YIELD node RETURN node"), "");
+  // None is not all; null is as what is not given.
+  EXPECT_EQ(Rows("CALL algo.components({types: []}) YIELD component "
+                 "RETURN count(DISTINCT component)"),
+            "4\n");
+  EXPECT_EQ(Rows("CALL algo.components({labels: []}) YIELD node RETURN node"), "");
+  EXPECT_EQ(Rows("CALL algo.components({labels: null, types: null}) YIELD component "
+                 "RETURN count(*), count(DISTINCT component)"),
+            "4 1\n");
 }
 
 TEST_F(AlgorithmProceduresTest, Transaction_ThatHasWritten_SeesItsOwn) {
@@ -109,6 +117,9 @@ TEST_F(AlgorithmProceduresTest, Options_ThatMakeNoSense_AreNamed) {
       {"CALL algo.components({direction: 'in'}) YIELD node RETURN node", "direction"},
       {"CALL algo.pageRank({threads: 1000}) YIELD node RETURN node", "threads"},
       {"MATCH (d {x: 'd'}) CALL algo.bfs(d, {labels: 'N'}) YIELD node RETURN node", "source"},
+      {"MATCH (a {x: 'a'}), (d {x: 'd'}) SET d.inf = 1.0 / 0 CREATE (a)-[:R {inf: d.inf}]->(d) "
+       "WITH a, d CALL algo.shortestPath(a, d, {weight: 'inf'}) YIELD path RETURN path",
+       "finite"},
       {"CALL algo.bfs(1) YIELD node RETURN node", "source"},
       {"CALL algo.bfs() YIELD node RETURN node", "takes 1 to 2 arguments"},
       {"CALL algo.pageRank({}, {}) YIELD node RETURN node", "takes 0 to 1 arguments"},

@@ -233,11 +233,20 @@ TEST_F(LanguageTest, RegularExpressions_AsJavaWritesThem_AreTaken) {
   for (const char* holds :
        {"'INGO' =~ '(?iu).*n.*'", "'Ingo' =~ '(?<a>I)(?u)n(?ui:GO)'", "'a(?<b>c' =~ 'a[(][?]<b>c'",
         "'a&&b' =~ 'a&&b'", "'Ab' =~ '(?u)A(?:b)'", "'[&&' =~ '\\\\Q[\\\\E&&'",
-        "'(?<n>' =~ '\\\\Q(?<n>\\\\E'", "'[&&' =~ '[[]&&'"}) {
+        "'(?<n>' =~ '\\\\Q(?<n>\\\\E'", "'[&&' =~ '[\\\\[]&&'", "']b' =~ '[]a]b'",
+        "'a' =~ '[[:alpha:]]'"}) {
     EXPECT_EQ(Rows(Concat("RETURN ", holds)), Strings{"true"}) << holds;
   }
-  const absl::Status cut = Run("RETURN 'c' =~ '[a-z&&[^b]]'");
-  EXPECT_NE(Text(cut).find("&&"), std::string::npos) << cut;
+  // Other patterns to RE2.
+  const std::pair<const char*, const char*> refused[] = {{"[a-z&&[^b]]", "&&"},
+                                                         {"[[abc]d]", "classes within classes"},
+                                                         {"[a[bc]]", "classes within classes"},
+                                                         {"(?U)a+", "flag U"},
+                                                         {"(?iU:a+)b", "flag U"}};
+  for (const auto& [pattern, why] : refused) {
+    const absl::Status status = Run(Concat("RETURN 'c' =~ '", pattern, "'"));
+    EXPECT_NE(Text(status).find(why), std::string::npos) << pattern << ": " << status;
+  }
 }
 
 TEST_F(LanguageTest, Show_WhatNeo4jShows_IsThere) {

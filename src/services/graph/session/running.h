@@ -47,6 +47,7 @@ class RunningEntry {
   // Monotonic; 0: none.
   int64_t deadline() const { return deadline_; }
   bool is_late() const;
+  int64_t began_wall_nanos() const { return began_wall_nanos_; }
   // `text` stays until EndQuery, or the end of this.
   void BeginQuery(std::string_view text);
   void EndQuery();

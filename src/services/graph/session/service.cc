@@ -218,6 +218,7 @@ absl::Status GraphService::Execute(const Statement& statement, const Caller& cal
   if (query_memory_.limit() != 0) options.pool = &query_memory_;
   options.cancelled = entry.terminated();
   options.monotonic_nanos = options_.clock;
+  options.transaction_nanos = entry.began_wall_nanos();
   options.interrupted = interrupted;
   options.caller = &caller;
   options.parallel.threads = options_.query_threads;

@@ -269,6 +269,19 @@ TEST_F(ServiceTest, Terminate_WhilePlanning_EndsIt) {
   EXPECT_EQ((*transaction)->Prepare("RETURN 1").status().code(), absl::StatusCode::kCancelled);
 }
 
+TEST_F(ServiceTest, ClockOfTheTransaction_StatementsOfOne_SeeTheSameMoment) {
+  constexpr char kAsk[] =
+      "RETURN datetime.transaction(), localtime.transaction('Europe/Berlin'), date.transaction()";
+  const auto transaction = Begin();
+  ASSERT_TRUE(RunIn(transaction.get(), kAsk).ok());
+  const std::vector<std::string> first = sink_.rows();
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(RunIn(transaction.get(), "CREATE ({at: datetime.realtime()})").ok());
+    ASSERT_TRUE(RunIn(transaction.get(), kAsk).ok());
+    EXPECT_EQ(sink_.rows(), first);
+  }
+}
+
 TEST_F(ServiceTest, Enter_PrepareAndRun_AreOneEntry) {
   const auto shown = [&] { return service_.running()->List(Caller()); };
   RunOptions options;

@@ -4,17 +4,18 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 namespace pulse::cypher {
 namespace {
 
 re2::StringPiece Piece(std::string_view text) { return re2::StringPiece(text.data(), text.size()); }
 
-// What RE2's dot matches one by one: all but a line's end. Beyond ASCII it looks at characters, and
-// at bytes that are none.
+// What a dot matches one by one: all but a line's end. Beyond ASCII there are other ends, and RE2
+// looks at characters, and at bytes that are none.
 bool IsPlain(std::string_view text) {
   bool plain = true;
-  for (const char c : text) plain &= c >= 0 && c != '\n';
+  for (const char c : text) plain &= c >= 0 && c != '\n' && c != '\r';
   return plain;
 }
 
@@ -24,46 +25,118 @@ bool TakePrefix(std::string_view prefix, std::string_view* text) {
   return true;
 }
 
-// As Java writes it, in what RE2 calls the same: (?iu) as (?i), which takes all letters here, and
-// (?<name>…). Classes that cut others (&&) are another set to RE2: empty text.
-std::string Translated(std::string_view java) {
-  std::string out;
-  int in_class = 0;
-  for (size_t i = 0; i < java.size(); ++i) {
-    const char c = java[i];
-    if (java.substr(i, 2) == "\\Q") {
-      const size_t end = std::min(java.find("\\E", i + 2), java.size());
-      out += java.substr(i, end - i);
-      i = end - 1;
-      continue;
+// In RE2's words a dot, and \s and \S as they stand within a class.
+constexpr std::string_view kDot = "[^\\n\\r\\x{85}\\x{2028}\\x{2029}]";
+constexpr std::string_view kSpace = "\\x0B\\s", kNoSpace = "\\x00-\\x08\\x0E-\\x1F!-\\x{10FFFF}";
+
+// What a dot matches: (?s) everything, (?d) all but \n.
+struct DotFlags {
+  bool all = false, unix_lines = false;
+};
+
+// A pattern as Java writes it, in what RE2 calls the same: (?iu) as (?i), which takes all letters
+// here, (?<name>…), and what a dot and \s match. What is another pattern to RE2 is refused.
+class Translator {
+ public:
+  explicit Translator(std::string_view java) : java_(java) {}
+
+  std::string Run() {
+    while (at_ < java_.size() && error_.empty()) {
+      const std::string_view rest = java_.substr(at_);
+      if (rest.starts_with("\\Q")) {
+        Copy(std::min(rest.find("\\E"), rest.size()));
+      } else if (rest[0] == '\\' && rest.size() > 1) {
+        Escape(rest[1]);
+      } else if (in_class_) {
+        InClass(rest);
+      } else {
+        Outside(rest);
+      }
     }
-    if (c == '\\' && i + 1 < java.size()) {
-      out += java.substr(i++, 2);
-      continue;
-    }
-    if (in_class > 0 && java.substr(i, 2) == "&&") return {};
-    // A bracket within a class is one, but for [:alpha:].
-    const bool opens = c == '[' && (in_class == 0 || java.substr(i, 2) == "[:");
-    in_class = opens ? in_class + 1 : c == ']' && in_class > 0 ? in_class - 1 : in_class;
-    out += c;
-    if (in_class > 0 || c != '(' || java.substr(i, 2) != "(?") continue;
-    const std::string_view rest = java.substr(i + 2);
-    if (rest.starts_with('<') && !rest.starts_with("<=") && !rest.starts_with("<!")) {
-      out += "?P";
-      ++i;
-      continue;
-    }
-    const size_t end = rest.find_first_not_of("imsud-");
-    if (end == 0 || end == std::string_view::npos || (rest[end] != ')' && rest[end] != ':'))
-      continue;
-    std::string flags(rest.substr(0, end));
-    std::erase_if(flags, [](char flag) { return flag == 'u' || flag == 'd'; });
-    if (flags.ends_with('-')) flags.pop_back();
-    out += flags.empty() && rest[end] == ')' ? "?:" : "?" + flags;
-    i += 1 + end;
+    return std::move(out_);
   }
-  return out;
-}
+  const std::string& error() const { return error_; }
+
+ private:
+  void Copy(size_t size) {
+    out_ += java_.substr(at_, size);
+    at_ += size;
+  }
+
+  void Escape(char c) {
+    if (c != 's' && c != 'S') return Copy(2);
+    const std::string_view characters = c == 's' ? kSpace : kNoSpace;
+    out_ += in_class_ ? std::string(characters) : "[" + std::string(characters) + "]";
+    at_ += 2;
+  }
+
+  void InClass(std::string_view rest) {
+    if (rest.starts_with("&&")) {
+      error_ = "classes with && are not supported";
+    } else if (rest[0] == '[') {
+      // But for [:alpha:].
+      const size_t end = rest.starts_with("[:") ? rest.find(":]") : std::string_view::npos;
+      if (end != std::string_view::npos) return Copy(end + 2);
+      error_ = "classes within classes are not supported: a bracket is written as \\[";
+    } else {
+      in_class_ = rest[0] != ']';
+      Copy(1);
+    }
+  }
+
+  void Outside(std::string_view rest) {
+    switch (rest[0]) {
+      case '[':
+        in_class_ = true;
+        // A bracket that closes is one of the characters where it is the first.
+        return Copy(rest.starts_with("[^]") ? 3 : rest.starts_with("[]") ? 2 : 1);
+      case '.':
+        out_ += dots_.back().all || dots_.back().unix_lines ? "." : kDot;
+        ++at_;
+        return;
+      case ')':
+        if (dots_.size() > 1) dots_.pop_back();
+        return Copy(1);
+      case '(':
+        dots_.push_back(dots_.back());
+        Copy(1);
+        return rest.starts_with("(?") ? Group(rest.substr(2)) : void();
+      default:
+        return Copy(1);
+    }
+  }
+
+  // Behind the bracket; `rest` is behind the question mark, too.
+  void Group(std::string_view rest) {
+    if (rest.starts_with('<') && !rest.starts_with("<=") && !rest.starts_with("<!")) {
+      out_ += "?P";
+      ++at_;
+      return;
+    }
+    const size_t end = rest.find_first_not_of("imsudU-");
+    if (end == 0 || end == std::string_view::npos || (rest[end] != ')' && rest[end] != ':')) return;
+    std::string flags;
+    bool on = true;
+    for (const char flag : rest.substr(0, end)) {
+      if (flag == 'U') error_ = "the flag U is not supported";
+      if (flag == '-') on = false;
+      if (flag == 's') dots_.back().all = on;
+      if (flag == 'd') dots_.back().unix_lines = on;
+      if (flag != 'u' && flag != 'd') flags += flag;
+    }
+    // Alone they are of what follows, in the brackets around.
+    if (rest[end] == ')') dots_[dots_.size() - 2] = dots_.back();
+    if (flags.ends_with('-')) flags.pop_back();
+    out_ += flags.empty() && rest[end] == ')' ? "?:" : "?" + flags;
+    at_ += 1 + end;
+  }
+
+  const std::string_view java_;
+  size_t at_ = 0;
+  std::string out_, error_;
+  bool in_class_ = false;
+  std::vector<DotFlags> dots_ = std::vector<DotFlags>(1);  // within each bracket that is open
+};
 
 }  // namespace
 
@@ -78,11 +151,12 @@ RegexPattern::RegexPattern(const std::string& text) : text_(text) {
   simple_ = rest.find_first_of("\\^$.|?*+()[]{}") == std::string_view::npos && IsPlain(rest);
   RE2::Options options;
   options.set_log_errors(false);
-  options.set_max_mem(1 << 20);
-  const std::string translated = Translated(text_);
+  options.set_max_mem(3 << 20);  // a dot is the threefold of RE2's own
+  Translator translator(text_);
+  const std::string translated = translator.Run();
   regex_ = std::make_unique<RE2>(Piece(translated), options);
   if (!regex_->ok()) error_ = regex_->error();
-  if (translated.empty() && !text_.empty()) error_ = "classes with && are not supported";
+  if (!translator.error().empty()) error_ = translator.error();
 }
 
 RegexPattern::~RegexPattern() = default;

@@ -1,0 +1,206 @@
+// What functions and aggregates give, and refuse, by rows and by columns.
+#include "services/graph/cypher/test_random_graph.h"
+#include "services/graph/syntax/error.h"
+
+namespace pulse::cypher {
+namespace {
+
+class FunctionsTest : public RandomGraphTest {
+ protected:
+  std::string Of(const std::string& expression) {
+    const std::vector<std::string> rows = Run("RETURN " + expression);
+    return rows.size() == 1 ? rows[0] : std::to_string(rows.size()) + " rows";
+  }
+  // Empty: there is none.
+  std::string ErrorOf(const std::string& expression) {
+    const auto plan = MakePlan("RETURN " + expression, graph_, nullptr);
+    if (!plan.ok()) return "compile time";
+    return InfoOf(RowsOf(**plan).status()).detail;
+  }
+  void Expect(const std::vector<std::pair<std::string, std::string>>& cases) {
+    for (const auto& [expression, expected] : cases) {
+      EXPECT_EQ(Of(expression), expected) << expression;
+    }
+  }
+  void ExpectError(const std::string& detail, const std::vector<std::string>& expressions) {
+    for (const std::string& expression : expressions) {
+      EXPECT_EQ(ErrorOf(expression), detail) << expression;
+    }
+  }
+};
+
+TEST_F(FunctionsTest, Weeks_ThatTheYearDoesNotHave_AreRefused) {
+  Expect({{"toString(date('2020-W53-5'))", "'2021-01-01'"},
+          {"toString(date('2015W53'))", "'2015-12-28'"},
+          {"toString(date({year: 2015, week: 53}))", "'2015-12-28'"},
+          // The week is the base's, as far as the year has it.
+          {"toString(date({date: date('2020-12-31'), year: 2021, dayOfWeek: 1}))", "'2021-12-27'"},
+          {"toString(date({date: date('2020-12-31'), dayOfWeek: 1}))", "'2020-12-28'"}});
+  ExpectError("InvalidArgumentValue",
+              {"date('2018-W53')", "date('2018W531')", "datetime('2018-W53-1T10:00')",
+               "date({year: 2018, week: 53})", "localdatetime({year: 2018, week: 53, hour: 1})",
+               "date({year: 2018, week: 0})", "date('2018-W00')"});
+}
+
+TEST_F(FunctionsTest, DaysOfQuarters_ThatAreNone_AreRefused) {
+  Expect({{"toString(date({year: 2016, quarter: 1, dayOfQuarter: 91}))", "'2016-03-31'"},
+          {"toString(date({year: 2017, quarter: 1, dayOfQuarter: 90}))", "'2017-03-31'"},
+          {"toString(date({year: 2017, quarter: 2, dayOfQuarter: 91}))", "'2017-06-30'"},
+          {"toString(date({year: 2017, quarter: 4, dayOfQuarter: 92}))", "'2017-12-31'"}});
+  ExpectError("InvalidArgumentValue", {"date({year: 2017, quarter: 1, dayOfQuarter: 92})",
+                                       "date({year: 2017, quarter: 1, dayOfQuarter: 91})",
+                                       "date({year: 2017, quarter: 2, dayOfQuarter: 92})",
+                                       "date({year: 2017, quarter: 3, dayOfQuarter: 93})"});
+}
+
+TEST_F(FunctionsTest, TextsOfQuarters_AreDates) {
+  Expect({{"toString(date('2015-Q2-60'))", "'2015-05-30'"},
+          {"toString(date('2015Q260'))", "'2015-05-30'"},
+          {"toString(date('2015-Q2'))", "'2015-04-01'"},
+          {"toString(date('2015Q4'))", "'2015-10-01'"},
+          {"toString(date('2015-Q3-7'))", "'2015-07-07'"},
+          {"toString(date('2016-Q1-91'))", "'2016-03-31'"},
+          {"toString(localdatetime('2015-Q2-60T21:40:32'))", "'2015-05-30T21:40:32'"},
+          {"toString(localdatetime('2015Q260T2140'))", "'2015-05-30T21:40'"},
+          {"toString(datetime('2015Q2T10Z'))", "'2015-04-01T10:00Z'"}});
+  ExpectError("InvalidArgumentValue",
+              {"date('2015-Q5')", "date('2015-Q0')", "date('2015-Q2-92')", "date('2015-Q2-00')",
+               "date('2015-Q2-')", "date('2015Q2-60')", "date('2015-Q260')", "date('2015-Q2-600')",
+               "date('2017-Q1-91')", "date('2015-Q')"});
+}
+
+TEST_F(FunctionsTest, DatesCutToATime_AreRefused) {
+  Expect({{"toString(date.truncate('day', datetime('2020-01-02T03:04Z')))", "'2020-01-02'"},
+          {"toString(datetime.truncate('hour', date('2020-01-02')))", "'2020-01-02T00:00Z'"}});
+  for (const char* unit : {"hour", "minute", "second", "millisecond", "microsecond"}) {
+    EXPECT_EQ(ErrorOf(Concat("date.truncate('", unit, "', datetime('2020-01-02T03:04Z'))")),
+              "InvalidArgumentValue")
+        << unit;
+  }
+}
+
+TEST_F(FunctionsTest, MonthsThatEndWhereClocksSkip_AreLeftForwardBeforeDaysAreAdded) {
+  const std::string january = "datetime('2024-01-31T02:30[Europe/Berlin]')";
+  Expect({{"toString(" + january + " + duration({months: 2}))",
+           "'2024-03-31T03:30+02:00[Europe/Berlin]'"},
+          {"toString(" + january + " + duration({months: 2, days: 1}))",
+           "'2024-04-01T03:30+02:00[Europe/Berlin]'"},
+          {"toString(datetime('2024-05-31T02:30[Europe/Berlin]') - duration({months: 2, days: 1}))",
+           "'2024-03-30T03:30+01:00[Europe/Berlin]'"},
+          // Neither ends in a gap.
+          {"toString(datetime('2024-02-29T02:30[Europe/Berlin]') + duration({months: 1, days: 1}))",
+           "'2024-03-30T02:30+01:00[Europe/Berlin]'"},
+          {"toString(localdatetime('2024-01-31T02:30') + duration({months: 2, days: 1}))",
+           "'2024-04-01T02:30'"}});
+}
+
+TEST_F(FunctionsTest, Cases_OfLettersOfAllScripts_AreChanged) {
+  Expect({{"toUpper('ƀǆȼɏѡԯաֆḁἀὠａｚﬁ')", "'ɃǄȻɎѠԮԱՖḀἈὨＡＺﬁ'"},
+          {"toLower('ɃǄȻɎѠԮԱՖḀἈὨＡＺﬁ')", "'ƀǆȼɏѡԯաֆḁἀὠａｚﬁ'"},
+          {"toUpper('azäéÿµıſςΐ×÷ǅ')", "'AZÄÉŸΜISΣΐ×÷Ǆ'"},
+          {"toLower('AZÄÉŸẞΣ×÷ǅᾈ')", "'azäéÿßσ×÷ǆᾀ'"},
+          {"toUpper('\U00010428') = '\U00010400'", "true"}});
+}
+
+TEST_F(FunctionsTest, SpacesThatAreTrimmed_AreThoseOfJava) {
+  const std::string all =
+      "\t\n\v\f\r\x1C\x1D\x1E\x1F \u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2008\u2009"
+      "\u200A\u2028\u2029\u205F\u3000";
+  for (const std::string kept : {"a", "\u00A0", "\u2007", "\u202F", "\uFEFF", "\u200B", "\u0085"}) {
+    const std::string text = "'" + all + kept + "b" + kept + all + "'";
+    const std::string middle = kept + "b" + kept;
+    Expect({{"trim(" + text + ") = '" + middle + "'", "true"},
+            {"btrim(" + text + ") = '" + middle + "'", "true"},
+            {"ltrim(" + text + ") = '" + middle + all + "'", "true"},
+            {"rtrim(" + text + ") = '" + all + middle + "'", "true"}});
+  }
+  Expect({{"size(trim('" + all + "'))", "0"}, {"ltrim('\u3000a', ' ') = '\u3000a'", "true"}});
+}
+
+TEST_F(FunctionsTest, PlacesThatAreNull_AreErrorsUnlessTheTextIs) {
+  Expect({{"left(null, 1)", "null"},
+          {"right(null, null)", "null"},
+          {"substring(null, 1, null)", "null"},
+          {"left('äbc', 2)", "'äb'"},
+          {"substring('äbc', 1)", "'bc'"}});
+  ExpectError("InvalidArgumentType",
+              {"left('abc', null)", "right('abc', null)", "substring('abc', null)",
+               "substring('abc', 1, null)", "substring('abc', null, 1)"});
+  EXPECT_EQ(Run("UNWIND ['abc', null, 'de', 'f', null] AS s RETURN left(s, 1)"),
+            (std::vector<std::string>{"'a'", "'d'", "'f'", "null", "null"}));
+}
+
+TEST_F(FunctionsTest, Replace_TheEmptyText_StandsBetweenCharacters) {
+  Expect({{"replace('abc', '', 'x')", "'xaxbxcx'"},
+          {"replace('äb', '', '--')", "'--ä--b--'"},
+          {"replace('', '', 'x')", "'x'"},
+          {"replace('abc', '', '')", "'abc'"},
+          {"replace('abc', null, 'x')", "null"}});
+}
+
+TEST_F(FunctionsTest, ToInteger_OfDecimals_HasAllDigits) {
+  Expect({{"toInteger('9007199254740993.0')", "9007199254740993"},
+          {"toInteger('-9223372036854775808.9')", "-9223372036854775808"},
+          {"toInteger('9223372036854775807.5')", "9223372036854775807"},
+          {"toInteger('9223372036854775808.0')", "null"},
+          {"toInteger('-9223372036854775809')", "null"},
+          {"toInteger('12.99e1')", "129"},
+          {"toInteger('1e18')", "1000000000000000000"},
+          {"toInteger('1e19')", "null"},
+          {"toInteger('-1e400')", "null"},
+          {"toInteger('0e99999999999999999999')", "0"},
+          {"toInteger('1e-99999999999999999999')", "0"},
+          {"toInteger('12345e-2')", "123"},
+          {"toInteger('.5')", "0"},
+          {"toInteger('+3.7')", "3"},
+          {"toInteger('-0.9')", "0"},
+          {"toInteger(' 92233720368547758.07E+2 ')", "9223372036854775807"},
+          {"toIntegerOrNull('1.5x')", "null"},
+          {"toIntegerList(['9007199254740993.5', '7.'])", "[9007199254740993, 7]"}});
+}
+
+TEST_F(FunctionsTest, PercentileCont_OfAnInfiniteValue_IsThat) {
+  EXPECT_EQ(Run("UNWIND [1.0 / 0, 1.0] AS x RETURN percentileCont(x, 1.0)"),
+            std::vector<std::string>{"Infinity"});
+  EXPECT_EQ(Run("UNWIND [1.0 / 0, -1.0 / 0, 2.5] AS x RETURN percentileCont(x, 0.5)"),
+            std::vector<std::string>{"2.5"});
+  EXPECT_EQ(Run("UNWIND [-1.0 / 0, 1.0] AS x RETURN percentileCont(x, 0)"),
+            std::vector<std::string>{"-Infinity"});
+}
+
+TEST_F(FunctionsTest, Average_WhoseSumIsNoDouble_IsTheMean) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"[1e308, 1e308]", "1.0E308"},
+      {"[-1e308, -1e308]", "-1.0E308"},
+      {"[1e308, 1e308, -1e308, -1e308, 5.0]", "1.0"},
+      {"[1e308, 1e308, -1e308, -1e308, 9007199254740992, 0, 0, 0]", "1.125899906842624E15"},
+      {"[1e308, 1e308, null, 1.0 / 0]", "Infinity"},
+      {"[1.0 / 0, 1e308, 1e308]", "Infinity"},
+      {"[1e308, 1e308, -1.0 / 0, 1e308]", "-Infinity"},
+      {"[1e308, 1e308, 1.0 / 0, -1.0 / 0, 1.0]", "NaN"}};
+  for (const auto& [list, expected] : cases) {
+    const std::string rows = Concat("UNWIND ", list, " AS x RETURN ");
+    EXPECT_EQ(Run(rows + "avg(x)"), std::vector<std::string>{expected}) << list;
+    EXPECT_EQ(Run(rows + "[avg(x), count(x), avg(x)][2]"), std::vector<std::string>{expected});
+  }
+  EXPECT_EQ(Run("UNWIND [1e308, 1e308] AS x RETURN sum(x)"), std::vector<std::string>{"Infinity"});
+  // Of as many of the greatest number.
+  EXPECT_EQ(Run("UNWIND range(1, 1000) AS i RETURN 1.79769e308 < avg(1.7976931348623157e308) < "
+                "1.0 / 0"),
+            std::vector<std::string>{"true"});
+}
+
+TEST_F(FunctionsTest, Average_OfPropertiesWhoseSumIsNoDouble_IsTheMean) {
+  const Token label = *graph_.AddLabelName("W"), key = *graph_.AddKeyName("w");
+  for (const int w : {1, 1, 1, -1, -1, 1, 0, 0}) {
+    ASSERT_TRUE(graph_.CreateNode({&label, 1}, {{key, Value::Float(w * 0x1p1023)}}).ok());
+  }
+  EXPECT_NE(PlanOf("MATCH (n:W) RETURN avg(n.w)").find("AggregateColumns"), std::string::npos);
+  const std::vector<std::string> mean = {FloatText(0x1p1021)};
+  EXPECT_EQ(Run("MATCH (n:W) RETURN avg(n.w)"), mean);
+  EXPECT_EQ(Run("MATCH (n:W) WHERE id(n) >= 0 RETURN avg(n.w)"), mean);
+  EXPECT_EQ(Run("MATCH (n:W) WHERE id(n) >= 0 WITH 1 AS one, avg(n.w) AS mean RETURN mean"), mean);
+}
+
+}  // namespace
+}  // namespace pulse::cypher
