@@ -40,11 +40,12 @@ struct CodecArguments {
   ProcessorArgs processors;
 };
 
-// Shows how far it is on a terminal.
-void AddProgress(ops::Processors& processors, std::optional<Progress>& progress, uint64_t total) {
-  if (isatty(STDERR_FILENO) == 0) return;
+// Shows how far it is on a terminal, unless the data are written there.
+void AddProgress(ops::Processors& processors, std::optional<Progress>& progress,
+                 const CodecFiles& files) {
+  if (isatty(STDERR_FILENO) == 0 || isatty(files.out()) != 0) return;
   progress.emplace(1);
-  processors.progress = [&progress, total](uint64_t in, uint64_t) {
+  processors.progress = [&progress, total = files.input_size()](uint64_t in, uint64_t) {
     progress->Bytes("reading", in, total);
     return true;
   };
@@ -55,9 +56,9 @@ void SetWarningCode() {
 }
 
 absl::Status CommitFiles(CodecFiles& files) {
-  PULSE_ASSIGN_OR_RETURN(const std::string stays, files.Commit());
-  if (stays.empty()) return absl::OkStatus();
-  std::fprintf(stderr, "pulse: %s\n", stays.c_str());
+  PULSE_ASSIGN_OR_RETURN(const std::string warning, files.Commit());
+  if (warning.empty()) return absl::OkStatus();
+  std::fprintf(stderr, "pulse: %s\n", warning.c_str());
   SetWarningCode();
   return absl::OkStatus();
 }
@@ -82,7 +83,7 @@ absl::Status CompressOne(const CodecArguments& args, const std::string& file,
   options.name = files.base_name();
   options.mtime = files.mtime();
   std::optional<Progress> progress;
-  AddProgress(options.processors, progress, files.input_size());
+  AddProgress(options.processors, progress, files);
   const auto stats =
       ops::Compress(options, files.in(), files.in_name(), files.out(), files.out_name());
   progress.reset();
@@ -133,7 +134,7 @@ absl::Status DecompressOne(const CodecArguments& args, const std::string& file,
   PULSE_ASSIGN_OR_RETURN(CodecFiles files, args.test ? CodecFiles::ForTest(choices, file)
                                                      : CodecFiles::ForDecompression(choices, file));
   std::optional<Progress> progress;
-  AddProgress(options.processors, progress, files.input_size());
+  AddProgress(options.processors, progress, files);
   const auto report =
       ops::Decompress(options, files.in(), files.in_name(), files.out(), files.out_name());
   progress.reset();

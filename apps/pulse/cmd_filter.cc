@@ -174,6 +174,7 @@ absl::StatusOr<int> RunFilterCommand(const FilterArgs& args) {
     if (!status.ok() && ErrnoOf(status) != EPIPE) return status;
   }
   PULSE_RETURN_IF_ERROR(output.Commit(nullptr));
+  if (!output.remark().empty()) std::fprintf(stderr, "pulse: %s\n", output.remark().c_str());
   return outcome.selected > 0 ? kSelected : kNothing;
 }
 

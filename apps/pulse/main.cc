@@ -55,12 +55,15 @@ const char* EmptyValue(int argc, char** argv) {
   const std::string_view command = argc > 1 ? argv[1] : "";
   for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; ++i) {
     const std::string_view word = argv[i];
+    if (word == "--regexp" || word == "-e") {
+      ++i;  // a rule, which may look like an option
+      continue;
+    }
     const bool is_short = word.size() == 2 && word[0] == '-';
     if (!word.starts_with("--") && !is_short) continue;
     if (!is_short && word.find('=') == word.size() - 1) return argv[i];
     const bool empty_next = i + 1 < argc && *argv[i + 1] == '\0';
-    const bool may_be = word == "--regexp" || word == "-e" || command == "graph";
-    if (empty_next && !may_be) return argv[i];
+    if (empty_next && command != "graph") return argv[i];
   }
   return nullptr;
 }

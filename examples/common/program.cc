@@ -78,8 +78,9 @@ absl::Status Program::Serve(
     const std::function<absl::StatusOr<std::unique_ptr<Host>>()>& open) const {
   const std::string unix_socket = "unix:" + socket_;
   options->listen = socket_.empty() ? absl::StrCat("127.0.0.1:", port_) : unix_socket;
-  const StopSignal stop;
+  StopSignal stop;
   PULSE_ASSIGN_OR_RETURN(const auto host, open());
+  stop.Started();
   const std::string where =
       socket_.empty() ? absl::StrCat("127.0.0.1:", host->port()) : unix_socket;
   fmt::print(stderr, "{}: {}\n{}: serving at {}\n", name_, host->Describe(), name_, where);

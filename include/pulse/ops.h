@@ -72,12 +72,14 @@ enum {
   PULSE_OPS_DAMAGED = 3, /* the input is damaged or cut off; result.error_offset says where */
   PULSE_OPS_NOT_COMPRESSED = 4, /* decompress: the input is in none of the formats */
   PULSE_OPS_TOO_LARGE = 5,      /* more output than max_output, a record longer than max_record, or
-                                 * compressed input of more data than max_decompressed */
+                                 * compressed input of more data than max_decompressed, or of zstd
+                                 * with a window of more than 128 MiB */
   PULSE_OPS_CANCELLED = 6,      /* progress said so, or the stream was aborted */
   PULSE_OPS_BUSY = 7,           /* submit: as much is under way as may be; take results first */
   PULSE_OPS_TIMEOUT = 8,        /* wait: nothing was done in time */
   PULSE_OPS_NOTHING = 9,        /* wait: nothing is under way */
-  PULSE_OPS_FAILED = 10 /* the system refused memory or threads, or a fault of the library */
+  PULSE_OPS_FAILED = 10 /* the system refused memory or threads, the input is zstd that needs a
+                         * dictionary, or a fault of the library */
 };
 
 /* A few words for a code; never NULL. Any thread. */
@@ -128,7 +130,10 @@ enum {
   /* filter: no records, only their number */
   PULSE_OPS_COUNT = 8,
   /* filter: what the first rule that matches captures, with tabs between */
-  PULSE_OPS_EXTRACT = 16
+  PULSE_OPS_EXTRACT = 16,
+  /* filter: the input is not compressed, though it begins as if it were, as the length of a first
+   * record may (PULSE_OPS_PREFIXED) */
+  PULSE_OPS_PLAIN = 32
 };
 
 #define PULSE_OPS_NO_OFFSET UINT64_MAX

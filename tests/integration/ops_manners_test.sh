@@ -37,6 +37,17 @@ exits 2 "an empty -o of a filter" "$PULSE" filter -e one -o "" ab
 exits 1 "an empty --output=" "$PULSE" compress -f --output= ab <lines
 exits 2 "an empty --output= of a filter" "$PULSE" filter -e 1 --force --output= ab <lines
 [[ "$(cat ab)" == one && ! -e ab.gz ]] || fail "an empty -o takes the input away"
+printf -- '--name=\n--\nx\n' >options
+# rule RULE COUNT: what looks like an option is a rule behind -e.
+rule() {
+  exits 0 "the rule '$1'" "$PULSE" filter -c -F -e "$1" options >out
+  [[ "$(cat out)" == "$2" ]] || fail "the rule '$1' selects $(cat out)"
+}
+rule --name= 1
+rule -- 2
+rule "" 3
+exits 2 "an empty -o behind a rule" "$PULSE" filter -e -o -o "" options
+says "the value is empty"
 
 note "damage behind the first part is damage"
 # damaged WHAT FILE WORDS...: exits with 1, says the words, and keeps the file.

@@ -135,11 +135,13 @@ absl::Status CodecFiles::OpenOutput(const FileChoices& choices, const std::strin
 }
 
 absl::StatusOr<std::string> CodecFiles::Commit() {
-  PULSE_RETURN_IF_ERROR(out_.Commit(is_file_ ? &info_ : nullptr));
-  if (!remove_input_) return std::string();
+  PULSE_RETURN_IF_ERROR(out_.Commit(is_file_ ? &info_ : nullptr, /*durable=*/remove_input_));
+  const std::string& remark = out_.remark();
+  if (!remove_input_) return remark;
   const auto stays = [&](const char* why) {
-    return absl::StrCat(in_name_, " was ", why, " while it was read, and is not removed; ",
-                        out_name_, " has what was read");
+    return absl::StrCat(remark, remark.empty() ? "" : "; ", in_name_, " was ", why,
+                        " while it was read, and is not removed; ", out_name_,
+                        " has what was read");
   };
   struct stat read {};
   struct stat named {};
@@ -153,7 +155,7 @@ absl::StatusOr<std::string> CodecFiles::Commit() {
     return stays("changed");
   }
   if (unlink(in_name_.c_str()) != 0) return ErrnoError(errno, "removing", in_name_);
-  return std::string();
+  return remark;
 }
 
 absl::Status CodecFiles::CommitSalvaged() { return out_.Commit(is_file_ ? &info_ : nullptr); }

@@ -45,9 +45,9 @@ class CodecFiles {
   uint32_t mtime() const;
   uint64_t input_size() const;
 
-  // The output gets its name; then the input is removed, if it is to be. Not one that was changed
-  // or replaced meanwhile: what it has now is in no other file. Then this is what the result says,
-  // and else it is empty.
+  // The output gets its name; then the input is removed, if it is to be, once the output is on its
+  // device. Not one that was changed or replaced meanwhile: what it has now is in no other file.
+  // The result says this, and what of the output could not be set, and else it is empty.
   absl::StatusOr<std::string> Commit();
   // The output gets its name, the input stays.
   absl::Status CommitSalvaged();

@@ -4,16 +4,55 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/file_calls.h"
 #include "base/testing.h"
+
+namespace {
+
+// What the file system of a test says to fchmod and futimens; 0: what it says.
+int refusal = 0;
+
+// What was synced, and whether the file at `watched` was there.
+struct Synced {
+  ino_t inode;
+  bool watched_is_there;
+};
+std::atomic<bool> watches{false};
+std::vector<Synced> synced;
+std::string watched;
+
+}  // namespace
+
+// In place of the C library's.
+extern "C" int fchmod(int fd, mode_t mode) noexcept {
+  if (refusal == 0) return static_cast<int>(syscall(SYS_fchmod, fd, mode));
+  errno = refusal;
+  return -1;
+}
+extern "C" int futimens(int fd, const timespec times[2]) noexcept {
+  if (refusal == 0) return static_cast<int>(syscall(SYS_utimensat, fd, nullptr, times, 0));
+  errno = refusal;
+  return -1;
+}
+extern "C" int fsync(int fd) {
+  struct stat info {};
+  if (watches && fstat(fd, &info) == 0) {
+    synced.push_back({info.st_ino, access(watched.c_str(), F_OK) == 0});
+  }
+  return static_cast<int>(syscall(SYS_fsync, fd));
+}
 
 namespace pulse {
 namespace {
@@ -36,6 +75,9 @@ class CodecFilesTest : public testing::Test {
     ASSERT_EQ(utimensat(AT_FDCWD, file_.c_str(), times, 0), 0);
   }
   void TearDown() override {
+    refusal = 0;
+    watches = false;
+    synced.clear();
     unlink(packed_.c_str());
     unlink(other_.c_str());
   }
@@ -139,6 +181,55 @@ TEST_F(CodecFilesTest, Commit_OfAFileThatWasRenamed_KeepsIt) {
   ASSERT_EQ(rename(file_.c_str(), other_.c_str()), 0);
   EXPECT_THAT(files.Commit().value(), HasSubstr("was renamed or replaced"));
   EXPECT_TRUE(IsThere(other_));
+}
+
+TEST_F(CodecFilesTest, Commit_WhereModeAndTimesCannotBeSet_SaysSoAndKeepsTheOutput) {
+  for (const int why : {EPERM, ENOTSUP, ENOSYS}) {
+    Write(file_, "what is read");
+    CodecFiles files = Open();
+    refusal = why;
+    const auto said = files.Commit();
+    refusal = 0;
+    ASSERT_TRUE(said.ok()) << said.status();
+    EXPECT_THAT(*said, HasSubstr("setting the mode of " + packed_));
+    EXPECT_THAT(*said, HasSubstr("setting the times of " + packed_));
+    EXPECT_FALSE(IsThere(file_));
+    struct stat info {};
+    ASSERT_EQ(stat(packed_.c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 0777, 0600U) << "nobody else gets it";
+    unlink(packed_.c_str());
+  }
+  Write(file_, "what is read");
+  CodecFiles files = Open();
+  refusal = EIO;
+  EXPECT_FALSE(files.Commit().ok());
+  EXPECT_TRUE(IsThere(file_));
+  EXPECT_FALSE(IsThere(packed_));
+}
+
+TEST_F(CodecFilesTest, Commit_BeforeTheInputIsRemoved_SyncsTheOutputAndItsFolder) {
+  CodecFiles files = Open();
+  watched = file_;
+  watches = true;
+  EXPECT_EQ(files.Commit().value(), "");
+  struct stat packed {};
+  struct stat folder {};
+  ASSERT_EQ(stat(packed_.c_str(), &packed), 0);
+  ASSERT_EQ(stat(std::filesystem::path(file_).parent_path().c_str(), &folder), 0);
+  ASSERT_EQ(synced.size(), 2U);
+  EXPECT_EQ(synced[0].inode, packed.st_ino);
+  EXPECT_EQ(synced[1].inode, folder.st_ino);
+  EXPECT_TRUE(synced[0].watched_is_there && synced[1].watched_is_there);
+  EXPECT_FALSE(IsThere(file_));
+}
+
+TEST_F(CodecFilesTest, Commit_WhereTheInputStays_SyncsNothing) {
+  FileChoices choices;
+  choices.keep = true;
+  CodecFiles files = Open(choices);
+  watches = true;
+  EXPECT_EQ(files.Commit().value(), "");
+  EXPECT_TRUE(synced.empty());
 }
 
 TEST_F(CodecFilesTest, Commit_WithKeep_SaysNothingOfChanges) {

@@ -61,6 +61,13 @@ std::string FolderOf(const std::string& path) {
   return slash == std::string::npos ? "" : path.substr(0, slash + 1);
 }
 
+// Not an error where it cannot be done.
+absl::Status SyncIfPossible(int fd, const std::string& name) {
+  const absl::Status status = SyncFd(fd, name);
+  const int error = ErrnoOf(status);
+  return error == EINVAL || error == ENOTSUP || error == ENOSYS ? absl::OkStatus() : status;
+}
+
 }  // namespace
 
 OutputFile::OutputFile(OutputFile&& o) noexcept
@@ -68,6 +75,7 @@ OutputFile::OutputFile(OutputFile&& o) noexcept
       name_(std::move(o.name_)),
       final_(std::exchange(o.final_, std::string())),
       temporary_(std::exchange(o.temporary_, std::string())),
+      remark_(std::move(o.remark_)),
       overwrite_(o.overwrite_) {}
 
 OutputFile::~OutputFile() {
@@ -159,8 +167,23 @@ absl::Status OutputFile::NameTemporarily() {
   }
 }
 
-absl::Status OutputFile::Commit(const struct stat* like) {
-  if (final_.empty()) return absl::OkStatus();
+absl::Status OutputFile::CannotSet(const char* what) {
+  const int error = errno;
+  const absl::Status status = ErrnoError(error, absl::StrCat("setting the ", what, " of"), name_);
+  if (error != EPERM && error != ENOTSUP && error != ENOSYS) return status;
+  // The file system has none, or lets nobody set them. The output, so far its owner's alone, is
+  // worth more.
+  absl::StrAppend(&remark_, remark_.empty() ? "" : "; ", status.message());
+  return absl::OkStatus();
+}
+
+absl::Status OutputFile::Commit(const struct stat* like, bool durable) {
+  if (final_.empty()) {
+    // Also of a descriptor that others share, some file systems say here what could not be written.
+    const bool closed = !fd_.valid() || close(fd_.release()) == 0;
+    if (closed || errno == EBADF || errno == EINVAL) return absl::OkStatus();
+    return ErrnoError(errno, "closing", name_);
+  }
   if (temporary_.empty()) PULSE_RETURN_IF_ERROR(NameTemporarily());
   mode_t mode = 0;
   struct stat old {};
@@ -179,11 +202,12 @@ absl::Status OutputFile::Commit(const struct stat* like) {
     umask(mask);
     mode = 0666 & ~mask;
   }
-  if (fchmod(fd_.get(), mode) != 0) return ErrnoError(errno, "setting the mode of", name_);
+  if (fchmod(fd_.get(), mode) != 0) PULSE_RETURN_IF_ERROR(CannotSet("mode"));
   if (like != nullptr) {
     const timespec times[2] = {like->st_atim, like->st_mtim};
-    if (futimens(fd_.get(), times) != 0) return ErrnoError(errno, "setting times of", name_);
+    if (futimens(fd_.get(), times) != 0) PULSE_RETURN_IF_ERROR(CannotSet("times"));
   }
+  if (durable) PULSE_RETURN_IF_ERROR(SyncIfPossible(fd_.get(), name_));
   // Delayed writes of some file systems fail here.
   if (close(fd_.release()) != 0) return ErrnoError(errno, "closing", name_);
   const unsigned flags = overwrite_ ? 0 : RENAME_NOREPLACE;
@@ -194,10 +218,14 @@ absl::Status OutputFile::Commit(const struct stat* like) {
     if (got == 0) unlink(temporary_.c_str());
   }
   if (got != 0) return ErrnoError(errno, "naming the output", name_);
+  const std::string folder = FolderOf(final_);
   temporary_.clear();
   final_.clear();
   has_unfinished = 0;
-  return absl::OkStatus();
+  if (!durable) return absl::OkStatus();
+  const UniqueFd named_in = OpenFile(folder.empty() ? "." : folder, O_RDONLY | O_DIRECTORY);
+  // One that may not be read cannot be synced.
+  return named_in.valid() ? SyncIfPossible(named_in.get(), folder) : absl::OkStatus();
 }
 
 void RemoveUnfinishedOutput() {

@@ -29,8 +29,11 @@ class OutputFile {
   absl::Status Open(const std::string& path, bool overwrite, const struct stat& input,
                     Links links = Links::kFollow);
 
-  // The file gets its name, with mode, owner and times of `like`; null: those of a new file.
-  absl::Status Commit(const struct stat* like);
+  // The file gets its name, with mode, owner and times of `like`; null: those of a new file. If it
+  // is to be `durable`, it is on its device then, as far as the file system can do that.
+  absl::Status Commit(const struct stat* like, bool durable = false);
+  // What the file system did not let Commit set; empty: nothing.
+  const std::string& remark() const { return remark_; }
 
   int fd() const { return fd_.get(); }
   const std::string& name() const { return name_; }
@@ -40,11 +43,14 @@ class OutputFile {
   absl::Status OpenUnfinished();
   // A name of its own for what has none, in the folder of `final_`.
   absl::Status NameTemporarily();
+  // After a call that failed: an error, or a remark.
+  absl::Status CannotSet(const char* what);
 
   UniqueFd fd_;
   std::string name_;
   std::string final_;      // empty: it has its name
   std::string temporary_;  // empty: it has none
+  std::string remark_;
   bool overwrite_ = false;
 };
 

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/errors.h"
 #include "base/file_calls.h"
 
@@ -31,10 +33,31 @@ bool HasTrueSize(const struct stat& info) {
 
 void EnlargePipe(int fd) { fcntl(fd, F_SETPIPE_SZ, 1 << 20); }
 
-FdSource::FdSource(int fd, std::string name) : fd_(fd), name_(std::move(name)) { EnlargePipe(fd_); }
+FdSource::FdSource(int fd, std::string name) : fd_(fd), name_(std::move(name)) {
+  EnlargePipe(fd_);
+  struct stat info;
+  // Without an eventfd it is read as before, and only cannot be stopped.
+  if (fstat(fd_, &info) == 0 && !S_ISREG(info.st_mode)) {
+    stop_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  }
+}
+
+void FdSource::Stop() {
+  if (stop_.valid()) eventfd_write(stop_.get(), 1);
+}
 
 absl::StatusOr<size_t> FdSource::Read(void* to, size_t size) {
   while (true) {
+    if (stop_.valid()) {
+      pollfd fds[2] = {{.fd = fd_, .events = POLLIN, .revents = 0},
+                       {.fd = stop_.get(), .events = POLLIN, .revents = 0}};
+      const int ready = poll(fds, 2, -1);
+      if (ready < 0 && errno == EINTR) continue;
+      if (ready < 0) return ErrnoError(errno, "reading", name_);
+      if (fds[1].revents != 0) {
+        return absl::CancelledError(absl::StrCat(name_, " is not read any more"));
+      }
+    }
     const ssize_t got = read(fd_, to, size);
     if (got < 0 && (errno == EINTR || WaitedFor(fd_, POLLIN))) continue;
     if (got < 0) return ErrnoError(errno, "reading", name_);

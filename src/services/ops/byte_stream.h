@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "base/unique_fd.h"
 #include "services/ops/buffer.h"
 
 namespace pulse::ops {
@@ -25,6 +26,9 @@ class ByteSource {
   virtual absl::StatusOr<size_t> Read(void* to, size_t size) = 0;
   // How many bytes follow, where that is known.
   virtual std::optional<uint64_t> Left() const { return std::nullopt; }
+  // Nothing is wanted any more: a Read that waits ends soon, where that can be had, and none after
+  // it waits. Any thread.
+  virtual void Stop() {}
 };
 
 class ByteSink {
@@ -45,17 +49,19 @@ absl::StatusOr<size_t> ReadFully(ByteSource& source, void* to, size_t size);
 // A larger pipe takes fewer calls. Does nothing to what is no pipe, or if it is not allowed.
 void EnlargePipe(int fd);
 
-// read(2) from where the descriptor is. `name` is for messages.
+// read(2) from where the descriptor is. `name` is for messages. Cancelled after Stop.
 class FdSource : public ByteSource {
  public:
   FdSource(int fd, std::string name);
   absl::StatusOr<size_t> Read(void* to, size_t size) override;
   // Of a regular file, as long as it is now.
   std::optional<uint64_t> Left() const override;
+  void Stop() override;
 
  private:
   const int fd_;
   const std::string name_;
+  UniqueFd stop_;  // an eventfd, for what may be waited for
 };
 
 // write(2); a negative descriptor takes everything and writes nothing.

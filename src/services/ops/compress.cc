@@ -94,6 +94,7 @@ class StreamChunks : public Source {
     }
     return got > 0;
   }
+  void Stop() override { in_.Stop(); }
 
  private:
   ByteSource& in_;
@@ -106,8 +107,9 @@ class StreamChunks : public Source {
 // Joins results to one stream.
 class Joiner : public Sink {
  public:
-  Joiner(const CompressOptions& options, size_t chunk_bytes, OutputWriter& out)
-      : options_(options), out_(out), adler_(1), chunk_bytes_(chunk_bytes) {}
+  Joiner(const CompressOptions& options, size_t chunk_bytes, const std::string& in_name,
+         OutputWriter& out)
+      : options_(options), in_name_(in_name), out_(out), adler_(1), chunk_bytes_(chunk_bytes) {}
 
   absl::Status Begin() {
     switch (options_.format) {
@@ -133,6 +135,13 @@ class Joiner : public Sink {
 
   absl::Status Take(const Chunk& chunk, Result& result) override {
     const absl::string_view bytes = result.payload();
+    const absl::string_view input = chunk.input.view();
+    // Each chunk of a file is read with what is before it, which was compressed as it was then.
+    if (input.substr(0, chunk.prefix) != before_.view()) {
+      return absl::DataLossError(
+          absl::StrCat(in_name_, " was changed while it was read, before byte ", chunk.offset));
+    }
+    if (options_.primed) KeepLast(before_, input.substr(chunk.prefix), kDeflateWindow);
     if (options_.format == Format::kGzip) {
       crc_ = static_cast<uint32_t>(
           crc32_combine64(crc_, result.checksum, static_cast<off64_t>(chunk.size())));
@@ -202,7 +211,9 @@ class Joiner : public Sink {
   }
 
   const CompressOptions& options_;
+  const std::string& in_name_;
   OutputWriter& out_;
+  Buffer before_;  // of a primed stream: what the next chunk refers to
   uint32_t crc_ = 0;
   uint32_t adler_;
   Xxh32Stream xxh32_;
@@ -248,8 +259,8 @@ size_t ChunkBytesOf(const CompressOptions& options) {
 size_t PrefixOf(const CompressOptions& options) { return options.primed ? kDeflateWindow : 0; }
 
 absl::StatusOr<QueueStats> CompressChunks(const CompressOptions& options, Source& source,
-                                          std::optional<uint64_t> total, ByteSink& out,
-                                          const std::string& out_name) {
+                                          const std::string& in_name, std::optional<uint64_t> total,
+                                          ByteSink& out, const std::string& out_name) {
   const Codec codec = options.codec.value_or(
       PickCodec(options.format, options.level, options.deterministic, options.primed));
   const size_t chunk_bytes = ChunkBytesOf(options);
@@ -282,7 +293,7 @@ absl::StatusOr<QueueStats> CompressChunks(const CompressOptions& options, Source
   queue_options.total_bytes = total;
 
   OutputWriter writer(out, out_name);
-  Joiner joiner(options, chunk_bytes, writer);
+  Joiner joiner(options, chunk_bytes, in_name, writer);
   Queue* running = nullptr;
   if (options.processors.progress) {
     queue_options.tick = [&] {
@@ -321,13 +332,13 @@ absl::StatusOr<QueueStats> Compress(const CompressOptions& options, int in,
   }
   FileChunks chunks(in, in_name, begin, info.st_size, ChunkBytesOf(options), PrefixOf(options));
   const auto total = static_cast<uint64_t>(std::max<off_t>(0, info.st_size - begin));
-  return CompressChunks(options, chunks, total, out, out_name);
+  return CompressChunks(options, chunks, in_name, total, out, out_name);
 }
 
 absl::StatusOr<QueueStats> Compress(const CompressOptions& options, ByteSource& in, ByteSink& out,
                                     const std::string& out_name) {
   StreamChunks chunks(in, ChunkBytesOf(options), PrefixOf(options));
-  return CompressChunks(options, chunks, in.Left(), out, out_name);
+  return CompressChunks(options, chunks, "the input", in.Left(), out, out_name);
 }
 
 }  // namespace pulse::ops

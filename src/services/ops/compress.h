@@ -40,7 +40,7 @@ struct CompressOptions {
 // Reads the descriptor `in` from where it is to its end and writes the stream to `out`; the names
 // are for messages. A regular file is read by the lanes themselves. Blocks. Errors: of reading and
 // writing; InvalidArgument for options that do not go together; DataLoss if a file becomes shorter
-// meanwhile; Cancelled.
+// meanwhile, or is changed where chunks that refer to each other meet; Cancelled.
 absl::StatusOr<QueueStats> Compress(const CompressOptions& options, int in,
                                     const std::string& in_name, int out,
                                     const std::string& out_name);

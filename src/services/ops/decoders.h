@@ -43,6 +43,7 @@ class PieceSource : public Source {
       : in_(in), gather_(together == Together::kOne ? 1 : kGather) {}
   // What is whole before damage comes before the error.
   absl::StatusOr<bool> Next(Chunk& chunk) override;
+  void Stop() override { in_.Stop(); }
 
  protected:
   // As Next; whole_ is the size of what may be decoded so far.

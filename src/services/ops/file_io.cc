@@ -33,7 +33,9 @@ InputReader::~InputReader() {
     stop_ = true;
   }
   changed_.notify_all();
-  if (thread_.joinable()) thread_.join();
+  if (!thread_.joinable()) return;
+  source_.Stop();
+  thread_.join();
 }
 
 absl::StatusOr<absl::string_view> InputReader::Peek(size_t n) {

@@ -37,7 +37,7 @@ class InputReader {
 
   // `name` is for messages.
   InputReader(ByteSource& source, std::string name);
-  // Stops reading ahead; waits for a read that goes on.
+  // Stops reading ahead; waits for a read that goes on, where the source cannot be stopped.
   ~InputReader();
   InputReader(const InputReader&) = delete;
   InputReader& operator=(const InputReader&) = delete;
@@ -75,6 +75,10 @@ class InputReader {
   std::optional<Ahead> LookAhead();
   // LookAhead gave the last one.
   bool SeesEnd();
+
+  // Nothing is wanted any more: who waits in here for the source gets an error soon, where the
+  // source can be stopped. Any thread.
+  void Stop() { source_.Stop(); }
 
   // Called by the using thread with each piece that it gets; an error is that of reading. Null:
   // nothing.

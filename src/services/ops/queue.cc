@@ -17,6 +17,8 @@ namespace {
 // How long a lane waits before it looks again whether another one is late.
 constexpr std::chrono::milliseconds kLookAgain{5};
 constexpr int64_t kReportEvery = 1'000'000'000;
+// Memory of a larger chunk or result, as of a line of many MiB, is given back.
+constexpr size_t kMostRecycled = size_t{16} << 20;
 
 QueueOptions WithDefaults(QueueOptions options, const std::vector<Engine*>& engines) {
   if (!options.clock) options.clock = [] { return NowNanos(); };
@@ -200,8 +202,10 @@ absl::Status Queue::Run(Source& source, Sink& sink) {
     if (over && !interrupted) {
       // What lanes still do is for nothing.
       interrupted = true;
+      const bool failed = stopped_;
       lock.unlock();
       for (Engine* engine : engines_) engine->Interrupt();
+      if (failed) source_->Stop();
       lock.lock();
       continue;
     }
@@ -378,7 +382,7 @@ void Queue::DoChunk(Lock& lock, int engine, int lane, std::shared_ptr<Chunk> chu
   }
   if (absl::IsUnimplemented(status)) {
     ++stats.refused;
-    free_results_.push_back(std::move(result));
+    Recycle(std::move(result));
     const bool others = scheduler_.Refused(attempt);
     const Slot& slot = SlotOf(chunk->number);
     const bool there = slot.chunk != chunk || slot.done;
@@ -388,7 +392,7 @@ void Queue::DoChunk(Lock& lock, int engine, int lane, std::shared_ptr<Chunk> chu
   }
   if (!scheduler_.Finished(attempt, options_.clock(), result->before_nanos)) {
     ++stats.discarded;
-    free_results_.push_back(std::move(result));
+    Recycle(std::move(result));
     Recycle(std::move(chunk));
     changed_.notify_all();
     return;
@@ -426,7 +430,7 @@ void Queue::Deliver(Lock& lock) {
     ++stats_.chunks;
     input_bytes_.fetch_add(slot.chunk->size(), std::memory_order_relaxed);
     output_bytes_.fetch_add(bytes, std::memory_order_relaxed);
-    free_results_.push_back(std::move(slot.result));
+    Recycle(std::move(slot.result));
     Recycle(std::move(slot.chunk));
     slot.chunk = nullptr;
     slot.done = false;
@@ -447,7 +451,12 @@ std::shared_ptr<Chunk> Queue::NewChunk() {
 
 void Queue::Recycle(std::shared_ptr<Chunk> chunk) {
   // Another lane may still be at it; the last one brings it back.
-  if (chunk.use_count() == 1) free_chunks_.push_back(std::move(chunk));
+  if (chunk.use_count() != 1) return;
+  if (chunk->input.capacity() <= kMostRecycled) free_chunks_.push_back(std::move(chunk));
+}
+
+void Queue::Recycle(std::unique_ptr<Result> result) {
+  if (result->bytes.capacity() <= kMostRecycled) free_results_.push_back(std::move(result));
 }
 
 void Queue::Report(Lock& lock, bool ended) {

@@ -6,7 +6,7 @@
 // One thread runs for each lane of each engine, from Run() until it returns. A lane reads its
 // chunk, processes it, and delivers what is next in the order, so that the bytes are in its caches
 // all the way; no other thread handles them. Memory is bounded: at most `window` chunks with their
-// results exist, and their memory is used again.
+// results exist, and their memory is used again, unless it is much.
 //
 // An engine that is lost (Engine::Process returns Unavailable) costs its chunks' time only: others
 // do them. Any other error ends the operation; what was before it in the order is delivered first.
@@ -52,6 +52,9 @@ class Source {
   // Reads the input of a chunk that Next only described, where that can be done for several chunks
   // at once (pread). May block.
   virtual absl::Status Load(Chunk& chunk) { return absl::OkStatus(); }
+
+  // The operation has failed: a Next that waits should return soon, with anything. Any thread.
+  virtual void Stop() {}
 
   // What the chunk is taken for until its input is loaded, in bytes.
   virtual uint64_t SizeOf(const Chunk& chunk) const { return chunk.size(); }
@@ -152,8 +155,8 @@ class Queue {
   // the last engine's error when none is left; Cancelled.
   absl::Status Run(Source& source, Sink& sink);
 
-  // Ends Run soon, with Cancelled. Any thread, also before Run. A source or sink that blocks is
-  // waited for: who cancels wakes it up.
+  // Ends Run soon, with Cancelled. Any thread, also before Run. A source that blocks is stopped,
+  // a sink that blocks is waited for: who cancels wakes it up.
   void Cancel();
 
   // Delivered so far, for progress. Any thread.
@@ -192,6 +195,7 @@ class Queue {
   Slot& SlotOf(uint64_t number) { return slots_[number % slots_.size()]; }
   std::shared_ptr<Chunk> NewChunk();
   void Recycle(std::shared_ptr<Chunk> chunk);
+  void Recycle(std::unique_ptr<Result> result);
   void FinishStats();
   // Rates and times of the stats, as they are now.
   void UpdateStats(int64_t now);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
@@ -10,6 +11,7 @@
 #include <random>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
@@ -135,6 +137,93 @@ TEST(Queue, ManyLanes_DeliverAllInOrder) {
     EXPECT_EQ(stats.chunks, source.given());
     EXPECT_EQ(stats.engines[0].chunks + stats.engines[1].chunks, source.given());
   }
+}
+
+// Has one chunk; the next one is waited for until the source is stopped.
+class Pausing : public Source {
+ public:
+  absl::StatusOr<bool> Next(Chunk& chunk) override {
+    std::unique_lock lock(mutex_);
+    chunk.prefix = 0;
+    chunk.input.Clear();
+    chunk.input.Append("x");
+    if (!std::exchange(given_, true)) return true;
+    waits_ = true;
+    changed_.notify_all();
+    // The limit only turns a hang into a failure.
+    EXPECT_TRUE(changed_.wait_for(lock, std::chrono::seconds(30), [&] { return stopped_; }));
+    return absl::CancelledError("stopped");
+  }
+  void Stop() override {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+    changed_.notify_all();
+  }
+  void AwaitWaiting() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return waits_; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool given_ = false;
+  bool waits_ = false;
+  bool stopped_ = false;
+};
+
+TEST(Queue, ChunkThatFailsWhileTheSourceWaits_StopsIt) {
+  Pausing source;
+  InOrder sink;
+  Brackets engine("one", 2, Side::kHost, [&](int, uint64_t) {
+    source.AwaitWaiting();
+    return absl::DataLossError("damaged");
+  });
+  Queue queue({}, {&engine});
+  EXPECT_EQ(Text(queue.Run(source, sink)), "damaged");
+}
+
+// Gives a large chunk, and then small ones.
+class LargeFirst : public Source {
+ public:
+  static constexpr size_t kLarge = size_t{64} << 20;
+  absl::StatusOr<bool> Next(Chunk& chunk) override {
+    EXPECT_LT(chunk.input.capacity(), kLarge);
+    if (next_ == 40) return false;
+    chunk.prefix = 0;
+    chunk.input.Clear();
+    chunk.input.Resize(next_ == 0 ? kLarge : 100);
+    ++next_;
+    return true;
+  }
+
+ private:
+  int next_ = 0;
+};
+
+// Results as large as their chunks, in memory that is not written to.
+class SameSize : public Engine {
+ public:
+  SameSize() : Engine({"same", Side::kHost, 1, {}}) {}
+  absl::Status Process(int, const Chunk& chunk, Result& result) override {
+    EXPECT_LT(result.bytes.capacity(), LargeFirst::kLarge);
+    result.bytes.Resize(chunk.size());
+    return absl::OkStatus();
+  }
+};
+
+class Nowhere : public Sink {
+ public:
+  absl::Status Take(const Chunk&, Result&) override { return absl::OkStatus(); }
+};
+
+TEST(Queue, MemoryOfALargeChunk_IsGivenBack) {
+  LargeFirst source;
+  SameSize engine;
+  Nowhere sink;
+  Queue queue({}, {&engine});
+  ASSERT_TRUE(queue.Run(source, sink).ok());
+  EXPECT_EQ(queue.stats().chunks, 40U);
 }
 
 TEST(Queue, KnownTotal_EndsWithTheLastChunk) {

@@ -1,18 +1,47 @@
 #include <lz4frame.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include <algorithm>
 #include <memory>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/errors.h"
 #include "services/ops/decoders.h"
+#include "services/ops/format.h"
 
 namespace pulse::ops {
 namespace {
 
+// 128 MiB, as the zstd program allows without --long.
+constexpr int kMostWindowLog = 27;
+
 absl::Status Truncated() { return absl::DataLossError("the input ends in the middle of the data"); }
+
+// What a frame that begins with these bytes needs; its data if it has no window of its own.
+uint64_t WindowOf(absl::string_view frame) {
+  const auto byte = [&](size_t at) { return at < frame.size() ? frame[at] & 0xff : 0; };
+  if ((byte(4) & 0x20) != 0) return ZSTD_getFrameContentSize(frame.data(), frame.size());
+  const uint64_t base = uint64_t{1} << (10 + (byte(5) >> 3));
+  return base + base / 8 * static_cast<uint64_t>(byte(5) & 7);
+}
+
+// Of a frame that begins with these bytes, which may be a good one that is not for this program.
+absl::Status ZstdError(size_t error, absl::string_view frame, const std::string& where) {
+  switch (ZSTD_getErrorCode(error)) {
+    case ZSTD_error_frameParameter_windowTooLarge:
+      return absl::ResourceExhaustedError(
+          absl::StrCat(where, " needs a window of ", WindowOf(frame), " bytes, and at most ",
+                       1 << kMostWindowLog, " are taken; `zstd -d --long=31` decodes it"));
+    case ZSTD_error_dictionary_wrong:
+      return absl::UnimplementedError(
+          absl::StrCat(where, " needs a dictionary; `zstd -d -D DICTIONARY` decodes it"));
+    default:
+      return absl::DataLossError(absl::StrCat("zstd: ", ZSTD_getErrorName(error)));
+  }
+}
 
 }  // namespace
 
@@ -20,8 +49,10 @@ absl::Status ZstdSerial(InputReader& in, OutputWriter& out) {
   const std::unique_ptr<ZSTD_DCtx, size_t (*)(ZSTD_DCtx*)> context(ZSTD_createDCtx(),
                                                                    ZSTD_freeDCtx);
   PULSE_CHECK(context != nullptr);
-  // 128 MiB, as the zstd program allows without --long.
-  ZSTD_DCtx_setParameter(context.get(), ZSTD_d_windowLogMax, 27);
+  ZSTD_DCtx_setParameter(context.get(), ZSTD_d_windowLogMax, kMostWindowLog);
+  const std::string where = absl::StrCat(in.name(), ": the zstd frame at offset ", in.offset());
+  PULSE_ASSIGN_OR_RETURN(const absl::string_view peeked, in.Peek(kRecogniseBytes));
+  const std::string head(peeked.substr(0, kRecogniseBytes));
   while (true) {
     Buffer buffer = out.GetBuffer();
     ZSTD_outBuffer to{buffer.data(), OutputWriter::kPiece, 0};
@@ -36,7 +67,7 @@ absl::Status ZstdSerial(InputReader& in, OutputWriter& out) {
       if (!failed && !stuck && got != 0) continue;
       buffer.Resize(to.pos);
       const absl::Status submitted = out.Submit(std::move(buffer));
-      if (failed) return absl::DataLossError(absl::StrCat("zstd: ", ZSTD_getErrorName(got)));
+      if (failed) return ZstdError(got, head, where);
       if (stuck) return Truncated();
       return submitted;
     }

@@ -27,22 +27,18 @@ namespace {
 
 class FdSink : public ops::Sink {
  public:
-  FdSink(int fd, std::string name, RecordSource* source, FilterOutcome* outcome)
-      : fd_(fd), name_(std::move(name)), source_(source), outcome_(outcome) {}
+  FdSink(int fd, std::string name, FilterOutcome* outcome)
+      : fd_(fd), name_(std::move(name)), outcome_(outcome) {}
 
   absl::Status Take(const ops::Chunk& chunk, ops::Result& result) override {
     outcome_->selected += result.count;
     if (result.bytes.size() == 0) return absl::OkStatus();
-    const absl::Status status = WriteAll(fd_, result.bytes.view(), "writing", name_);
-    // A lane may wait for a stream that pauses.
-    if (!status.ok()) source_->Stop();
-    return status;
+    return WriteAll(fd_, result.bytes.view(), "writing", name_);
   }
 
  private:
   const int fd_;
   const std::string name_;
-  RecordSource* const source_;
   FilterOutcome* const outcome_;
 };
 
@@ -147,17 +143,27 @@ class LimitedSink : public ops::ByteSink {
   uint64_t written_ = 0;
 };
 
-// All that `before` holds and `from` gives, to `to`.
-absl::Status Pump(const std::string& before, int from, const std::string& name, int to) {
-  PULSE_RETURN_IF_ERROR(WriteAll(to, before, "passing on", name));
-  std::vector<char> buffer(size_t{256} << 10);
-  ops::FdSource source(from, name);
-  while (true) {
-    PULSE_ASSIGN_OR_RETURN(const size_t n, source.Read(buffer.data(), buffer.size()));
-    if (n == 0) return absl::OkStatus();
-    PULSE_RETURN_IF_ERROR(WriteAll(to, {buffer.data(), n}, "passing on", name));
+// What was read of a descriptor before, and then what follows.
+class WholeSource : public ops::ByteSource {
+ public:
+  WholeSource(std::string before, int fd, const std::string& name)
+      : before_(std::move(before)), rest_(fd, name) {}
+  absl::StatusOr<size_t> Read(void* to, size_t size) override {
+    if (at_ == before_.size()) return rest_.Read(to, size);
+    const size_t n = before_.copy(static_cast<char*>(to), size, at_);
+    at_ += n;
+    return n;
   }
-}
+  std::optional<uint64_t> Left() const override {
+    return before_.empty() ? rest_.Left() : std::nullopt;
+  }
+  void Stop() override { rest_.Stop(); }
+
+ private:
+  const std::string before_;
+  size_t at_ = 0;
+  ops::FdSource rest_;
+};
 
 // From records to records, without compression.
 absl::StatusOr<FilterOutcome> FilterRecords(const RuleSet& rules, const FilterOptions& options,
@@ -188,13 +194,13 @@ absl::StatusOr<FilterOutcome> FilterRecords(const RuleSet& rules, const FilterOp
   ops::Queue* running = nullptr;
   if (options.processors.progress) {
     queue_options.tick = [&] {
-      if (options.processors.progress(running->input_bytes(), running->output_bytes())) return;
-      source->Stop();
-      running->Cancel();
+      if (!options.processors.progress(running->input_bytes(), running->output_bytes())) {
+        running->Cancel();
+      }
     };
   }
   FilterOutcome outcome;
-  FdSink sink(out, options.out_name, source.get(), &outcome);
+  FdSink sink(out, options.out_name, &outcome);
   ops::Queue queue(std::move(queue_options), std::move(pointers));
   running = &queue;
   const absl::Status status = queue.Run(*source, sink);
@@ -219,7 +225,7 @@ absl::StatusOr<FilterOutcome> RunFilter(const RuleSet& rules, const FilterOption
   std::optional<ops::DecompressReport> decompressed;
   std::optional<ops::QueueStats> compressed_to;
   const ops::SerialCpus cpus = ops::SerialCpusFor(options.processors);
-  Stage pump(cpus.files);
+  std::optional<WholeSource> whole;  // what is compressed, for the stage before
   Stage before(cpus.decoder);
   Stage behind(cpus.files);
   UniqueFd from;  // the filter's ends of the pipes, closed before the stages are waited for
@@ -227,33 +233,6 @@ absl::StatusOr<FilterOutcome> RunFilter(const RuleSet& rules, const FilterOption
   bool compressed = options.input_format.has_value();
   if (!compressed && !options.plain) {
     PULSE_ASSIGN_OR_RETURN(compressed, IsCompressed(in, name, &source.before));
-  }
-  if (compressed) {
-    auto whole = std::make_shared<UniqueFd>();
-    if (!source.before.empty()) {
-      PULSE_RETURN_IF_ERROR(pump.Start(
-          true, [&, bytes = source.before](int fd) { return Pump(bytes, in, name, fd); },
-          whole.get()));
-      source.before.clear();
-    }
-    ops::DecompressOptions decompress;
-    decompress.format = options.input_format;
-    decompress.processors = options.processors;
-    decompress.processors.progress = nullptr;
-    decompress.processors.engines = nullptr;  // which are for one thread
-    const absl::Status started = before.Start(
-        true,
-        [=, &name, &options, &decompressed](int fd) {
-          ops::FdSource compressed_in(whole->valid() ? whole->get() : in, name);
-          LimitedSink plain(fd, name, options.max_decompressed, options.max_decompressed_option);
-          const auto report = ops::Decompress(decompress, compressed_in, name, plain, name);
-          whole->reset();  // the pump may wait for its reader
-          if (report.ok()) decompressed = *report;
-          return report.status();
-        },
-        &from);
-    PULSE_RETURN_IF_ERROR(started);
-    source.name = absl::StrCat(name, ", decompressed");
   }
   const bool compresses =
       options.compress.has_value() && options.selection.select != Select::kCount;
@@ -275,16 +254,36 @@ absl::StatusOr<FilterOutcome> RunFilter(const RuleSet& rules, const FilterOption
         },
         &to));
   }
+  if (compressed) {
+    whole.emplace(std::exchange(source.before, std::string()), in, name);
+    ops::DecompressOptions decompress;
+    decompress.format = options.input_format;
+    decompress.processors = options.processors;
+    decompress.processors.progress = nullptr;
+    decompress.processors.engines = nullptr;  // which are for one thread
+    const absl::Status started = before.Start(
+        true,
+        [decompress, &name, &options, &whole, &decompressed](int fd) {
+          LimitedSink plain(fd, name, options.max_decompressed, options.max_decompressed_option);
+          const auto report = ops::Decompress(decompress, *whole, name, plain, name);
+          if (report.ok()) decompressed = *report;
+          return report.status();
+        },
+        &from);
+    PULSE_RETURN_IF_ERROR(started);
+    source.name = absl::StrCat(name, ", decompressed");
+  }
   auto outcome = FilterRecords(rules, options, std::move(source), compressed ? from.get() : in,
                                compresses ? to.get() : out);
   from.reset();
   to.reset();
+  // Where the filter has seen the end of what it decompresses to, this changes nothing.
+  if (whole.has_value()) whole->Stop();
   const absl::Status first = before.Join();
-  pump.Join().IgnoreError();  // it fails only where its reader has gone or its input has failed
   const absl::Status last = behind.Join();
   // A stage before the filter that lost its reader has done nothing wrong. One that failed explains
   // why the filter's input was cut off.
-  if (!first.ok() && ErrnoOf(first) != EPIPE) return first;
+  if (!first.ok() && ErrnoOf(first) != EPIPE && !absl::IsCancelled(first)) return first;
   if (!outcome.ok()) return outcome;
   if (!last.ok() && ErrnoOf(last) != EPIPE) return last;
   outcome->reader_gone = outcome->reader_gone || !last.ok();

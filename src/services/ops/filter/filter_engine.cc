@@ -1,6 +1,7 @@
 #include "services/ops/filter/filter_engine.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -35,7 +36,7 @@ absl::Status FilterEngine::Process(int lane_number, const ops::Chunk& chunk, ops
     case Select::kCount:
       break;
     case Select::kRecords:
-      result.bytes.Reserve(block.size() + 1);
+      result.bytes.Reserve(std::bit_ceil(BytesOf(block, lane.hits)));
       if (selection_.invert) {
         TakeOthers(block, lane.hits, &result.bytes);
       } else {
@@ -52,6 +53,13 @@ absl::Status FilterEngine::Process(int lane_number, const ops::Chunk& chunk, ops
       break;
   }
   return absl::OkStatus();
+}
+
+// How much of the block is taken, with a newline behind it.
+size_t FilterEngine::BytesOf(absl::string_view block, const std::vector<Hit>& hits) const {
+  size_t bytes = 0;
+  for (const Hit& hit : hits) bytes += hit.end + Behind() - (hit.begin - Before());
+  return selection_.invert ? block.size() + 1 - bytes : bytes + 1;
 }
 
 // Records that follow each other are copied together.

@@ -45,6 +45,7 @@ class FilterEngine : public ops::Engine {
 
   FilterEngine(const RuleSet* rules, Selection selection, ops::EngineTraits traits)
       : Engine(std::move(traits)), rules_(rules), selection_(selection) {}
+  size_t BytesOf(absl::string_view block, const std::vector<Hit>& hits) const;
   void TakeRecords(absl::string_view block, const std::vector<Hit>& hits, ops::Buffer* out) const;
   void TakeOthers(absl::string_view block, const std::vector<Hit>& hits, ops::Buffer* out) const;
   void TakeCaptures(absl::string_view block, Lane* lane, ops::Buffer* out) const;

@@ -281,8 +281,8 @@ TEST(FilterTest, EveryStage_RunsOnTheCpusThatItIsGiven) {
   });
   EXPECT_TRUE(Eventually([&] { return caller != 0; }));
   known.insert(std::to_string(caller));
-  // While the client pauses, there are what passes bytes on, one that decodes, one that reads and
-  // one that writes for it, one that compresses, and lanes.
+  // While the client pauses, there are one that decompresses, one that compresses, and a lane of
+  // each stage.
   EXPECT_TRUE(WriteAll(client.get(), bytes.substr(0, bytes.size() / 2), "writing", "a pipe").ok());
   const std::string one = std::to_string(options.processors.host_cpus[0]);
   EXPECT_TRUE(Eventually([&] {

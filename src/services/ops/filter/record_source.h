@@ -50,8 +50,8 @@ class RecordSource : public ops::Source {
   absl::StatusOr<bool> Next(ops::Chunk& chunk) override;
   absl::Status Load(ops::Chunk& chunk) override;
 
-  // The result is not wanted any more: Next, also one that waits for a stream, returns the end.
-  void Stop();
+  // Next, also one that waits for a stream, returns the end.
+  void Stop() override;
 
  private:
   RecordSource(int fd, SourceOptions options) : fd_(fd), options_(std::move(options)) {}

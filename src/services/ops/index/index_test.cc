@@ -486,6 +486,18 @@ TEST_F(IndexTest, Index_ModeOfTheInput_IsItsOwn) {
   umask(before);
 }
 
+TEST_F(IndexTest, Index_GroupOfTheInput_IsItsOwn) {
+  Store(ByZlib(data_.substr(0, 100'000), 6));
+  if (chown(file_.get().c_str(), 12345, 23456) != 0) GTEST_SKIP() << "no right to give files away";
+  ASSERT_EQ(chmod(file_.get().c_str(), 0640), 0);
+  ASSERT_EQ(Pass().status, absl::OkStatus());
+  struct stat info;
+  ASSERT_EQ(stat(index_.get().c_str(), &info), 0);
+  EXPECT_EQ(info.st_uid, 12345U);
+  EXPECT_EQ(info.st_gid, 23456U);
+  EXPECT_EQ(info.st_mode & 07777, 0640U);
+}
+
 TEST_F(IndexTest, FirstPass_OnlyChecking_WritesNoIndex) {
   Store(ByZlib(data_, 6));
   const auto check = [&] {

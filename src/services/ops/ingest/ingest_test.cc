@@ -2,8 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -19,6 +21,7 @@
 #include "base/file_calls.h"
 #include "base/testing.h"
 #include "services/ops/compress.h"
+#include "services/ops/deflate_frame.h"
 #include "services/ops/filter/test_rules.h"
 
 namespace pulse::ingest {
@@ -252,7 +255,7 @@ TEST(IngestTest, ThreadsOfStreams_GiveWay) {
     EXPECT_EQ(ThreadsWith(policy), 0);
     const UniqueFd client = ConnectTo(server->address());
     ASSERT_TRUE(WriteAll(client.get(), sent.substr(0, 1000), "sending to", "the agent").ok());
-    // The stream's, one that passes bytes on, one that decompresses, and a lane of the filter.
+    // The stream's, one that decompresses, and a lane of each.
     EXPECT_TRUE(Eventually([&] { return ThreadsWith(policy) >= 4; }));
     EXPECT_EQ(ThreadsWith(idle_only ? SCHED_BATCH : SCHED_IDLE), 0);
   }
@@ -325,6 +328,50 @@ TEST(IngestTest, ClientVanishes_HostIsReset) {
     setsockopt(client.get(), SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
   }
   EXPECT_TRUE(host.Wait(1)[0].reset);
+}
+
+// Between two members nothing tells a part from the whole but how the connection ends.
+TEST(IngestTest, ClientVanishesBehindACompressedMember_HostIsReset) {
+  const std::string text = Lines(2000, TestSeed());
+  for (const auto format : {ops::Format::kGzip, ops::Format::kBgzf, ops::Format::kZstd}) {
+    Host host;
+    const auto server = Start(host.address());
+    {
+      const UniqueFd client = ConnectTo(server->address());
+      ASSERT_TRUE(WriteAll(client.get(), Compressed(text, format), "sending to", "the agent").ok());
+      // What is not acknowledged yet would go with the connection.
+      EXPECT_TRUE(Eventually([&] {
+        int unacknowledged = 1;
+        return ioctl(client.get(), SIOCOUTQ, &unacknowledged) == 0 && unacknowledged == 0;
+      }));
+      const linger hard{1, 0};
+      setsockopt(client.get(), SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
+    }
+    EXPECT_TRUE(host.Wait(1)[0].reset) << ops::FormatName(format);
+    EXPECT_TRUE(Eventually([&] { return server->stats().failed == 1; }));
+  }
+}
+
+TEST(IngestTest, BadCompressedStreamOfAClientThatStays_IsReset) {
+  // A block of no type: of another program's stream, and of a chunk that has others behind it.
+  const std::string foreign = ops::WriteGzipHeader({}) + "\x07" + std::string(1000, '\0');
+  std::string chunks = Compressed(Lines(60000, TestSeed()), ops::Format::kGzip);
+  const auto size = ops::GzipHeaderSize(chunks);
+  ASSERT_TRUE(size.ok()) << size.status();
+  const auto mark = ops::ReadMark(absl::string_view(chunks).substr(*size));
+  ASSERT_TRUE(mark.has_value());
+  chunks[*size + mark->size] |= 6;
+  // A good one, whose line is longer than a chunk and than the limit.
+  const std::string line = Compressed(std::string(600'000, 'x'), ops::Format::kLz4);
+  for (const std::string& bad : {foreign, chunks, line}) {
+    Host host;
+    const auto server = Start(host.address(), 64, /*max_record=*/64 << 10);
+    const UniqueFd client = ConnectTo(server->address());
+    // It may be reset before all is sent.
+    WriteAll(client.get(), bad, "sending to", "the agent").IgnoreError();
+    EXPECT_TRUE(Eventually([&] { return server->stats().failed == 1; }));
+    EXPECT_TRUE(host.Wait(1)[0].reset);
+  }
 }
 
 TEST(IngestTest, NoHost_ClientIsReset) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -73,6 +74,44 @@ TEST_F(OpsLimitsTest, Filter_OfABomb_Refused) {
   EXPECT_TRUE(ops_.Run(request).ok());
   Request other(PULSE_OPS_COMPRESS);
   other.From(lines).max_decompressed = 1;
+  EXPECT_EQ(ops_.Run(other).code(), PULSE_OPS_INVALID);
+}
+
+TEST_F(OpsLimitsTest, Filter_OfALongLine_RefusedByRunAndBySubmit) {
+  std::string why;
+  const Rules rules = Rules::Compile({"hit"}, 0, &why);
+  ASSERT_TRUE(rules) << why;
+  const std::string lines = "a hit\n" + std::string(3'000'000, 'x') + " hit\n";
+  Request request(PULSE_OPS_FILTER);
+  request.From(lines).rules = rules.get();
+  request.max_record = 2'000'000;
+  EXPECT_EQ(ops_.Run(request).code(), PULSE_OPS_TOO_LARGE);
+  const Result refused = ops_.Submit(request).get();
+  EXPECT_EQ(refused.code(), PULSE_OPS_TOO_LARGE);
+  EXPECT_NE(refused.message().find("max_record"), std::string::npos) << refused.message();
+  request.max_record = 3'000'100;
+  EXPECT_EQ(ops_.Submit(request).get().data(), lines);
+}
+
+TEST_F(OpsLimitsTest, Filter_Plain_TakesALengthThatLooksCompressedForOne) {
+  std::string why;
+  const Rules rules = Rules::Compile({"hit"}, PULSE_OPS_PREFIXED, &why);
+  ASSERT_TRUE(rules) << why;
+  constexpr uint32_t kLength = 0x00088b1f;  // as gzip begins
+  std::string record("\x1f\x8b\x08\0hit", 7);
+  record.resize(4 + kLength, 'x');
+  Request request(PULSE_OPS_FILTER);
+  request.From(record).rules = rules.get();
+  for (const uint32_t more :
+       {uint32_t{0}, uint32_t{PULSE_OPS_COUNT}, uint32_t{PULSE_OPS_EXTRACT}}) {
+    request.flags = PULSE_OPS_PLAIN | more;
+    for (const Result& result : {ops_.Run(request), ops_.Submit(request).get()}) {
+      EXPECT_TRUE(result.ok()) << result.message();
+      EXPECT_EQ(result.raw().selected, 1U);
+    }
+  }
+  Request other(PULSE_OPS_COMPRESS);
+  other.From(record).flags = PULSE_OPS_PLAIN;
   EXPECT_EQ(ops_.Run(other).code(), PULSE_OPS_INVALID);
 }
 

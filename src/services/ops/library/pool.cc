@@ -14,6 +14,9 @@
 namespace pulse::ops {
 namespace {
 
+// A thread that has left what waits to the other side looks again: rates change meanwhile.
+constexpr std::chrono::milliseconds kLookAgainAtItems{5};
+
 // No CPU of the host's was named, and the agent is to do all.
 bool AgentOnly(const Processors& processors) {
   return processors.agent != nullptr && processors.host_cpus.empty() &&
@@ -40,13 +43,11 @@ Pool::~Pool() {
     stop_ = true;
   }
   work_.notify_all();
-  for (Thread& thread : threads_) {
-    if (thread.thread.joinable()) thread.thread.join();
-  }
+  JoinThreads();
   for (pulse_ops_result& result : results_) pulse_ops_release(&result);
 }
 
-bool Pool::StartThreads() {
+bool Pool::StartThreads(std::unique_lock<std::mutex>& lock) {
   if (!threads_.empty()) return true;
   const auto add = [&](Side side, const std::vector<int>& cpus) {
     for (const int cpu : cpus) threads_.push_back({side, {cpu}, {}});
@@ -67,25 +68,34 @@ bool Pool::StartThreads() {
   sigset_t before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  size_t started = 0;
+  bool started = true;
   try {
-    for (Thread& thread : threads_) {
-      thread.thread = std::thread([this, &thread] { Run(thread); });
-      ++started;
-    }
+    for (Thread& thread : threads_) thread.thread = std::thread([this, &thread] { Run(thread); });
   } catch (const std::system_error&) {
-    // As many as there are do the work, if those of each side that is needed are among them.
+    started = false;
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (started == threads_.size()) return true;
+  if (started) return true;
+  // Those that were started end, so that the next Submit may try again.
   stop_ = true;
   work_.notify_all();
+  lock.unlock();
+  JoinThreads();
+  lock.lock();
+  threads_.clear();
+  stop_ = false;
   return false;
 }
 
+void Pool::JoinThreads() {
+  for (Thread& thread : threads_) {
+    if (thread.thread.joinable()) thread.thread.join();
+  }
+}
+
 int Pool::Submit(Request request) {
-  const std::lock_guard lock(mutex_);
-  if (stop_ || !StartThreads()) return PULSE_OPS_FAILED;
+  std::unique_lock lock(mutex_);
+  if (stop_ || !StartThreads(lock)) return PULSE_OPS_FAILED;
   if (under_way_ >= most_) return PULSE_OPS_BUSY;
   Item item{std::move(request), Side::kHost, true, {}};
   item.kind = KindOf(item.request.raw);
@@ -149,7 +159,11 @@ void Pool::Run(const Thread& thread) {
     auto it = Find(thread.side);
     if (it == items_.end()) {
       if (stop_) return;
-      work_.wait(lock);
+      if (items_.empty()) {
+        work_.wait(lock);
+      } else {
+        work_.wait_for(lock, kLookAgainAtItems);
+      }
       continue;
     }
     const Request request = std::move(it->request);

@@ -37,7 +37,7 @@ class Pool {
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
-  // PULSE_OPS_OK, PULSE_OPS_BUSY, or PULSE_OPS_FAILED if no thread can be started.
+  // PULSE_OPS_OK, PULSE_OPS_BUSY, or PULSE_OPS_FAILED if threads cannot be started now.
   int Submit(Request request);
   // PULSE_OPS_OK with a result, PULSE_OPS_TIMEOUT or PULSE_OPS_NOTHING.
   int Wait(uint32_t timeout_ms, pulse_ops_result* result);
@@ -70,7 +70,9 @@ class Pool {
     Rate agent;
   };
 
-  bool StartThreads();
+  // False: they cannot be started, and none is left. Unlocks meanwhile.
+  bool StartThreads(std::unique_lock<std::mutex>& lock);
+  void JoinThreads();
   void Run(const Thread& thread);
   // A request ended, on a thread of this side. Where it succeeded, rates and metrics have it by who
   // did it: the host, if any of its chunks (`fallen_back`) was done in the agent's place.
@@ -100,7 +102,7 @@ class Pool {
   uint64_t done_by_host_ = 0;
   uint64_t done_by_agent_ = 0;
   bool loss_reported_ = false;  // of the agent
-  bool stop_ = false;
+  bool stop_ = false;           // threads end when nothing waits
 };
 
 }  // namespace pulse::ops

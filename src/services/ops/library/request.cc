@@ -33,7 +33,8 @@ constexpr char kInput[] = "the input";
 constexpr char kOutput[] = "the output";
 constexpr size_t kFiltersKept = 4;
 constexpr uint32_t kCompressFlags = PULSE_OPS_DETERMINISTIC | PULSE_OPS_PRIMED;
-constexpr uint32_t kFilterFlags = PULSE_OPS_INVERT | PULSE_OPS_COUNT | PULSE_OPS_EXTRACT;
+constexpr uint32_t kFilterFlags =
+    PULSE_OPS_INVERT | PULSE_OPS_COUNT | PULSE_OPS_EXTRACT | PULSE_OPS_PLAIN;
 
 // A pipe without reader is an error of writing, in a program that did not ignore the signal, too.
 class SigpipeBlock {
@@ -222,15 +223,22 @@ class Bridge {
   absl::Status status_;
 };
 
+filter::SourceOptions SourceOptionsOf(const Request& request) {
+  filter::SourceOptions options;
+  options.records = request.rules->records();
+  options.name = kInput;
+  if (request.raw.max_record != 0) options.max_record = request.raw.max_record;
+  options.max_record_option = "max_record";
+  return options;
+}
+
 absl::Status RunFilterOn(const Request& request, const Processors& processors, ByteSource* source,
                          CountingSink& sink, pulse_ops_result* result) {
   const pulse_ops_request& raw = request.raw;
   filter::FilterOptions options;
   options.selection = SelectionOf(raw);
-  options.source.records = request.rules->records();
-  options.source.name = kInput;
-  if (raw.max_record != 0) options.source.max_record = raw.max_record;
-  options.source.max_record_option = "max_record";
+  options.source = SourceOptionsOf(request);
+  options.plain = (raw.flags & PULSE_OPS_PLAIN) != 0;
   options.max_decompressed = raw.max_decompressed;
   options.out_name = kOutput;
   options.processors = processors;
@@ -317,9 +325,13 @@ absl::Status Do(const Request& request, const Processors& processors, ByteSource
   const pulse_ops_request& raw = request.raw;
   if (raw.operation == PULSE_OPS_FILTER) {
     const absl::string_view memory(static_cast<const char*>(raw.in), raw.in_size);
-    const bool compressed = filter::IsCompressedInput(memory.substr(0, kRecogniseBytes));
-    // What becomes larger than it is goes through pipes, so that memory is bounded.
-    if (lane != nullptr && !compressed) {
+    const bool compressed = (raw.flags & PULSE_OPS_PLAIN) == 0 &&
+                            filter::IsCompressedInput(memory.substr(0, kRecogniseBytes));
+    // What becomes larger than it is goes through pipes, so that memory is bounded, and so does
+    // what may have a record that is too long.
+    const filter::SourceOptions source_options = SourceOptionsOf(request);
+    const uint64_t most = std::max(source_options.max_record, source_options.chunk_bytes);
+    if (lane != nullptr && !compressed && raw.in_size <= most) {
       return FilterMemory(request, processors, lane, sink, result);
     }
     Processors all = processors;
@@ -391,8 +403,9 @@ absl::Status CheckOperation(const pulse_ops_request& raw) {
     case PULSE_OPS_FILTER:
       PULSE_RETURN_IF_ERROR(CheckCompress(raw));
       if ((raw.flags & ~kFilterFlags) != 0) return Wrong("flags that filter does not have");
-      if ((raw.flags & PULSE_OPS_EXTRACT) != 0 && raw.flags != PULSE_OPS_EXTRACT) {
-        return Wrong("PULSE_OPS_EXTRACT goes together with no other flag");
+      if ((raw.flags & PULSE_OPS_EXTRACT) != 0 &&
+          (raw.flags & ~uint32_t{PULSE_OPS_PLAIN}) != PULSE_OPS_EXTRACT) {
+        return Wrong("PULSE_OPS_EXTRACT goes together with no other flag than PULSE_OPS_PLAIN");
       }
       if (raw.rules == nullptr) return Wrong("filter needs rules");
       if (raw.max_record > filter::kMostRecordBytes) return Wrong("max_record is at most 1 GiB");

@@ -1,12 +1,18 @@
-// On which CPUs pulse/ops.h calls the functions of a program.
+// The threads of pulse/ops.h: on which CPUs they call the functions of a program, when they start,
+// and that none of them leaves a request to another one that sleeps.
 #include <gtest/gtest.h>
+#include <pthread.h>
 
+#include <chrono>
+#include <condition_variable>
 #include <cstring>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/cpu_list.h"
+#include "base/testing.h"
 #include "pulse/ops.h"
 #include "services/ops/test_data.h"
 
@@ -15,7 +21,9 @@ namespace {
 
 using operators::Operators;
 using operators::Request;
+using operators::Result;
 using operators::Rules;
+using testing_util::Eventually;
 
 TEST(OpsThreadsTest, Filter_WithCpus_CallsTheProgramsFunctionsOnThem) {
   const std::vector<int> all = MyCpus();
@@ -52,6 +60,105 @@ TEST(OpsThreadsTest, Filter_WithCpus_CallsTheProgramsFunctionsOnThem) {
   EXPECT_EQ(seen.read, std::vector<int>{all.back()});
   EXPECT_EQ(seen.write, std::vector<int>{all.back()});
   EXPECT_EQ(MyCpus(), all) << "the caller stays where it was";
+}
+
+TEST(OpsThreadsTest, Submit_WhereNoThreadStarts_FailsUntilOneDoes) {
+  const Operators all = Operators::Open(nullptr, nullptr);
+  ASSERT_TRUE(all);
+  Request request(PULSE_OPS_COMPRESS);
+  request.From("text");
+  pthread_attr_t before;
+  ASSERT_EQ(pthread_getattr_default_np(&before), 0);
+  pthread_attr_t huge;
+  pthread_attr_init(&huge);
+  ASSERT_EQ(pthread_attr_setstacksize(&huge, size_t{1} << 60), 0);
+  ASSERT_EQ(pthread_setattr_default_np(&huge), 0);
+  EXPECT_EQ(pulse_ops_submit(all.get(), &request), PULSE_OPS_FAILED);
+  ASSERT_EQ(pthread_setattr_default_np(&before), 0);
+  EXPECT_EQ(pulse_ops_submit(all.get(), &request), PULSE_OPS_OK);
+  Result result;
+  EXPECT_EQ(pulse_ops_wait(all.get(), result.get(), 60000), PULSE_OPS_OK);
+  EXPECT_TRUE(result.ok()) << result.message();
+  pthread_attr_destroy(&huge);
+  pthread_attr_destroy(&before);
+}
+
+// A request whose output is not taken until Open.
+class HeldRequest {
+ public:
+  explicit HeldRequest(const Operators& ops) : ops_(ops) {
+    request_.From("text");
+    request_.write_arg = this;
+    request_.write = [](void* arg, const void*, size_t) {
+      auto* of = static_cast<HeldRequest*>(arg);
+      std::unique_lock lock(of->mutex_);
+      of->begun_ = true;
+      of->changed_.notify_all();
+      of->changed_.wait(lock, [&] { return of->open_; });
+      return 0;
+    };
+  }
+  void Submit() { ASSERT_EQ(pulse_ops_submit(ops_.get(), &request_), PULSE_OPS_OK); }
+  void AwaitBegin() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return begun_; });
+  }
+  void Open() {
+    const std::lock_guard lock(mutex_);
+    open_ = true;
+    changed_.notify_all();
+  }
+  // The next result, of whichever request.
+  void AwaitOne() {
+    Result result;
+    ASSERT_EQ(pulse_ops_wait(ops_.get(), result.get(), 30000), PULSE_OPS_OK);
+    EXPECT_TRUE(result.ok()) << result.message();
+  }
+
+ private:
+  const Operators& ops_;
+  Request request_{PULSE_OPS_COMPRESS};
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool begun_ = false;
+  bool open_ = false;
+};
+
+TEST(OpsThreadsTest, Submit_WhereTheFasterSideBecomesTheSlower_IsDoneByTheOther) {
+  using Clock = std::chrono::steady_clock;
+  const std::string cpu = std::to_string(MyCpus().front());
+  pulse_ops_options options;
+  pulse_ops_options_init(&options);
+  options.cpus = options.agent_cpus = cpu.c_str();
+  const Operators both = Operators::Open(&options, nullptr);
+  ASSERT_TRUE(both);
+  // One side holds a request while the other one does many: it counts as the slower one.
+  HeldRequest slow(both);
+  const auto begun = Clock::now();
+  slow.Submit();
+  slow.AwaitBegin();
+  for (int i = 0; i < 10; ++i) {
+    HeldRequest quick(both);
+    quick.Open();
+    quick.Submit();
+    quick.AwaitOne();
+  }
+  slow.Open();
+  slow.AwaitOne();
+  const auto took = Clock::now() - begun;
+  // The faster one takes a request, and needs so long for it that it is the slower one then.
+  HeldRequest longer(both);
+  longer.Submit();
+  longer.AwaitBegin();
+  const auto since = Clock::now();
+  // The other one leaves this to it meanwhile.
+  HeldRequest left(both);
+  left.Open();
+  left.Submit();
+  EXPECT_TRUE(Eventually([&] { return Clock::now() - since > 10 * took; }));
+  longer.Open();
+  longer.AwaitOne();
+  left.AwaitOne();
 }
 
 }  // namespace
