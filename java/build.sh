@@ -18,6 +18,7 @@ for tool in javac mvn cmake ninja; do
   command -v "$tool" >/dev/null || die "$tool is not installed (scripts/setup-debian.sh --java)"
 done
 mkdir -p "$out/native"
+rm -f "$out"/native/lib*.so # the jar is of one release
 
 # Maven's libraries before 11 are made with the std::string of GCC 4, and so have to be PulseDB and Abseil.
 old_string=-D_GLIBCXX_USE_CXX11_ABI=0

@@ -90,6 +90,17 @@ Attached AttachTo(const std::string& path, const std::string& directory) {
                    " does not export RocksDB's C++ functions, so nothing can attach to it; " +
                    "use the library of Maven's rocksdbjni");
   }
+  // What the plug-in refers to by name has to be the library's. A RocksDB that was preloaded comes
+  // before it, also in the library's own references.
+  constexpr char kName[] = "_ZN7rocksdb3Env7DefaultEv";
+  void* const first = dlsym(RTLD_DEFAULT, kName);
+  if (first != dlsym(library, kName)) {
+    Dl_info other{};
+    dladdr(first, &other);
+    return Refused("this process has another RocksDB before that of " + path + ": " +
+                   (other.dli_fname == nullptr ? "unknown" : other.dli_fname) +
+                   "; start the JVM without LD_PRELOAD of libpulse_rocksdb.so or librocksdb.so");
+  }
   const std::string plugin = directory + "/" + kPlugin + version + ".so";
   if (access(plugin.c_str(), F_OK) != 0) {
     return Refused(
@@ -104,7 +115,8 @@ Attached AttachTo(const std::string& path, const std::string& directory) {
                    "; it needs liburing (Debian: apt install liburing2)");
   }
   const auto api = reinterpret_cast<const PulseJavaApi* (*)()>(dlsym(loaded, "pulse_java_api"));
-  if (api == nullptr || api()->size != sizeof(PulseJavaApi)) {
+  if (api == nullptr || api()->size != sizeof(PulseJavaApi) ||
+      std::strcmp(api()->version, PULSE_VERSION_STRING) != 0) {
     return Refused(plugin + " is of another release of PulseDB than libpulse_java.so");
   }
   return {api(), ""};

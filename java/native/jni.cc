@@ -109,6 +109,13 @@ JNIEXPORT void JNICALL Java_org_pulsedb_PulseNative_placeFamilies(JNIEnv* env, j
   }
 }
 
+JNIEXPORT void JNICALL Java_org_pulsedb_PulseNative_compress(JNIEnv*, jclass, jlong opened,
+                                                             jlong options) {
+  const PulseJavaApi* const api = pulse::java::AttachedApi();
+  if (api == nullptr) return;  // then nothing was opened
+  api->compress(reinterpret_cast<void*>(opened), reinterpret_cast<void*>(options));
+}
+
 // Names and values in turn.
 JNIEXPORT jobjectArray JNICALL Java_org_pulsedb_PulseNative_counters(JNIEnv* env, jclass,
                                                                      jlong opened) {

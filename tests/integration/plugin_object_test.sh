@@ -52,6 +52,17 @@ if [[ "${2:-}" == --update ]]; then
   printf '%s\n' "$exported" >"$list"
 fi
 [[ -s "$list" ]] || { echo "FAIL: there is no $list; make it with --update" >&2; exit 1; }
+# What the header offers can be linked with.
+if [[ "$name" == libpulse_rocksdb ]]; then
+  offered=$(tr '\n' ' ' <"$root/include/pulse/rocksdb.h" | grep -oE 'PULSE_EXPORT [^(;#]*\(' | grep -oE '[A-Za-z]+\($' | tr -d '(')
+  [[ -n "$offered" ]] || { echo "FAIL: no function is found in pulse/rocksdb.h" >&2; exit 1; }
+  for function in $offered; do
+    grep -q "^pulse::$function(" <<<"$exported" || {
+      echo "FAIL: $name does not export $function() of pulse/rocksdb.h; see src/services/lsm/plugin/exports.map" >&2
+      exit 1
+    }
+  done
+fi
 gone=$(LC_ALL=C comm -23 "$list" <(printf '%s\n' "$exported"))
 new=$(LC_ALL=C comm -13 "$list" <(printf '%s\n' "$exported"))
 if [[ -n "$gone" ]]; then

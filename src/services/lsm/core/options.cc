@@ -48,8 +48,8 @@ absl::Status Read(std::map<std::string, std::string> values, Options* o) {
   ReadEnum(&r, "fallback", {"none", "embedded"}, &o->fallback_embedded);
   ReadEnum(&r, "mover", {"shared", "vmread"}, &o->mover);
   r.ReadString("engine", &engine);
-  // What an agent accepts unless told otherwise; larger queues gain nothing (PulseDB IV-F).
-  const uint64_t max_arena = AgentLimits().max_arena_bytes;
+  // Which all agents accept; larger queues gain nothing (PulseDB IV-F).
+  const uint64_t max_arena = 512 * kMiB;
   r.ReadBytes("queue", kMiB, max_arena, &o->queue_bytes);
   r.ReadBytes("write_threshold", wire::kPage, 64 * kMiB, &o->write_threshold);
   r.ReadBytes("sync_interval", wire::kPage, 1024 * kMiB, &o->sync_interval);

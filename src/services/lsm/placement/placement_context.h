@@ -37,6 +37,7 @@ struct PlacementContext {
   bool in_pool = false;  // tables are in a pool, whose metadata this process alone may change
   // Whether PlaceCompactions was called, without which RocksDB does not ask where to compact.
   std::atomic<bool> placed{false};
+  std::atomic<bool> compresses{false};  // some family was prepared for compression=agent
   // Of a thread of which nothing was set: one that flushes.
   std::atomic<bool> agent_does_io{true};
   // Whole compactions by moved threads, of all databases.

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "pulse/version.h"  // PULSE_VERSION_STRING, which both sides compare
+
 extern "C" {
 
 typedef struct PulseJavaCounter {
@@ -16,7 +18,8 @@ typedef struct PulseJavaCounter {
 } PulseJavaCounter;
 
 typedef struct PulseJavaApi {
-  size_t size;  // of this structure
+  size_t size;          // of this structure
+  const char* version;  // of PulseDB
 
   // An Env on `uri`, which the caller owns: *env is a rocksdb::Env*, for close_env or `delete`.
   // Blocks as pulse::NewFileSystem.
@@ -29,6 +32,8 @@ typedef struct PulseJavaApi {
   // with these names.
   int (*place_families)(void* db_options, const char* const* names, void* const* options,
                         size_t families, char* error, size_t error_size);
+  // pulse::CompressOnAgent for databases on `env`, of a rocksdb::ColumnFamilyOptions*.
+  void (*compress)(void* env, void* options);
   // pulse::GetTickerMap: at most `room` of them are written; how many there are is returned.
   size_t (*counters)(void* env, PulseJavaCounter* counters, size_t room);
   // Puts the default Env of this RocksDB on PULSE_URI, where that is set.

@@ -61,6 +61,11 @@ int PlaceFamilies(void* db_options, const char* const* names, void* const* optio
   return Told(status, error, error_size);
 }
 
+void Compress(void* env, void* options) {
+  pulse::CompressOnAgent(static_cast<rocksdb::Env*>(env)->GetFileSystem().get(),
+                         static_cast<rocksdb::ColumnFamilyOptions*>(options));
+}
+
 size_t Counters(void* env, PulseJavaCounter* counters, size_t room) {
   thread_local std::map<std::string, uint64_t> tickers;
   tickers.clear();
@@ -73,9 +78,15 @@ size_t Counters(void* env, PulseJavaCounter* counters, size_t room) {
   return i;
 }
 
-constexpr PulseJavaApi kApi = {
-    sizeof(PulseJavaApi),         OpenEnv, CloseEnv, Place, PlaceFamilies, Counters,
-    pulse::lsm::InstallDefaultEnv};
+constexpr PulseJavaApi kApi = {sizeof(PulseJavaApi),
+                               PULSE_VERSION_STRING,
+                               OpenEnv,
+                               CloseEnv,
+                               Place,
+                               PlaceFamilies,
+                               Compress,
+                               Counters,
+                               pulse::lsm::InstallDefaultEnv};
 
 }  // namespace
 

@@ -4,6 +4,7 @@
 #include <link.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -22,6 +23,7 @@
 #include "pulse/rocksdb.h"
 #include "rocksdb/env.h"
 #include "services/lsm/core/io_status.h"
+#include "services/lsm/core/rocksdb_compat.h"
 #include "services/lsm/plugin/preload_file_system.h"
 #include "services/lsm/plugin/preload_path_match.h"
 
@@ -160,21 +162,25 @@ std::string HowToFallBack() {
   std::_Exit(1);
 }
 
+const Object* FindObject(const std::vector<Object>& objects, bool Object::*is) {
+  const auto found = std::find_if(objects.begin(), objects.end(), std::mem_fn(is));
+  return found == objects.end() ? nullptr : &*found;
+}
+
+// The plug-in alone brings a RocksDB into each program. One that uses it has databases on it.
+bool IsServed(const std::vector<Object>& objects) {
+  const Object* const bound = FindObject(objects, &Object::is_bound);
+  return bound != nullptr &&
+         (bound->is_program || std::any_of(objects.begin(), objects.end(), [&](const Object& o) {
+            return !o.is_plugin && Needs(o, *bound);
+          }));
+}
+
 // Copies of RocksDB whose calls do not come past the plug-in. `may_be_meant`: PULSE_MATCH leaves
 // databases out, and it cannot be told whether they are those of the copy.
 void ReportOwnCopies(const std::vector<Object>& objects, bool may_be_meant) {
-  const auto find = [&](bool Object::*is) -> const Object* {
-    const auto found = std::find_if(objects.begin(), objects.end(), std::mem_fn(is));
-    return found == objects.end() ? nullptr : &*found;
-  };
-  const Object* const plugin = find(&Object::is_plugin);
-  const Object* const bound = find(&Object::is_bound);
-  // The plug-in alone brings a RocksDB into each program. One that uses it has databases on it.
-  const bool served =
-      bound != nullptr &&
-      (bound->is_program || std::any_of(objects.begin(), objects.end(), [&](const Object& o) {
-         return !o.is_plugin && Needs(o, *bound);
-       }));
+  const Object* const plugin = FindObject(objects, &Object::is_plugin);
+  const bool served = IsServed(objects);
   for (const Object& object : objects) {
     // The RocksDB that the plug-in was linked with, where the program's own exports come first.
     if (!object.has_copy || (plugin != nullptr && Needs(*plugin, object))) continue;
@@ -196,6 +202,14 @@ void ReportOwnCopies(const std::vector<Object>& objects, bool may_be_meant) {
   }
 }
 
+// From 9.11 on RocksDB's library has DB::Open with std::unique_ptr<DB>* alone, before with DB**.
+bool OpensOtherwise() {
+  const std::string running = rocksdb::GetRocksVersionAsString(/*with_patch=*/false);
+  int major = 0, minor = 0;
+  if (std::sscanf(running.c_str(), "%d.%d", &major, &minor) != 2) return true;
+  return (major > 9 || (major == 9 && minor >= 11)) != PULSE_ROCKSDB_AT_LEAST(9, 11);
+}
+
 // Nothing of an Env of another layout is touched, and each open is refused.
 void RefuseVersion(const std::vector<Object>& objects, absl::string_view why) {
   if (FallsBackToStock()) {
@@ -203,9 +217,10 @@ void RefuseVersion(const std::vector<Object>& objects, absl::string_view why) {
     return;
   }
   const std::string refusal = absl::StrCat(why, ". ", HowToFallBack());
-  // A program's calls of what it has inside do not come past the plug-in.
-  if (std::any_of(objects.begin(), objects.end(),
-                  [](const Object& o) { return o.is_program && o.is_bound; })) {
+  // A program's calls of what it has inside do not come past the plug-in, nor do those of a
+  // DB::Open that takes what this one does not.
+  const Object* const bound = FindObject(objects, &Object::is_bound);
+  if ((bound != nullptr && bound->is_program) || (OpensOtherwise() && IsServed(objects))) {
     End(refusal);
   }
   Wish& made = *new Wish;
@@ -239,8 +254,8 @@ void InstallDefaultEnv() {
   EnvAccess::SetFileSystem(env, routed);
 }
 
-rocksdb::Status PrepareDefaultEnv(const std::string& name, rocksdb::DBOptions* options,
-                                  bool nested) {
+rocksdb::Status PrepareDefaultEnv(const std::string& name, rocksdb::DBOptions* options, bool nested,
+                                  bool* left_out) {
   if (wish == nullptr) return rocksdb::Status::OK();
   if (wish->routed == nullptr) {
     return rocksdb::Status::NotSupported(std::string(wish->refusal.message()));
@@ -252,12 +267,20 @@ rocksdb::Status PrepareDefaultEnv(const std::string& name, rocksdb::DBOptions* o
   if (!wish->routed->Matches(name)) {
     Log(LogLevel::kInfo, absl::StrCat(name, " is not on PulseDB: PULSE_MATCH leaves it out"));
     if (options->env == rocksdb::Env::Default()) options->env = PlainEnv();
+    *left_out = true;
     return rocksdb::Status::OK();
   }
   if (const auto fs = wish->routed->Pulse(); !fs.ok()) {
     return rocksdb::Status::IOError(std::string(fs.status().message()));
   }
-  if (!nested) Log(LogLevel::kInfo, absl::StrCat(name, " is on PulseDB: ", wish->uri));
+  if (nested) return rocksdb::Status::OK();
+  Log(LogLevel::kInfo, absl::StrCat(name, " is on PulseDB: ", wish->uri));
+  for (const rocksdb::DbPath& path : options->db_paths) {
+    if (wish->routed->Matches(path.path)) continue;
+    Log(LogLevel::kWarn,
+        absl::StrCat(path.path, ", one of its db_paths, is not: PULSE_MATCH leaves ",
+                     "it out; name it there, too"));
+  }
   return rocksdb::Status::OK();
 }
 

@@ -24,7 +24,8 @@ void InstallDefaultEnv();
 // Before `name` is opened with `options`: of a database on the default Env, makes sure that
 // pulse:// is there, or takes it off pulse:// when PULSE_MATCH leaves it out. Blocks as
 // NewFileSystem. `nested`: within an open that has come here before, and was logged.
-rocksdb::Status PrepareDefaultEnv(const std::string& name, rocksdb::DBOptions* options,
-                                  bool nested);
+// *left_out: PULSE_MATCH leaves it out; else as it was.
+rocksdb::Status PrepareDefaultEnv(const std::string& name, rocksdb::DBOptions* options, bool nested,
+                                  bool* left_out);
 
 }  // namespace pulse::lsm

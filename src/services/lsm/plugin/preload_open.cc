@@ -34,13 +34,12 @@ using rocksdb::TransactionDBOptions;
 using Families = std::vector<ColumnFamilyDescriptor>;
 using Handles = std::vector<ColumnFamilyHandle*>;
 // What a database is opened into.
-#if PULSE_ROCKSDB_AT_LEAST(10, 0)
+#if PULSE_ROCKSDB_AT_LEAST(9, 11)
 using Opened = std::unique_ptr<DB>;
-constexpr bool kPlaces = false;
 #else
 using Opened = DB*;
-constexpr bool kPlaces = true;
 #endif
+constexpr bool kPlaces = !PULSE_ROCKSDB_AT_LEAST(10, 0);
 
 // The function of the same name in the next object: RocksDB's.
 template <typename Function>
@@ -65,15 +64,22 @@ bool IsOurs(const DBOptions& options) {
          options.env != nullptr && pulse::GetStats(options.env->GetFileSystem().get(), &stats);
 }
 
-Status Place(Options* options) {
+Status Compress(Options* options) {
   pulse::CompressOnAgent(options->env->GetFileSystem().get(), options);
-  return kPlaces ? pulse::PlaceCompactions(options) : Status::OK();
+  return Status::OK();
 }
-Status Place(DBOptions* options, Families* families) {
+Status Compress(DBOptions* options, Families* families) {
   for (ColumnFamilyDescriptor& f : *families) {
     pulse::CompressOnAgent(options->env->GetFileSystem().get(), &f.options);
   }
-  return kPlaces ? pulse::PlaceCompactions(options, *families) : Status::OK();
+  return Status::OK();
+}
+Status Place(Options* options) {
+  return kPlaces ? pulse::PlaceCompactions(options) : Compress(options);
+}
+Status Place(DBOptions* options, Families* families) {
+  const Status s = Compress(options, families);
+  return kPlaces ? pulse::PlaceCompactions(options, *families) : s;
 }
 
 // RocksDB's opens call one another.
@@ -95,12 +101,13 @@ Status Prepared(const void* next, const AnyOptions& options, const std::string& 
         "beside a shared RocksDB");
   }
   if (!IsKnownVersion()) {
-    Status s = pulse::lsm::PrepareDefaultEnv(name, nullptr, /*nested=*/false);
+    Status s = pulse::lsm::PrepareDefaultEnv(name, nullptr, /*nested=*/false, nullptr);
     return s.ok() ? call(options) : s;
   }
   AnyOptions mine(options);
-  Status s = pulse::lsm::PrepareDefaultEnv(name, &mine, /*nested=*/opens_under_way > 0);
-  if (s.ok() && IsOurs(mine)) s = place(&mine);
+  bool left_out = false;
+  Status s = pulse::lsm::PrepareDefaultEnv(name, &mine, /*nested=*/opens_under_way > 0, &left_out);
+  if (s.ok() && !left_out && IsOurs(mine)) s = place(&mine);
   if (!s.ok()) return s;
   const Nesting nesting;
   return call(mine);
@@ -181,8 +188,9 @@ PULSE_INTERPOSED Status TransactionDB::Open(const Options& options,
   using Function =
       Status (*)(const Options&, const TransactionDBOptions&, const std::string&, TransactionDB**);
   static const auto next = Next<Function>(&TransactionDB::Open);
-  return Prepared(reinterpret_cast<const void*>(next), options, name, kNoPlacement,
-                  [&](const Options& o) { return next(o, transactions, name, db); });
+  return Prepared(
+      reinterpret_cast<const void*>(next), options, name, [](Options* o) { return Compress(o); },
+      [&](const Options& o) { return next(o, transactions, name, db); });
 }
 
 PULSE_INTERPOSED Status TransactionDB::Open(const DBOptions& options,
@@ -194,9 +202,13 @@ PULSE_INTERPOSED Status TransactionDB::Open(const DBOptions& options,
   using Function = Status (*)(const DBOptions&, const TransactionDBOptions&, const std::string&,
                               const Families&, Handles*, TransactionDB**);
   static const auto next = Next<Function>(&TransactionDB::Open);
+  std::optional<Families> mine;
   return Prepared(
-      reinterpret_cast<const void*>(next), options, name, kNoPlacement,
-      [&](const DBOptions& o) { return next(o, transactions, name, families, handles, db); });
+      reinterpret_cast<const void*>(next), options, name,
+      [&](DBOptions* o) { return Compress(o, &mine.emplace(families)); },
+      [&](const DBOptions& o) {
+        return next(o, transactions, name, mine ? *mine : families, handles, db);
+      });
 }
 
 }  // namespace rocksdb

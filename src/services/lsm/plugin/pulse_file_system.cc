@@ -387,12 +387,21 @@ class OffloadingFileSystem final : public PulseFileSystem {
     const bool asked = o.placement == PlacementMode::kOffloadAll ||
                        o.placement == PlacementMode::kAdaptive || o.flushes == FlushMode::kAgent ||
                        o.flushes == FlushMode::kAdaptive;
-    if (!asked || context_->placed) return;
-    LogOnce("not placed",
-            absl::StrCat("placement= and flushes= of the URI have no effect on the database of ",
-                         path, ": nothing has called PlaceCompactions for it. A program calls it ",
-                         "before DB::Open, in Java env.place(options); a preloaded DB::Open does ",
-                         "it before RocksDB 10"));
+    if (asked && !context_->placed) {
+      LogOnce("not placed",
+              absl::StrCat("placement= and flushes= of the URI have no effect on the database of ",
+                           path, ": nothing has called PlaceCompactions for it. A program calls ",
+                           "it before DB::Open, in Java env.place(options); a preloaded DB::Open ",
+                           "does it before RocksDB 10"));
+    }
+    if (o.agent_compresses && !context_->compresses) {
+      LogOnce("not compressed",
+              absl::StrCat("compression=agent of the URI has no effect on the database of ", path,
+                           ", unless it sets parallel_threads itself: nothing has called ",
+                           "CompressOnAgent for it. A program calls that, or PlaceCompactions, ",
+                           "before DB::Open, in Java env.place(options) or env.compress(options); ",
+                           "a preloaded DB::Open does it"));
+    }
   }
 
   // A new output at `path`, in a file that the base made.
@@ -426,6 +435,7 @@ class OffloadingFileSystem final : public PulseFileSystem {
     const auto make = [&](const std::string& canonical) {
       return CreatePoolTarget(pool, canonical, context_->session->options().io);
     };
+    if (IsMarked(options)) TellIfNotPlaced(path);
     const bool marked = IsMarked(options) && context_->AgentDoesIo();
     auto output = context_->registry->Create(
         path, make, marked ? OutputFile::Writer::kAgent : OutputFile::Writer::kHost);

@@ -163,7 +163,9 @@ rocksdb::Status PlaceCompactions(rocksdb::DBOptions* options,
   context->placed = true;
   const lsm::Options& o = context->session->options();
   for (const rocksdb::ColumnFamilyDescriptor& f : families) {
-    if (!o.agent_compresses || !lsm::CompressesAlone(f.options)) continue;
+    if (!o.agent_compresses) continue;
+    context->compresses = true;  // or told of by name
+    if (!lsm::CompressesAlone(f.options)) continue;
     LogOnce("compresses alone " + f.name,
             absl::StrCat("compression=agent does nothing for column family \"", f.name,
                          "\": have pulse::CompressOnAgent prepare its options, or set "
@@ -192,7 +194,9 @@ void CompressOnAgent(const rocksdb::FileSystem* fs, rocksdb::ColumnFamilyOptions
   const lsm::PulseFileSystem* pulse = Find(fs);
   if (pulse == nullptr || !CheckVersion().ok()) return;
   const lsm::Options& o = pulse->context().session->options();
-  if (o.agent_compresses) lsm::CompressInParallel(o.agent_cores(), options);
+  if (!o.agent_compresses) return;
+  const_cast<lsm::PulseFileSystem*>(pulse)->context().compresses = true;
+  lsm::CompressInParallel(o.agent_cores(), options);
 }
 
 void CancelWholeCompactions(const rocksdb::DBOptions& options) {

@@ -6,6 +6,7 @@ import java.util.Objects;
 import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
 import org.rocksdb.ColumnFamilyDescriptor;
+import org.rocksdb.ColumnFamilyOptions;
 import org.rocksdb.DBOptions;
 import org.rocksdb.Options;
 import org.rocksdb.PulseEnvBase;
@@ -84,6 +85,17 @@ public final class PulseEnv extends PulseEnvBase {
       handles[i] = handleOf(families.get(i).getOptions());
     }
     PulseNative.placeFamilies(handleOf(options), names, handles);
+  }
+
+  /**
+   * Sets up what {@code compression=agent} needs for a column family that {@link #place} is not told of. Before the family
+   * is opened; other URIs need no call.
+   */
+  public void compress(final ColumnFamilyOptions options) throws RocksDBException {
+    synchronized (this) {
+      if (closed) throw new IllegalStateException("this PulseEnv is closed");
+      PulseNative.compress(nativeHandle_, handleOf(options));
+    }
   }
 
   /** What went through the agent, by name: bytes written and fetched, waits, lost agents (docs/reference/metrics.md). */

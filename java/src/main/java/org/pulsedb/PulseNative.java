@@ -95,5 +95,7 @@ final class PulseNative {
 
   static native void placeFamilies(long dbOptions, byte[][] names, long[] options) throws RocksDBException;
 
+  static native void compress(long env, long options) throws RocksDBException;
+
   static native String[] counters(long env) throws RocksDBException;
 }

@@ -143,6 +143,9 @@ final class PulseEnvTest {
     final PulseEnv env = PulseEnv.open("pulse://");
     env.close();
     assertThrows(IllegalStateException.class, env::counters);
+    try (ColumnFamilyOptions family = new ColumnFamilyOptions()) {
+      assertThrows(IllegalStateException.class, () -> env.compress(family));
+    }
     assertThrows(NullPointerException.class, () -> PulseEnv.open(null));
   }
 

@@ -56,6 +56,11 @@ public class PulseOptionsFactory implements ConfigurableRocksDBOptionsFactory {
   @Override
   public ColumnFamilyOptions createColumnOptions(
       final ColumnFamilyOptions options, final Collection<AutoCloseable> handlesToClose) {
+    try {
+      PulseEnv.shared(uri).compress(options);
+    } catch (RocksDBException e) {
+      throw new IllegalArgumentException(URI.key() + "=" + uri + ": " + e.getMessage(), e);
+    }
     return options;
   }
 }
