@@ -98,7 +98,7 @@ def judge(aim, result):
         outcome, against, absent = _against_all(aim, row, row.against(aim.quantity))
         got = row.get(Quantity(aim.quantity.metric, aim.quantity.of, against))
     lacks = lacks_whole(row, aim.quantity)
-    if absent and not lacks:
+    if absent and outcome == HELD and not lacks:
         lacks = f"{aim.experiment} has no figure of {', '.join(absent)}"
     if lacks and outcome != MISSED:
         return answer(NOT_MEASURED, got, lacks, against)

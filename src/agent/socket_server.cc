@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -93,6 +94,7 @@ void SocketServer::AcceptLoop() {
       // Memory that is short now may be there soon; the sessions go on meanwhile.
       LogOnce("agent poll", ErrnoError(errno, "waiting on", options_.socket_path).message());
       std::this_thread::sleep_for(std::chrono::milliseconds(kPauseMs));
+      if (eventfd_t stopped; eventfd_read(stop_event_.fd(), &stopped) == 0) return;
       continue;
     }
     if ((fds[0].revents & POLLIN) != 0) return;

@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -101,6 +102,7 @@ void StatusServer::Serve() {
       if (errno == EINTR) continue;
       LogOnce("status poll", ErrnoError(errno, "waiting on", path_).message());
       std::this_thread::sleep_for(std::chrono::milliseconds(kAcceptPauseMs));
+      if (eventfd_t stopped; eventfd_read(stop_.fd(), &stopped) == 0) return;
       continue;
     }
     if (fds[0].revents != 0) return;

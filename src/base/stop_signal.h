@@ -87,6 +87,7 @@ class StopSignal {
       std::signal(signal, SIG_DFL);
       pthread_sigmask(SIG_UNBLOCK, &signals_, nullptr);
       raise(signal);
+      _exit(128 + signal);  // of a container's first process the kernel drops such a signal
     };
     StartThread("a server's start", watch, &start_).IgnoreError();  // without, they wait for Wait
   }

@@ -37,7 +37,8 @@ FdSource::FdSource(int fd, std::string name) : fd_(fd), name_(std::move(name)) {
   EnlargePipe(fd_);
   struct stat info;
   // Without an eventfd it is read as before, and only cannot be stopped.
-  if (fstat(fd_, &info) == 0 && !S_ISREG(info.st_mode)) {
+  const bool is_read = (fcntl(fd_, F_GETFL) & O_ACCMODE) != O_WRONLY;  // others never are ready
+  if (is_read && fstat(fd_, &info) == 0 && !S_ISREG(info.st_mode)) {
     stop_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   }
 }
@@ -59,6 +60,7 @@ absl::StatusOr<size_t> FdSource::Read(void* to, size_t size) {
       }
     }
     const ssize_t got = read(fd_, to, size);
+    if (got < 0 && errno == EAGAIN && stop_.valid()) continue;
     if (got < 0 && (errno == EINTR || WaitedFor(fd_, POLLIN))) continue;
     if (got < 0) return ErrnoError(errno, "reading", name_);
     return static_cast<size_t>(got);

@@ -65,7 +65,9 @@ struct MessageBatch {
     CountReplies(budget);
   }
   void CountReplies(const std::shared_ptr<net::ByteBudget>& budget) {
-    if (budget != nullptr && out.size() > Small(*budget)) share.Set(budget, out.size());
+    // What a command took for the value that it made is over with it.
+    const bool counts = budget != nullptr && out.size() > Small(*budget);
+    counts ? share.Set(budget, out.size()) : share.Set(nullptr, 0);
   }
 
   static uint64_t Small(const net::ByteBudget& budget) {

@@ -231,7 +231,6 @@ TEST_F(QuantifiedPathTest, Neighbours_InOnePattern_ShareNoRelationship) {
             Run("MATCH (a)-->(b) WHERE EXISTS { (b)-->() } RETURN [a.n, b.n]"));
 }
 
-// The lists that rows get: nobody reads the others.
 // Whatever comes first, each relationship is asked by all nodes of the pattern.
 TEST_F(QuantifiedPathTest, VariableLength_AskedByNodesOfItsPattern_IsThatOfWhere) {
   MakeGraph(24, 60);
@@ -264,6 +263,31 @@ TEST_F(QuantifiedPathTest, VariableLength_AskedByNodesOfItsPattern_IsThatOfWhere
   EXPECT_GT(found, 1000u);
 }
 
+// A subquery waits for what it names, and for nothing else: the walk ends at what it refuses.
+TEST_F(QuantifiedPathTest, VariableLength_AskedBySubqueries_IsAskedOnTheWay) {
+  MakeGraph(40, 0);
+  const Token r = *graph_.AddTypeName("R");
+  const Token n = *graph_.AddKeyName("n");
+  // Each node has relationships to all others: more trails than could be listed.
+  for (size_t i = 0; i < 40; ++i) {
+    for (size_t k = 0; k < 40; ++k) {
+      ASSERT_TRUE(graph_.CreateEdge(ids_[i], ids_[k], r, {{n, Value::Int(i == 0 ? 1 : 100)}}).ok());
+    }
+  }
+  using Strings = std::vector<std::string>;
+  EXPECT_EQ(Run("MATCH (a {n: 0})-[r:R* WHERE EXISTS { (x {n: r.n}) }]->(b) RETURN count(*)"),
+            Strings{"79"});
+  EXPECT_EQ(Run("MATCH (a {n: 0})-[r:R* WHERE EXISTS { (x {n: r.n}) WHERE x.n > a.n }]->() "
+                "RETURN count(*)"),
+            Strings{"79"});
+  // Two of them, each with its own ends.
+  EXPECT_EQ(
+      Run("MATCH p = shortestPath((a {n: 0})-[r*..3 WHERE EXISTS { (x {n: r.n}) }]->(b {n: 7})), "
+          "q = shortestPath((c {n: 3})-[*..3]->(d {n: 4})) RETURN length(p) + length(q)"),
+      Strings{"2"});
+}
+
+// The lists that rows get: nobody reads the others.
 TEST_F(QuantifiedPathTest, Plan_KeepsTheListsThatAreRead) {
   MakeGraph(6, 8);
   const auto lists = [this](const std::string& query) {

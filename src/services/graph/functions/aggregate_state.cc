@@ -32,7 +32,7 @@ void AddToAverage(Value v, AggregateState* state, EvalContext& context) {
     if (state->more == nullptr && std::isfinite(state->sum.as_number()) &&
         std::isfinite(v.as_number())) {
       state->Rest().scaled = state->sum.as_number() * kAverageScale;
-      state->sum = std::move(sum);
+      state->sum = sum;
     }
     if (state->more != nullptr) {
       state->more->scaled += v.as_number() * kAverageScale;

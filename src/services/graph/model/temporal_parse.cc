@@ -77,7 +77,8 @@ bool ReadDate(Reader* in, int64_t* days) {
     int64_t quarter = 0, of_quarter = 1;
     if (!in->Digits(1, &quarter) || quarter < 1 || quarter > 4) return false;
     if (separated ? in->Take('-') : in->DigitCount() > 0) {
-      if (!in->Digits(std::min<size_t>(in->DigitCount(), 2), &of_quarter)) return false;
+      const size_t width = separated ? std::min<size_t>(in->DigitCount(), 2) : 2;
+      if (!in->Digits(width, &of_quarter)) return false;
     }
     if (of_quarter < 1 || of_quarter > DaysInQuarter(year, static_cast<int>(quarter))) return false;
     *days = DaysFromCivil(year, static_cast<int>(quarter) * 3 - 2, 1) + of_quarter - 1;

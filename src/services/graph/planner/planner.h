@@ -153,8 +153,10 @@ class Planner {
   void BindNode(NodePattern* node, MatchState* state);
   void BindEdge(EdgePattern* edge, MatchState* state);
   void AddEdgePredicates(EdgePattern* edge, Slot slot, MatchState* state);
-  void AddElementPredicates(EdgePattern* edge, const PatternPart& part, MatchState* state,
-                            Step* step);
+  void AddElementPredicates(EdgePattern* edge, MatchState* state, Step* step);
+  void LookedUp(Slot slot) {
+    if (looked_up_ != nullptr) looked_up_->insert(slot);
+  }
   void AddPredicate(const Expr* expr, MatchState* state);
   void AddPropertyPredicates(Expr* properties, const std::string& name, Slot slot, uint32_t type,
                              Pos pos, MatchState* state);
@@ -264,6 +266,7 @@ class Planner {
   absl::Status status_;
   Scope scope_;
   Scope imported_;  // by the CALL (…) { … } around, seen by all of its clauses
+  std::set<Slot>* looked_up_ = nullptr;  // what names stand for, where that is asked
   std::vector<bool> used_;
   std::map<std::string, int> name_index_;
   std::set<std::string> parameters_;

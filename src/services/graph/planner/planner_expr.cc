@@ -99,6 +99,7 @@ void Planner::Bind(Expr* e, Context context) {
       return;
     case Expr::Kind::kVariable: {
       if (e->slot >= 0) {
+        LookedUp(e->slot);
         // The planner made it; of star, the name is in scope as it is.
         const auto known = scope_.find(e->name);
         e->types = known != scope_.end() ? known->second.types : kAnyType;
@@ -110,6 +111,7 @@ void Planner::Bind(Expr* e, Context context) {
         return Fail("UndefinedVariable", e->pos, Concat("`", e->name, "` is not defined"));
       }
       e->slot = it->second.slot;
+      LookedUp(e->slot);
       e->types = it->second.types;
       return;
     }

@@ -14,12 +14,12 @@ namespace {
 // Of one pattern: choosing where to begin looks at all that are left.
 constexpr size_t kMostParts = 1000;
 
-// A conjunct of *tree, which is not evaluated as a whole; null if it is not there.
-ExprPtr TakeOut(const Expr* conjunct, ExprPtr* tree) {
-  if (*tree == nullptr || tree->get() == conjunct) return std::move(*tree);
-  if ((*tree)->kind != Expr::Kind::kBinary || (*tree)->op != Op::kAnd) return nullptr;
-  ExprPtr found = TakeOut(conjunct, &(*tree)->kids[0]);
-  return found != nullptr ? std::move(found) : TakeOut(conjunct, &(*tree)->kids[1]);
+// Who owns the conjuncts of a predicate, which is not evaluated as a whole.
+void AddConjuncts(ExprPtr* tree, std::map<const Expr*, ExprPtr*>* owners) {
+  if (*tree == nullptr) return;
+  (*owners)[tree->get()] = tree;
+  if ((*tree)->kind != Expr::Kind::kBinary || (*tree)->op != Op::kAnd) return;
+  for (ExprPtr& kid : (*tree)->kids) AddConjuncts(&kid, owners);
 }
 
 }  // namespace
@@ -36,6 +36,7 @@ void Planner::DeclareNode(NodePattern* node, MatchState* state) {
   }
   it->second.types = it->second.types == kAnyType ? kNodeType | kNullType : it->second.types;
   node->slot = it->second.slot;
+  LookedUp(node->slot);
 }
 
 void Planner::DeclareEdge(EdgePattern* edge, MatchState* state, bool needed) {
@@ -52,6 +53,7 @@ void Planner::DeclareEdge(EdgePattern* edge, MatchState* state, bool needed) {
                   Concat("`", edge->variable, "` cannot be two relationships of one pattern"));
     }
     edge->slot = it->second.slot;
+    LookedUp(edge->slot);
     state->relisted.insert(edge->slot);
     return;
   }
@@ -161,8 +163,7 @@ void Planner::AddEdgePredicates(EdgePattern* edge, Slot slot, MatchState* state)
 
 // The same for each relationship of a variable length, or of a shortest path. What refers to nodes
 // that are found later waits for them, as all(… IN relationships WHERE …).
-void Planner::AddElementPredicates(EdgePattern* edge, const PatternPart& part, MatchState* state,
-                                   Step* step) {
+void Planner::AddElementPredicates(EdgePattern* edge, MatchState* state, Step* step) {
   if (!edge->variable_length) return;
   if (edge->properties == nullptr && edge->where == nullptr && edge->test.ops.empty() &&
       edge->test.dynamic.empty()) {
@@ -170,31 +171,39 @@ void Planner::AddElementPredicates(EdgePattern* edge, const PatternPart& part, M
   }
   MatchState inner;
   const Scope saved = scope_;
+  const size_t made = plan_->made.size();
+  std::set<Slot> looked_up;
+  std::set<Slot>* const around = std::exchange(looked_up_, &looked_up);
   step->element = Declare(edge->variable, kEdgeType);
   AddEdgePredicates(edge, step->element, &inner);
   scope_ = saved;
-  // A subquery may refer to all that has a name.
-  const bool later = std::any_of(state->fresh.begin(), state->fresh.end(), [&](Slot slot) {
-    return !state->bound.contains(slot) && slot != edge->slot && slot != part.slot;
-  });
+  looked_up_ = around;
+  if (around != nullptr) around->insert(looked_up.begin(), looked_up.end());
+  if (failed()) return;
+  std::vector<Predicate> later;
   for (Predicate& p : inner.predicates) {
+    if (std::exchange(p.opaque, false)) p.needs.insert(looked_up.begin(), looked_up.end());
     p.needs.erase(step->element);
-    const bool ready =
-        !(p.opaque && later) && std::all_of(p.needs.begin(), p.needs.end(),
-                                            [&](Slot slot) { return IsBound(slot, *state); });
+    const bool ready = std::all_of(p.needs.begin(), p.needs.end(),
+                                   [&](Slot slot) { return IsBound(slot, *state); });
     if (ready) {
       step->predicates.push_back(p.expr);
-      continue;
+    } else {
+      later.push_back(std::move(p));
     }
-    if (step->kind == Step::Kind::kShortest || failed()) {
-      return Fail("UnexpectedSyntax", edge->pos,
-                  "what a pattern asks of the relationships of a shortest path refers to what it "
-                  "binds later; match that in a MATCH before");
-    }
-    ExprPtr predicate = TakeOut(p.expr, &edge->where);
-    for (size_t i = 0; predicate == nullptr && i < plan_->made.size(); ++i) {
-      predicate = TakeOut(p.expr, &plan_->made[i]);
-    }
+  }
+  if (later.empty()) return;
+  if (step->kind == Step::Kind::kShortest) {
+    return Fail("UnexpectedSyntax", edge->pos,
+                "what a pattern asks of the relationships of a shortest path refers to what it "
+                "binds later; match that in a MATCH before");
+  }
+  std::map<const Expr*, ExprPtr*> owners;
+  AddConjuncts(&edge->where, &owners);
+  for (size_t i = made; i < plan_->made.size(); ++i) AddConjuncts(&plan_->made[i], &owners);
+  std::vector<ExprPtr> conjuncts;
+  for (const Predicate& p : later) conjuncts.push_back(std::move(*owners.at(p.expr)));
+  for (size_t i = 0; i < later.size(); ++i) {
     auto all = std::make_unique<Expr>();
     all->kind = Expr::Kind::kQuantifier;
     all->name = edge->variable;
@@ -202,12 +211,12 @@ void Planner::AddElementPredicates(EdgePattern* edge, const PatternPart& part, M
     all->slot = step->element;
     all->pos = edge->pos;
     all->types = Bit(Type::kBool) | kNullType;
-    all->depth = predicate->depth + 1;
+    all->depth = conjuncts[i]->depth + 1;
     all->kids.push_back(MakeVariable(edge->variable, edge->slot, kListType, edge->pos));
-    all->kids.push_back(std::move(predicate));
-    p.expr = Own(std::move(all));
-    p.needs.insert(edge->slot);
-    state->predicates.push_back(std::move(p));
+    all->kids.push_back(std::move(conjuncts[i]));
+    later[i].expr = Own(std::move(all));
+    later[i].needs.insert(edge->slot);
+    state->predicates.push_back(std::move(later[i]));
   }
 }
 
@@ -422,7 +431,7 @@ void Planner::PlanEdge(PatternPart* part, size_t index, bool forward, MatchState
   step.into = IsBound(to, *state) || to == from;
   step.direction = forward ? edge.direction : Reversed(edge.direction);
   if (edge.path == nullptr) {
-    AddElementPredicates(&edge, *part, state, &step);
+    AddElementPredicates(&edge, state, &step);
     step.types = NameIndexes(edge.types);
   }
   step.min = edge.min;
@@ -527,7 +536,7 @@ void Planner::PlanShortest(PatternPart* part, MatchState* state, Steps* steps) {
   step.slot = part->nodes[1].slot;
   step.edge = edge.slot;
   step.direction = edge.direction;
-  AddElementPredicates(&edge, *part, state, &step);
+  AddElementPredicates(&edge, state, &step);
   step.cycles = part->selected;
   step.types = NameIndexes(edge.types);
   step.min = edge.min;

@@ -27,6 +27,7 @@ bool TakePrefix(std::string_view prefix, std::string_view* text) {
 
 // In RE2's words a dot, and \s and \S as they stand within a class.
 constexpr std::string_view kDot = "[^\\n\\r\\x{85}\\x{2028}\\x{2029}]";
+constexpr std::string_view kLineEnds = "\\n-\\r\\x{85}\\x{2028}\\x{2029}";
 constexpr std::string_view kSpace = "\\x0B\\s", kNoSpace = "\\x00-\\x08\\x0E-\\x1F!-\\x{10FFFF}";
 
 // What a dot matches: (?s) everything, (?d) all but \n.
@@ -64,8 +65,12 @@ class Translator {
   }
 
   void Escape(char c) {
-    if (c != 's' && c != 'S') return Copy(2);
-    const std::string_view characters = c == 's' ? kSpace : kNoSpace;
+    if (c == 'C' || (c >= '1' && c <= '9')) {
+      error_ = "\\C and references to groups are not supported";
+      return;
+    }
+    if (c != 's' && c != 'S' && c != 'v') return Copy(2);
+    const std::string_view characters = c == 's' ? kSpace : c == 'v' ? kLineEnds : kNoSpace;
     out_ += in_class_ ? std::string(characters) : "[" + std::string(characters) + "]";
     at_ += 2;
   }
@@ -74,9 +79,6 @@ class Translator {
     if (rest.starts_with("&&")) {
       error_ = "classes with && are not supported";
     } else if (rest[0] == '[') {
-      // But for [:alpha:].
-      const size_t end = rest.starts_with("[:") ? rest.find(":]") : std::string_view::npos;
-      if (end != std::string_view::npos) return Copy(end + 2);
       error_ = "classes within classes are not supported: a bracket is written as \\[";
     } else {
       in_class_ = rest[0] != ']';

@@ -128,7 +128,7 @@ size_t Pool::ThreadsOf(Side side) const {
 bool Pool::IsWorthwhile(const Item& item, Side side) {
   const auto others =
       static_cast<double>(ThreadsOf(side == Side::kHost ? Side::kAgent : Side::kHost));
-  if (others == 0) return true;
+  if (others == 0 || stop_) return true;  // whoever is there ends what is left
   const int64_t now = NowNanos();
   const SideRates& rates = rates_[item.kind];
   const double host = rates.host.BytesPerSecond(now);
