@@ -27,6 +27,7 @@ constexpr size_t kMostNamed = 20;
 absl::Status ReadAll(const cypher::GraphView& view, uint64_t* nodes, uint64_t* edges) {
   std::array<cypher::NodeId, 1024> ids;
   cypher::Properties properties;
+  uint64_t incoming = 0;
   for (uint64_t position = 0;;) {
     PULSE_ASSIGN_OR_RETURN(const size_t n, view.ScanNodes(cypher::kNoToken, &position, ids));
     if (n == 0) break;
@@ -42,6 +43,7 @@ absl::Status ReadAll(const cypher::GraphView& view, uint64_t* nodes, uint64_t* e
       batch.clear();
       PULSE_RETURN_IF_ERROR(
           view.Expand({ids.data(), n}, cypher::Direction::kIn, {}, 4096, &at, &batch));
+      incoming += batch.node.size();
       for (const cypher::NodeId other : batch.node) {
         PULSE_ASSIGN_OR_RETURN(const bool exists, view.NodeExists(other));
         if (!exists) {
@@ -54,13 +56,16 @@ absl::Status ReadAll(const cypher::GraphView& view, uint64_t* nodes, uint64_t* e
   std::array<cypher::EdgeRef, 1024> refs;
   for (uint64_t position = 0;;) {
     PULSE_ASSIGN_OR_RETURN(const size_t n, view.ScanEdges({}, &position, refs));
-    if (n == 0) return absl::OkStatus();
+    if (n == 0) break;
     for (size_t i = 0; i < n; ++i) {
       properties.clear();
       PULSE_RETURN_IF_ERROR(view.ReadEdgeProperties(refs[i], &properties));
     }
     *edges += n;
   }
+  if (*edges == incoming) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat("nodes have ", *edges, " outgoing and ", incoming,
+                                          " incoming relationships: a run is not this database's"));
 }
 
 class Check {

@@ -52,17 +52,21 @@ bool Has(const std::vector<cypher::IndexDefinition>& all, const cypher::IndexDef
 }
 
 // But for indexes that the import makes: one that was killed leaves them.
+absl::StatusOr<bool> HasNoNodes(cypher::Database* database) {
+  PULSE_ASSIGN_OR_RETURN(const auto view, database->Snapshot());
+  std::array<cypher::NodeId, 1> one;
+  uint64_t position = 0;
+  PULSE_ASSIGN_OR_RETURN(const size_t count, view->ScanNodes(cypher::kNoToken, &position, one));
+  return count == 0;
+}
+
 absl::StatusOr<bool> IsEmpty(const OpenedExport& from,
                              const std::vector<cypher::IndexDefinition>& indexes,
                              cypher::Database* database) {
   for (const cypher::IndexDefinition& index : indexes) {
     if (!Has(from.indexes, index)) return false;
   }
-  PULSE_ASSIGN_OR_RETURN(const auto view, database->Snapshot());
-  std::array<cypher::NodeId, 1> one;
-  uint64_t position = 0;
-  PULSE_ASSIGN_OR_RETURN(const size_t count, view->ScanNodes(cypher::kNoToken, &position, one));
-  return count == 0;
+  return HasNoNodes(database);
 }
 
 }  // namespace
@@ -148,6 +152,13 @@ absl::StatusOr<ExchangeReport> ImportDatabase(const OpenedExport& from,
     load.memory_hint = Concat(" (--query-memory)", kInstead);
     PULSE_ASSIGN_OR_RETURN(const LoadReport loaded, LoadCsv(load, &sink));
     PULSE_RETURN_IF_ERROR(from.CheckCounts(loaded));
+    // Reading may have taken minutes, in which others write.
+    PULSE_ASSIGN_OR_RETURN(const bool still, HasNoNodes(database));
+    if (!still) {
+      return absl::FailedPreconditionError(
+          "another transaction has made nodes while the import read its files; an import needs an "
+          "empty database");
+    }
     PULSE_RETURN_IF_ERROR(transaction->Commit());
     report.nodes = loaded.nodes;
     report.edges = loaded.edges;

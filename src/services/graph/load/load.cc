@@ -61,6 +61,7 @@ class Loader {
   absl::StatusOr<LoadReport> Run() {
     PULSE_RETURN_IF_ERROR(CheckDialect(options_.dialect));
     PULSE_RETURN_IF_ERROR(OpenAll());
+    PULSE_RETURN_IF_ERROR(InferNodes());
     for (size_t i = 0; i < nodes_.size(); ++i) PULSE_RETURN_IF_ERROR(ReadNodes(i));
     for (auto& space : spaces_) space->Finish();
     for (size_t i = 0; i < edges_.size(); ++i) PULSE_RETURN_IF_ERROR(ReadEdges(i));
@@ -205,9 +206,27 @@ class Loader {
     return rejects_.valid() ? SyncFd(rejects_.get(), options_.reject_path) : absl::OkStatus();
   }
 
+  const std::string& SpaceName(size_t i) const {
+    const FileColumn* key = nodes_[i]->ColumnWith(ColumnRole::kKey);
+    return key->space.empty() ? options_.nodes[i].label : key->space;
+  }
+
+  // Files whose keys are of one space have them in one form.
+  absl::Status InferNodes() {
+    std::set<std::string> texts;
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      PULSE_RETURN_IF_ERROR(nodes_[i]->Infer(true, ParallelOn(*nodes_[i])));
+      if (!nodes_[i]->ints_as_keys()) texts.insert(SpaceName(i));
+    }
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      if (texts.contains(SpaceName(i))) nodes_[i]->TakeKeysAsTexts();
+    }
+    return absl::OkStatus();
+  }
+
   KeySpace* SpaceOf(const std::string& name, bool ints) {
     for (const auto& space : spaces_) {
-      if (space->name() == name && space->ints() == ints) return space.get();
+      if (space->name() == name) return space.get();
     }
     return spaces_.emplace_back(std::make_unique<KeySpace>(name, ints)).get();
   }
@@ -215,11 +234,8 @@ class Loader {
   absl::Status ReadNodes(size_t i) {
     ParsedFile& file = *nodes_[i];
     report_.bytes += file.bytes();
-    PULSE_RETURN_IF_ERROR(file.Infer(true, ParallelOn(file)));
     PULSE_RETURN_IF_ERROR(file.Parse({}, {}, ParallelOn(file)));
-    const FileColumn* key = file.ColumnWith(ColumnRole::kKey);
-    KeySpace* space =
-        SpaceOf(key->space.empty() ? options_.nodes[i].label : key->space, file.ints_as_keys());
+    KeySpace* space = SpaceOf(SpaceName(i), file.ints_as_keys());
     constraints_.StartFile(file, options_.nodes[i].label);
     std::vector<BadLine> bad;
     for (FilePart& part : file.parts()) {

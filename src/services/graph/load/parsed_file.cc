@@ -89,6 +89,7 @@ absl::Status ParsedFile::Open() {
     if (property) names_.push_back(column.name);
     inferred_.push_back(column.type == FieldType::kInferred && !column.list ? 1 : 0);
   }
+  unseen_.assign(inferred_.size(), 0);
   return absl::OkStatus();
 }
 
@@ -121,13 +122,18 @@ absl::Status ParsedFile::Infer(bool all, const Parallel& parallel) {
     InferredType inferred;
     for (const auto& of : types) inferred.Add(of[c]);
     column.type = inferred.type();
+    unseen_[c] = !all && column.type == FieldType::kInferred ? 1 : 0;
     if (column.type == FieldType::kInferred) column.type = FieldType::kString;
     // Keys are compared, and no number with a point is equal to what another file writes of it.
     if (column.role == ColumnRole::kKey && column.type != FieldType::kInt) {
       column.type = FieldType::kString;
     }
   }
-  if (const FileColumn* key = ColumnWith(ColumnRole::kKey)) key_type_ = key->type;
+  if (const FileColumn* key = ColumnWith(ColumnRole::kKey)) {
+    key_column_ = *key;
+    key_column_.list = false;
+    if (key->list || key->type != FieldType::kInt) key_column_.type = FieldType::kString;
+  }
   return absl::OkStatus();
 }
 
@@ -190,7 +196,7 @@ void ParsedFile::StartPart(FilePart* part) const {
     if (property_of_[c] != kNone) {
       StartColumn(header_.columns[c], &part->columns[property_of_[c]]);
     }
-    if (header_.columns[c].role == ColumnRole::kKey) StartColumn(header_.columns[c], &part->keys);
+    if (header_.columns[c].role == ColumnRole::kKey) StartColumn(key_column_, &part->keys);
   }
 }
 
@@ -249,7 +255,7 @@ bool ParsedFile::AddField(const Spaces& spaces, size_t at, const CsvField& field
         bad->reason = "there is no key";
         return false;
       }
-      if (!AppendField(column, field, options_.dialect, &part->keys)) return refuse();
+      if (!AppendField(key_column_, field, options_.dialect, &part->keys)) return refuse();
       break;
     case ColumnRole::kSource:
       if (!FindKey(spaces.sources, field, "source", &row, bad)) return false;
@@ -260,19 +266,23 @@ bool ParsedFile::AddField(const Spaces& spaces, size_t at, const CsvField& field
       part->targets.push_back(row);
       break;
     case ColumnRole::kLabels:
-    case ColumnRole::kType:
-      if (field.text.empty() && column.role == ColumnRole::kType && !named_) {
+    case ColumnRole::kType: {
+      const bool none = IsNullField(field, options_.dialect);
+      const std::string_view text = none ? std::string_view() : StdView(field.text);
+      if (text.empty() && column.role == ColumnRole::kType && !named_) {
         bad->reason = "there is no type";
         return false;
       }
-      part->texts.push_back(part->dictionary.Number(StdView(field.text)));
+      part->texts.push_back(part->dictionary.Number(text));
       break;
+    }
     case ColumnRole::kProperty:
     case ColumnRole::kIgnored:
       break;
   }
   const size_t property = property_of_[at];
   if (property == kNone) return true;
+  if (unseen_[at] != 0 && !IsNullField(field, options_.dialect)) return refuse();
   if (field.text.size() >= kLongText && field.offset < kMostOffset && LeavesTexts(property)) {
     const uint64_t length = std::min<uint64_t>(field.text.size(), kMostLength);
     part->columns[property].values.push_back(

@@ -114,7 +114,9 @@ class ParsedFile {
   absl::Status FetchTexts(FilePart* part) const;
   // FailedPrecondition where texts are left in the file, and somebody has changed it since Open.
   absl::Status CheckUnchanged() const;
-  bool ints_as_keys() const { return key_type_ == FieldType::kInt; }
+  bool ints_as_keys() const { return key_column_.type == FieldType::kInt; }
+  // Before Parse: another file has texts as keys of the same nodes.
+  void TakeKeysAsTexts() { key_column_.type = FieldType::kString; }
   uint64_t bytes_done() const { return done_.load(std::memory_order_relaxed); }
   uint64_t bytes() const { return bytes_.size; }
   // "FILE:LINE: REASON".
@@ -155,9 +157,10 @@ class ParsedFile {
   mutable std::atomic<bool> left_{false};  // a long text, in any part
   FileHeader header_;
   std::vector<uint8_t> inferred_;    // by column of the header
+  std::vector<uint8_t> unseen_;      // the same: the sample had no value of it
   std::vector<std::string> names_;   // of properties
   std::vector<size_t> property_of_;  // by column of the header; npos: none
-  FieldType key_type_ = FieldType::kString;
+  FileColumn key_column_;            // as keys are compared: plain integers, or texts
   std::vector<FilePart> parts_;
   mutable std::atomic<uint64_t> done_{0};
 };

@@ -9,7 +9,7 @@
 // A group is 64 nodes, the number of the first divided by 64: a directory (how many records and how
 // many bytes each node has) and then the nodes' blocks, each self-contained. What compaction copies
 // are blocks, groups and column segments. Every byte of a run is covered by the magic or by one of
-// its checksums.
+// its checksums, or is one of the zeros in front of the tables.
 #pragma once
 
 #include <cstdint>

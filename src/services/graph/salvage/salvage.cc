@@ -68,8 +68,15 @@ class Salvage {
         files_(options.files != nullptr ? options.files : SystemFiles()) {}
 
   absl::StatusOr<SalvageReport> Run() {
+    const std::string manifest = Concat(from_, "/", kManifestFile);
+    const auto before = files_->Read(manifest);
     PULSE_RETURN_IF_ERROR(ReadManifest());  // before a file is made where there is no database
     PULSE_ASSIGN_OR_RETURN(const auto lock, LockSource());
+    const auto now = files_->Read(manifest);
+    if (before.ok() != now.ok() || (now.ok() && *before != *now)) {
+      return absl::UnavailableError(
+          Concat(from_, ": a program that wrote to it has just ended; try again"));
+    }
     PULSE_RETURN_IF_ERROR(files_->MakeDirectory(to_));
     PULSE_ASSIGN_OR_RETURN(const auto there, files_->List(to_));
     if (!there.empty()) {

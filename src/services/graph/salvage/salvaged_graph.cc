@@ -84,7 +84,8 @@ absl::Status SalvagedGraph::Apply(uint64_t sequence, std::string_view payload) {
         ApplyEdge(sequence, op);
         break;
       case Kind::kCreateIndex:
-        indexes_.emplace(op.index.name, op.index);
+        // A later one of the name: that this one was dropped is lost.
+        indexes_.insert_or_assign(op.index.name, op.index);
         break;
       case Kind::kDropIndex:
         if (const auto it = indexes_.find(op.text); it != indexes_.end()) indexes_.erase(it);

@@ -1,0 +1,98 @@
+// Types of keys and of columns whose values come late.
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "services/graph/load/test_load.h"
+#include "services/graph/model/text.h"
+
+namespace pulse::graph {
+namespace {
+
+using cypher::Concat;
+using test::File;
+using test::Lines;
+using test::LoadInto;
+using test::MemoryGraph;
+using testing_util::ScratchPath;
+using testing_util::Text;
+
+using Set = std::multiset<std::string>;
+
+// Keys are compared as they stand; the property has the type that was given.
+TEST(LoadKeys, KeyOfAnyType_IsFoundByItsText) {
+  for (const auto& [type, key, value] :
+       {std::tuple("float", "1.50", "1.5"), std::tuple("date", "2024-01-02", "'2024-01-02'"),
+        std::tuple("boolean", "true", "true"), std::tuple("int[]", "1;2", "[1, 2]"),
+        std::tuple("string[]", "a;b", "['a', 'b']"), std::tuple("string", "x", "'x'"),
+        std::tuple("int", "7", "7")}) {
+    const File nodes(Concat("id:", type, ",w\n", key, ",1\n"));
+    const File edges(Concat("a,b\n", key, ",", key, "\n"));
+    MemoryGraph graph;
+    const auto report =
+        LoadInto({.nodes = {{"N", nodes.path()}}, .edges = {{"E", edges.path(), "", ""}}}, &graph);
+    ASSERT_TRUE(report.ok()) << type << ": " << report.status();
+    EXPECT_EQ(Lines(graph), (Set{Concat(":N id=", value, " w=1"), Concat(value, "-E->", value)}))
+        << type;
+  }
+  const File nodes("id,w\n1.50,1\n");
+  MemoryGraph graph;
+  ASSERT_TRUE(LoadInto({.nodes = {{"N", nodes.path()}}, .types = {{"id", "float"}}}, &graph).ok());
+  EXPECT_EQ(Lines(graph), Set{":N id=1.5 w=1"});
+}
+
+TEST(LoadKeys, FilesOfOneLabel_HaveOneKindOfKeys) {
+  const File numbers("id\n1\n3\n"), texts("id\n3\nx4\n");
+  const File edges("a,b\n3,x4\n1,3\n");
+  for (const bool numbers_first : {true, false}) {
+    LoadOptions options{.nodes = {{"P", numbers.path()}, {"P", texts.path()}},
+                        .edges = {{"E", edges.path(), "", ""}}};
+    if (!numbers_first) std::swap(options.nodes[0], options.nodes[1]);
+    MemoryGraph refused;
+    const auto report = LoadInto(options, &refused);
+    ASSERT_FALSE(report.ok());
+    EXPECT_NE(Text(report.status()).find("the key 3 is there already"), std::string::npos)
+        << report.status();
+    const ScratchPath rejects("rejects");
+    options.reject_path = rejects.get();
+    MemoryGraph graph;
+    const auto loaded = LoadInto(options, &graph);
+    ASSERT_TRUE(loaded.ok()) << loaded.status();
+    EXPECT_EQ(loaded->duplicates, 1u);
+    EXPECT_EQ(loaded->nodes, 3u);
+    EXPECT_EQ(loaded->edges, 2u);
+  }
+}
+
+// Of relationships the first megabyte tells the types, but for columns that it says nothing of.
+TEST(LoadKeys, ColumnWithoutAValueInTheSample_HasTheTypeOfAll) {
+  const File nodes("id\n0\n1\n");
+  std::string content = "a,b,u,v,w\n";
+  for (int i = 0; i < 200'000; ++i) content += "0,1,,,\n";
+  content += "1,0,5,0.5,x\n1,0,6,7,\n";
+  const File edges(content);
+  MemoryGraph graph;
+  const auto report =
+      LoadInto({.nodes = {{"N", nodes.path()}}, .edges = {{"E", edges.path(), "", ""}}}, &graph);
+  ASSERT_TRUE(report.ok()) << report.status();
+  const Set lines = Lines(graph);
+  EXPECT_EQ(lines.count("1-E->0 u=5 v=0.5 w='x'"), 1u);
+  EXPECT_EQ(lines.count("1-E->0 u=6 v=7.0"), 1u);
+}
+
+TEST(LoadKeys, NullOfLabelsAndTypes_IsNone) {
+  const File nodes("id:ID,:LABEL\n1,NULL\n2,B\n");
+  const File edges(":START_ID,:END_ID,:TYPE\n1,2,NULL\n2,1,F\n");
+  LoadOptions options{.nodes = {{"A", nodes.path()}}, .edges = {{"E", edges.path(), "", ""}}};
+  options.dialect.null_text = "NULL";
+  MemoryGraph graph;
+  const auto report = LoadInto(options, &graph);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(Lines(graph), (Set{":A id=1", ":A:B id=2", "1-E->2", "2-F->1"}));
+}
+
+}  // namespace
+}  // namespace pulse::graph
