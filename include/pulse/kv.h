@@ -19,7 +19,7 @@
 // not exist for any call; Tick, or an item that needs its room, gives its memory back.
 //
 // Threads. Any thread may make any call of Kv at any time. Each partition has a lock; a call holds
-// those of its keys, and a batch those of up to 64 keys at once. Calls on a single key are atomic;
+// those of its keys, and a batch those of up to 128 keys at once. Calls on a single key are atomic;
 // a batch is not. A program that owns its threads gives each of them a partition (Own): the calls
 // of an Owner take no lock and know one thread at a time. While a partition has an owner, the calls
 // of Kv on its keys do not wait: they are refused with Unavailable.

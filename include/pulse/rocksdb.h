@@ -150,7 +150,7 @@ PULSE_EXPORT rocksdb::Status PlaceCompactions(
 PULSE_EXPORT void CompressOnAgent(const rocksdb::FileSystem* fs,
                                   rocksdb::ColumnFamilyOptions* options);
 // Whole compactions under way end soon, without a result: RocksDB then does them here, or, if the
-// database is closing, not at all. RocksDB before 11 does not ask for this by itself when a
+// database is closing, not at all. RocksDB before 10.4 does not ask for this by itself when a
 // database closes, which then waits for the agent: call CancelAllBackgroundWork(db, false), then
 // this, then close.
 PULSE_EXPORT void CancelWholeCompactions(const rocksdb::DBOptions& options);

@@ -2,7 +2,8 @@
 # bench.sh DIR [kafka|flink [RECORDS [PAIRS]]]: RECORDS (700000; of Flink, whose JVM compiles for some seconds, 2000000) of
 # 1 KiB each, put into a Kafka Streams store or Flink's RocksDB state in DIR, which is to be on a real disk: stock on CPU 0; on pulse:// in several ways, with the program on CPU
 # 0 and the agent on CPU 1; stock on both. In turn, PAIRS (3) times. Prints a line of JSON for each run. Run `make
-# stream-tests` before: it builds what is needed.
+# stream-tests` before: it builds what is needed. CHECKPOINT_SECONDS: between Flink's checkpoints (10), whose files its
+# threads copy on the CPU of the records.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 dir=${1:?usage: bench.sh DIR [kafka|flink [RECORDS [PAIRS]]]}
@@ -33,7 +34,7 @@ run() {
   shift 2
   rm -rf "$state"
   printf '{"name": "%s", ' "$name"
-  taskset -c "$cpus" java -Xmx1g -XX:+UseSerialGC --add-opens java.base/java.util=ALL-UNNAMED \
+  taskset -c "$cpus" java -Dcheckpoint.seconds="${CHECKPOINT_SECONDS:-10}" -Xmx1g -XX:+UseSerialGC --add-opens java.base/java.util=ALL-UNNAMED \
     --add-opens java.base/java.lang=ALL-UNNAMED -cp "$classpath" "$program" "$state" "$records" 1024 "$@" 2>/dev/null |
     sed 's/^{//'
 }

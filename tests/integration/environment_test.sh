@@ -131,6 +131,12 @@ run_ok left_out 60 env PULSE_MATCH="$SCRATCH/in" LD_PRELOAD="$PLUGIN" PULSE_URI=
   "$DB_CHECK" fill "$SCRATCH/out/db" 20000 200 5
 note "PULSE_MATCH: directories, patterns, relative paths"
 
+# A JVM has its own way; where its RocksDB is the shared one it runs on.
+cp "$DB_CHECK" "$SCRATCH/java"
+run_ok java 60 "${preloaded[@]}" PULSE_URI=pulse:// "$SCRATCH/java" fill "$SCRATCH/in/java" 2000 200 5
+grep -q "preloaded into a JVM.*-agentpath" "$SCRATCH/java.log" || fail "no warning in a JVM" "$SCRATCH/java.log"
+note "preloaded into a JVM: a warning"
+
 # --- Nothing runs silently without PulseDB. refused NAME PATTERNS ENVIRONMENT...
 refused() {
   local name=$1 patterns=$2

@@ -144,7 +144,8 @@ void ShowLog(AclLog* log, const Arguments& args, ReplyWriter* reply) {
     field("context", entry.in_multi ? "multi" : "toplevel");
     field("object", entry.object);
     field("username", entry.user);
-    field("age-seconds", absl::StrFormat("%.3f", static_cast<double>(now_ms - entry.at_ms) / 1e3));
+    field("age-seconds",
+          absl::StrFormat("%.3f", static_cast<double>(now_ms - entry.last_ms) / 1e3));
     field("client-info", entry.client);
   }
 }
@@ -162,14 +163,16 @@ bool Executor::RefreshUser(Session* session) {
   if (user == nullptr) return false;
   // Another one of the same name, made since.
   if (session->user != nullptr && session->user->id() != user->id()) return false;
+  const bool other = session->facts.user_id != user->id();
   session->SetUser(std::move(user), version);
+  if (other) facts_->clients.Set(session->facts);
   return true;
 }
 
 bool Executor::EndForbiddenConnections(const Session& session) {
   bool own = false;
   for (const ClientFacts& client : facts_->clients.List()) {
-    if (client.user.empty()) continue;
+    if (client.user_id == 0) continue;  // has said nobody's password
     const AclUsers::User user = facts_->users.Find(client.user);
     const bool is_there = user != nullptr && user->id() == client.user_id;
     if (is_there && (!client.subscribed || user->MayHear(kTrackingChannel))) continue;

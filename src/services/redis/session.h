@@ -34,8 +34,8 @@ struct ClientFacts {
   std::string name;
   std::string library;
   std::string library_version;
-  std::string user;
-  uint64_t user_id = 0;  // AclUser::id
+  std::string user = "default";
+  uint64_t user_id = 0;  // AclUser::id; 0: nobody yet
   int64_t since_ms = 0;
   int protocol = 2;
   bool tracking = false;
@@ -211,7 +211,7 @@ struct Session {
   void SetUser(AclUsers::User who, uint64_t version) {
     user = std::move(who);
     users_version = version;
-    facts.user = user == nullptr ? "" : user->name();
+    facts.user = user == nullptr ? "default" : user->name();
     facts.user_id = user == nullptr ? 0 : user->id();
     authenticated.store(user != nullptr, std::memory_order_relaxed);
   }

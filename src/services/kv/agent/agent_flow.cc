@@ -361,10 +361,14 @@ void AgentFlow::Answered(const Expected& request, std::string_view reply) {
         break;
       }
       setup->accepted = true;
-      const std::string what = setup->what;
-      std::erase_if(setups_, [&](const Setup& s) {
-        return s.accepted && s.number < number && s.what == what;
+      // In the place of the one before it: what came behind that one may have needed it.
+      const auto before = std::find_if(setups_.begin(), setup, [&](const Setup& s) {
+        return s.accepted && s.what == setup->what;
       });
+      if (before != setup) {
+        *before = std::move(*setup);
+        setups_.erase(setup);
+      }
       break;
     }
     case Kind::kReset:

@@ -65,6 +65,9 @@ class OutputRegistry : public OutputOwner {
   std::shared_ptr<OutputFile> Find(const std::string& path);
   // The file of `output` has been deleted or replaced; another output may have its path by now.
   void Forget(const std::shared_ptr<OutputFile>& output);
+  // Drops the references that must not be dropped under the lock, and with them the space of what
+  // was forgotten. Waits for rescues under way.
+  void DropReleased();
   // True while the agent works on it: until then its inode must not be used for another file.
   bool InFlight(const OutputFile& output) const;
 
@@ -99,8 +102,6 @@ class OutputRegistry : public OutputOwner {
   void DropFailuresLocked(const std::string& dir);
   std::unordered_map<std::string, std::shared_ptr<Output>>::iterator EraseLocked(
       std::unordered_map<std::string, std::shared_ptr<Output>>::iterator it);
-  // Drops the references that must not be dropped under the lock.
-  void DropReleased();
 
   const std::shared_ptr<HostSession> session_;
   std::unordered_map<std::string, std::shared_ptr<Output>> files_;

@@ -99,6 +99,7 @@ absl::StatusOr<Options> ParseOptions(const std::string& uri) {
                    "pulse:// for an embedded agent");
   }
   Options o;
+  bool sched_given = parsed.options.count("agent_sched") != 0;
   if (const char* env = std::getenv("PULSE_OPTIONS"); env != nullptr && *env != '\0') {
     auto defaults = ParseOptionList(env);
     absl::Status st = defaults.ok() ? Read(*defaults, &o) : defaults.status();
@@ -106,6 +107,7 @@ absl::StatusOr<Options> ParseOptions(const std::string& uri) {
       return absl::InvalidArgumentError(
           absl::StrCat("environment variable PULSE_OPTIONS: ", st.message()));
     }
+    sched_given |= defaults->count("agent_sched") != 0;
   }
   o.socket_path = parsed.path;
   std::string unused;
@@ -113,7 +115,6 @@ absl::StatusOr<Options> ParseOptions(const std::string& uri) {
     if (parsed.options.count(name) != 0) absl::StrAppend(&unused, unused.empty() ? "" : ", ", name);
   }
   const bool flushes_given = parsed.options.count("flushes") != 0;
-  const bool sched_given = parsed.options.count("agent_sched") != 0;
   const bool compression_given = parsed.options.count("compression") != 0;
   const bool status_given = parsed.options.count("status") != 0;
   if (absl::Status st = Read(std::move(parsed.options), &o); !st.ok()) return refused(st.message());
@@ -160,6 +161,13 @@ absl::StatusOr<Options> ParseOptions(const std::string& uri) {
     return refused(
         "compression=agent is for outputs that the agent writes, and with placement=host it writes "
         "none; leave one of the two out");
+  }
+  if (o.agent_compresses && o.placement == PlacementMode::kOffloadAll &&
+      o.offload_all == OffloadAllScope::kDeep) {
+    return refused(
+        "compression=agent is for outputs that the agent writes, and with whole=deep the host "
+        "writes "
+        "its own; leave one of the two out");
   }
   if (o.flushes == FlushMode::kDefault) {
     o.flushes = o.placement == PlacementMode::kAdaptive ? FlushMode::kAdaptive : FlushMode::kHost;

@@ -110,6 +110,12 @@ TEST_F(OptionsTest, Parse_Compression_NeedsAnEmbeddedAgentsCpus) {
   }
   EXPECT_THAT(ErrorOf("pulse://?compression=agent&agent_cpus=0&placement=host"),
               HasSubstr("placement=host"));
+  EXPECT_THAT(ErrorOf("pulse://?compression=agent&agent_cpus=0&placement=whole&whole=deep"),
+              HasSubstr("whole=deep"));
+  // Its threads would come before an agent in the background.
+  EXPECT_FALSE(ParseOptions("pulse://?compression=agent&agent_cpus=0")->agent_background);
+  setenv("PULSE_OPTIONS", "agent_sched=background", 1);
+  EXPECT_TRUE(ParseOptions("pulse://?compression=agent&agent_cpus=0")->agent_background);
   // The environment's is for the embedded agents of the process.
   setenv("PULSE_OPTIONS", "compression=agent&agent_cpus=0", 1);
   EXPECT_TRUE(ParseOptions("pulse://")->agent_compresses);

@@ -111,7 +111,8 @@ CompactionPlacer::~CompactionPlacer() {
 
 void CompactionPlacer::Cancel(bool until_closed) {
   std::lock_guard lock(mu_);
-  canceled_ |= until_closed;
+  // Of a database that failed to open nobody would hear that it was closed.
+  canceled_ |= until_closed && !homes_.empty();
   ++cancels_;
   for (const auto& [key, running] : tasks_) running.task->Cancel();
 }

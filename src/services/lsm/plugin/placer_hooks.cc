@@ -36,7 +36,7 @@ class PlacerService : public rocksdb::CompactionService {
                ? CompactionServiceJobStatus::kSuccess
                : CompactionServiceJobStatus::kUseLocal;
   }
-#if PULSE_ROCKSDB_AT_LEAST(11, 0)
+#if PULSE_ROCKSDB_AT_LEAST(10, 4)
   // Called just before the database begins to close.
   void CancelAwaitingJobs() override { placer_->Cancel(true); }
 #endif

@@ -247,7 +247,11 @@ class OffloadingFileSystem final : public PulseFileSystem {
     IOStatus s = target()->DeleteFile(path, options, dbg);
     // The agent finishes with its descriptor by itself; nobody will ask for this output again. But
     // one whose file is still there is still part of the barrier.
-    if (s.ok() && output != nullptr) context_->registry->Forget(output);
+    if (s.ok() && output != nullptr) {
+      context_->registry->Forget(output);
+      // Now: who waits for space makes no other output that would.
+      context_->registry->DropReleased();
+    }
     return s;
   }
 

@@ -262,6 +262,10 @@ TEST_F(PoolDbTest, FullPool_UnderADatabase_IsNoSpaceUntilRoomIsMade) {
   ASSERT_TRUE(fs->DeleteFile(other, kIo, nullptr).ok());
   ASSERT_TRUE(fs->GetFreeSpace(dir_.path(), kIo, &free, nullptr).ok());
   EXPECT_GT(free, 8u << 20);
+  // By the path of a table, too, as RocksDB asks before a compaction.
+  uint64_t of_table = 0;
+  ASSERT_TRUE(fs->GetFreeSpace(dir_.path() + "/000123.sst", kIo, &of_table, nullptr).ok());
+  EXPECT_GT(of_table, 8u << 20);
   // A compaction that the error had interrupted may need all of the room once more before the
   // flush.
   const auto resume_and_flush = [&] {

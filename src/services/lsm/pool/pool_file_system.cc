@@ -331,7 +331,9 @@ class PoolFileSystem : public FileSystemWrapper {
 
   IOStatus GetFreeSpace(const std::string& path, const IOOptions& options, uint64_t* bytes,
                         IODebugContext* dbg) override {
-    IOStatus s = target()->GetFreeSpace(path, options, bytes, dbg);
+    // RocksDB asks by the path of a table, which the base does not have.
+    const std::string at = Pool::MayHold(NameOf(path)) ? DirectoryOf(CanonicalPath(path)) : path;
+    IOStatus s = target()->GetFreeSpace(at, options, bytes, dbg);
     if (s.ok()) *bytes = std::min(*bytes, pool_->FreeBytes());
     return s;
   }

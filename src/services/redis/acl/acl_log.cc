@@ -20,7 +20,7 @@ void AclLog::Add(Reason reason, bool in_multi, std::string_view object, std::str
     return entry.reason == reason && entry.in_multi == in_multi && entry.object == object &&
            entry.user == user && now_ms - entry.last_ms <= kTogetherMs;
   });
-  Entry entry{1, reason, in_multi, std::string(object), std::string(user), "", now_ms, now_ms};
+  Entry entry{1, reason, in_multi, std::string(object), std::string(user), "", now_ms};
   if (same != entries_.end()) {
     entry = std::move(*same);
     entries_.erase(same);

@@ -23,7 +23,6 @@ class AclLog {
     std::string object;  // the command, key or channel
     std::string user;    // as the client named it
     std::string client;  // a line of CLIENT LIST: the last one
-    int64_t at_ms = 0;   // of the first
     int64_t last_ms = 0;
   };
   void Add(Reason reason, bool in_multi, std::string_view object, std::string_view user,

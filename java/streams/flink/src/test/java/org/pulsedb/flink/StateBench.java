@@ -21,7 +21,7 @@ import org.apache.flink.util.Collector;
 /**
  * Records whose state Flink keeps in its RocksDB back-end, in a mini cluster: records a second, how long the state of one
  * takes to be set, and how long the job takes to go on after its task manager was killed. StateBench DIR RECORDS
- * VALUE_BYTES [URI]; prints one line of JSON. streams/bench.sh runs it.
+ * VALUE_BYTES [URI]; prints one line of JSON. -Dcheckpoint.seconds: between checkpoints (10). streams/bench.sh runs it.
  */
 public final class StateBench {
   private static int records;
@@ -82,7 +82,7 @@ public final class StateBench {
       config.set(PulseOptionsFactory.URI, uri);
     }
     config.setString("taskmanager.memory.managed.size", "256mb");
-    config.setString("execution.checkpointing.interval", "10 s");
+    config.setString("execution.checkpointing.interval", Integer.getInteger("checkpoint.seconds", 10) + " s");
     config.setString("restart-strategy.fixed-delay.delay", "0 ms");
     return config;
   }
