@@ -67,6 +67,18 @@ TEST(LoadKeys, FilesOfOneLabel_HaveOneKindOfKeys) {
   }
 }
 
+TEST(LoadKeys, FileWithoutARow_SaysNothingOfKeys) {
+  const File numbers("id\n1\n3\n"), none("id\n"), edges("a,b\n01,3\n");
+  for (const bool first : {true, false}) {
+    LoadOptions options{.nodes = {{"P", none.path()}, {"P", numbers.path()}},
+                        .edges = {{"E", edges.path(), "", ""}}};
+    if (!first) std::swap(options.nodes[0], options.nodes[1]);
+    MemoryGraph graph;
+    ASSERT_TRUE(LoadInto(options, &graph).ok());
+    EXPECT_EQ(Lines(graph).count("1-E->3"), 1u);
+  }
+}
+
 // Of relationships the first megabyte tells the types, but for columns that it says nothing of.
 TEST(LoadKeys, ColumnWithoutAValueInTheSample_HasTheTypeOfAll) {
   const File nodes("id\n0\n1\n");

@@ -216,10 +216,10 @@ class Loader {
     std::set<std::string> texts;
     for (size_t i = 0; i < nodes_.size(); ++i) {
       PULSE_RETURN_IF_ERROR(nodes_[i]->Infer(true, ParallelOn(*nodes_[i])));
-      if (!nodes_[i]->ints_as_keys()) texts.insert(SpaceName(i));
+      if (nodes_[i]->has_keys() && !nodes_[i]->ints_as_keys()) texts.insert(SpaceName(i));
     }
     for (size_t i = 0; i < nodes_.size(); ++i) {
-      if (texts.contains(SpaceName(i))) nodes_[i]->TakeKeysAsTexts();
+      nodes_[i]->TakeKeysAs(texts.contains(SpaceName(i)) ? FieldType::kString : FieldType::kInt);
     }
     return absl::OkStatus();
   }

@@ -123,6 +123,7 @@ absl::Status ParsedFile::Infer(bool all, const Parallel& parallel) {
     for (const auto& of : types) inferred.Add(of[c]);
     column.type = inferred.type();
     unseen_[c] = !all && column.type == FieldType::kInferred ? 1 : 0;
+    if (column.role == ColumnRole::kKey) has_keys_ = column.type != FieldType::kInferred;
     if (column.type == FieldType::kInferred) column.type = FieldType::kString;
     // Keys are compared, and no number with a point is equal to what another file writes of it.
     if (column.role == ColumnRole::kKey && column.type != FieldType::kInt) {
@@ -368,7 +369,8 @@ absl::Status ParsedFile::Parse(const std::vector<const KeySpace*>& sources,
     const bool too_narrow = std::any_of(parts_.begin(), parts_.end(),
                                         [](const FilePart& part) { return part.too_narrow; });
     if (!too_narrow || again) return absl::OkStatus();
-    // The first megabyte did not show what is further on.
+    // The first megabyte did not show what is further on; of nodes all was looked at.
+    if (of_nodes_) return Changed();
     PULSE_RETURN_IF_ERROR(Infer(true, parallel));
   }
 }

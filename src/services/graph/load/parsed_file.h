@@ -115,8 +115,9 @@ class ParsedFile {
   // FailedPrecondition where texts are left in the file, and somebody has changed it since Open.
   absl::Status CheckUnchanged() const;
   bool ints_as_keys() const { return key_column_.type == FieldType::kInt; }
-  // Before Parse: another file has texts as keys of the same nodes.
-  void TakeKeysAsTexts() { key_column_.type = FieldType::kString; }
+  bool has_keys() const { return has_keys_; }
+  // Between Infer and Parse: as the other files of the same nodes have them.
+  void TakeKeysAs(FieldType type) { key_column_.type = type; }
   uint64_t bytes_done() const { return done_.load(std::memory_order_relaxed); }
   uint64_t bytes() const { return bytes_.size; }
   // "FILE:LINE: REASON".
@@ -160,6 +161,7 @@ class ParsedFile {
   std::vector<uint8_t> unseen_;      // the same: the sample had no value of it
   std::vector<std::string> names_;   // of properties
   std::vector<size_t> property_of_;  // by column of the header; npos: none
+  bool has_keys_ = true;             // or there is nothing to tell their type by
   FileColumn key_column_;            // as keys are compared: plain integers, or texts
   std::vector<FilePart> parts_;
   mutable std::atomic<uint64_t> done_{0};

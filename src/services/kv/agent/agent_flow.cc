@@ -226,10 +226,15 @@ bool AgentFlow::EnsureSession() {
     queued_.push_back(std::move(open));
     WaitForRoom();
   }
-  for (const Setup& setup : setups_) {
+  const auto repeat = [this](const Setup& setup) {
     Expect(0, setup.split.size(), Kind::kRepeated);
     Send(LaneOp::kCommand, "", setup.split);
-  }
+  };
+  // Who the client is comes first, as an AUTH before the last one is not kept; then all, in order.
+  const auto last = std::find_if(setups_.rbegin(), setups_.rend(),
+                                 [](const Setup& setup) { return setup.authenticates; });
+  if (last != setups_.rend() && &*last != &setups_.front()) repeat(*last);
+  for (const Setup& setup : setups_) repeat(setup);
   return true;
 }
 
@@ -361,14 +366,10 @@ void AgentFlow::Answered(const Expected& request, std::string_view reply) {
         break;
       }
       setup->accepted = true;
-      // In the place of the one before it: what came behind that one may have needed it.
-      const auto before = std::find_if(setups_.begin(), setup, [&](const Setup& s) {
-        return s.accepted && s.what == setup->what;
+      const std::string what = setup->what;
+      std::erase_if(setups_, [&](const Setup& s) {
+        return s.accepted && s.number < number && s.what == what;
       });
-      if (before != setup) {
-        *before = std::move(*setup);
-        setups_.erase(setup);
-      }
       break;
     }
     case Kind::kReset:

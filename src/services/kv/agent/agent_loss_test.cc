@@ -34,7 +34,7 @@ TEST_F(AgentTest, HostLost_ClientsStay_AndTheirStateIsRepeated) {
   Client client(agent_port());
   EXPECT_EQ(client.Ask("AUTH secret"), "+OK\r\n");
   EXPECT_EQ(client.Ask("HELLO 3").substr(0, 1), "%");
-  // Again: the second one stands where the first one did, before what needs it.
+  // Again: this one is repeated before HELLO, too, which needs it.
   EXPECT_EQ(client.Ask("AUTH secret"), "+OK\r\n");
   EXPECT_EQ(client.Ask("CLIENT SETNAME first"), "+OK\r\n");
   EXPECT_EQ(client.Ask("CLIENT SETNAME me"), "+OK\r\n");

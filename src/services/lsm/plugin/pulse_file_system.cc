@@ -242,16 +242,20 @@ class OffloadingFileSystem final : public PulseFileSystem {
 
   IOStatus DeleteFile(const std::string& path, const IOOptions& options,
                       IODebugContext* dbg) override {
-    const std::shared_ptr<OutputFile> output = context_->registry->Find(path);
-    const OutputFile::PathGuard guard(output.get());
-    IOStatus s = target()->DeleteFile(path, options, dbg);
-    // The agent finishes with its descriptor by itself; nobody will ask for this output again. But
-    // one whose file is still there is still part of the barrier.
-    if (s.ok() && output != nullptr) {
-      context_->registry->Forget(output);
-      // Now: who waits for space makes no other output that would.
-      context_->registry->DropReleased();
+    std::shared_ptr<OutputFile> output = context_->registry->Find(path);
+    if (output == nullptr) return target()->DeleteFile(path, options, dbg);
+    IOStatus s;
+    {
+      const OutputFile::PathGuard guard(output.get());
+      s = target()->DeleteFile(path, options, dbg);
+      // The agent finishes with its descriptor by itself; nobody will ask for this output again.
+      // But one whose file is still there is still part of the barrier.
+      if (s.ok()) context_->registry->Forget(output);
     }
+    // Now: who waits for space makes no other output that would. Not under the guard, for which a
+    // rescue of another output may wait.
+    output.reset();
+    if (s.ok()) context_->registry->DropReleased();
     return s;
   }
 
