@@ -32,8 +32,14 @@ constexpr std::string_view kSlotIsDown = "CLUSTERDOWN Hash slot not served";
 constexpr std::string_view kTooMuchKept =
     "ERR the transactions of all clients hold too many bytes; try again later";
 
-// Of those on the connection, what asks the keyspace, which others may be at work on.
-bool AsksKeyspace(Command command) {
+// Of those on the connection: what asks the keyspace, which others may be at work on, and what
+// writes the file of users, or waits for who does.
+bool MayWait(Command command, const Arguments& args) {
+  if (command == Command::kAcl && args.size() > 1) {
+    for (const char* sub : {"save", "load", "setuser", "deluser"}) {
+      if (EqualsIgnoringCase(args[1], sub)) return true;
+    }
+  }
   return command == Command::kInfo || command == Command::kConfig || command == Command::kMemory;
 }
 
@@ -364,7 +370,7 @@ Executor::Stop Executor::RunOne(Session* session, RequestBatch* batch, bool may_
   } else if (command->id == Command::kMulti || command->id == Command::kExec ||
              command->id == Command::kDiscard) {
     stop = Transact(session, *command, may_block, &reply, &batch->counts);
-  } else if (!may_block && AsksKeyspace(command->id)) {
+  } else if (!may_block && MayWait(command->id, args)) {
     stop = Stop::kWouldBlock;
   } else {
     stop = RunConnectionCommand(session, *command, args, &reply);
