@@ -2,20 +2,18 @@
 
 #include <poll.h>
 #include <pthread.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "agent/status_server.h"
 #include "base/clock.h"
 #include "base/errors.h"
 #include "base/log.h"
+#include "base/poll_again.h"
 #include "base/shortage.h"
 #include "channel/handshake.h"
 
@@ -90,11 +88,7 @@ void SocketServer::AcceptLoop() {
     }
     for (const Handshake& h : handshakes_) fds.push_back({h.socket.get(), POLLIN, 0});
     if (poll(fds.data(), fds.size(), static_cast<int>(wait_ms)) < 0) {
-      if (errno == EINTR) continue;
-      // Memory that is short now may be there soon; the sessions go on meanwhile.
-      LogOnce("agent poll", ErrnoError(errno, "waiting on", options_.socket_path).message());
-      std::this_thread::sleep_for(std::chrono::milliseconds(kPauseMs));
-      if (eventfd_t stopped; eventfd_read(stop_event_.fd(), &stopped) == 0) return;
+      if (!PollAgain(stop_event_, options_.socket_path)) return;
       continue;
     }
     if ((fds[0].revents & POLLIN) != 0) return;

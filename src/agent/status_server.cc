@@ -2,20 +2,18 @@
 
 #include <poll.h>
 #include <pthread.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 #include <map>
 #include <mutex>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "base/errors.h"
 #include "base/log.h"
+#include "base/poll_again.h"
 #include "base/shortage.h"
 #include "channel/handshake.h"
 #include "channel/status_message.h"
@@ -99,10 +97,7 @@ void StatusServer::Serve() {
   while (true) {
     pollfd fds[2] = {{stop_.fd(), POLLIN, 0}, {paused ? -1 : listener_.get(), POLLIN, 0}};
     if (poll(fds, 2, paused ? kAcceptPauseMs : -1) < 0) {
-      if (errno == EINTR) continue;
-      LogOnce("status poll", ErrnoError(errno, "waiting on", path_).message());
-      std::this_thread::sleep_for(std::chrono::milliseconds(kAcceptPauseMs));
-      if (eventfd_t stopped; eventfd_read(stop_.fd(), &stopped) == 0) return;
+      if (!PollAgain(stop_, path_)) return;
       continue;
     }
     if (fds[0].revents != 0) return;

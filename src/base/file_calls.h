@@ -42,6 +42,18 @@ inline absl::Status SyncDirectory(const std::string& dir) {
   return SyncFd(fd.get(), dir);
 }
 
+// Gives the file owner and group of `from` as far as it is allowed; the mode for it, for fchmod(2):
+// another group gets no rights but those that all others have.
+inline mode_t CopyOwner(int fd, const struct stat& from) {
+  mode_t mode = from.st_mode & 0777;
+  if (fchown(fd, static_cast<uid_t>(-1), from.st_gid) != 0) {
+    mode &= ~mode_t{070} | (mode & 07) << 3;
+  }
+  // An owner who is not this one loses nothing by it.
+  if (fchown(fd, from.st_uid, static_cast<gid_t>(-1)) != 0) errno = 0;
+  return mode;
+}
+
 inline bool IsSameFile(const struct stat& a, const struct stat& b) {
   return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }

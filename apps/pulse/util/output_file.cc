@@ -190,13 +190,7 @@ absl::Status OutputFile::Commit(const struct stat* like, bool durable) {
   const bool replaces = overwrite_ && stat(final_.c_str(), &old) == 0 && S_ISREG(old.st_mode);
   if (const struct stat* rights = like != nullptr ? like : replaces ? &old : nullptr) {
     // No program is in it: nothing to run as somebody else.
-    mode = rights->st_mode & 0777;
-    // As far as it is allowed. Another group gets no rights but those that all others have.
-    if (fchown(fd_.get(), static_cast<uid_t>(-1), rights->st_gid) != 0) {
-      mode &= ~mode_t{070} | (mode & 07) << 3;
-    }
-    // An owner who is not this one loses nothing by it.
-    if (fchown(fd_.get(), rights->st_uid, static_cast<gid_t>(-1)) != 0) errno = 0;
+    mode = CopyOwner(fd_.get(), *rights);
   } else {
     const mode_t mask = umask(0);
     umask(mask);

@@ -58,9 +58,9 @@ class FileService : public MessageService, public FileEngine::Client {
   void TooManyFiles(Op* op);
   Op* NewOp(MessageGroup* group, Operation kind, const Request& r);
   void FreeOp(Op* op);
-  // The end of an operation: answers, and frees it. `result` below 0: `text` says more.
   // Of what is answered without being carried out.
   void Refuse(MessageGroup* group, Operation kind, uint64_t id, int error);
+  // The end of an operation: answers, and frees it. `result` below 0: `text` says more.
   void Complete(Op* op, int64_t result, std::string data = {});
   void Complete(Op* op, const absl::Status& status, std::string data = {});
 

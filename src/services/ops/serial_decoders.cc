@@ -50,7 +50,7 @@ absl::Status ZstdSerial(InputReader& in, OutputWriter& out) {
                                                                    ZSTD_freeDCtx);
   PULSE_CHECK(context != nullptr);
   ZSTD_DCtx_setParameter(context.get(), ZSTD_d_windowLogMax, kMostWindowLog);
-  const std::string where = absl::StrCat(in.name(), ": the zstd frame at offset ", in.offset());
+  const uint64_t begin = in.offset();
   PULSE_ASSIGN_OR_RETURN(const absl::string_view peeked, in.Peek(kRecogniseBytes));
   const std::string head(peeked.substr(0, kRecogniseBytes));
   while (true) {
@@ -67,7 +67,9 @@ absl::Status ZstdSerial(InputReader& in, OutputWriter& out) {
       if (!failed && !stuck && got != 0) continue;
       buffer.Resize(to.pos);
       const absl::Status submitted = out.Submit(std::move(buffer));
-      if (failed) return ZstdError(got, head, where);
+      if (failed) {
+        return ZstdError(got, head, absl::StrCat(in.name(), ": the zstd frame at offset ", begin));
+      }
       if (stuck) return Truncated();
       return submitted;
     }

@@ -66,8 +66,11 @@ struct MessageBatch {
   }
   void CountReplies(const std::shared_ptr<net::ByteBudget>& budget) {
     // What a command took for the value that it made is over with it.
-    const bool counts = budget != nullptr && out.size() > Small(*budget);
-    counts ? share.Set(budget, out.size()) : share.Set(nullptr, 0);
+    if (budget != nullptr && out.size() > Small(*budget)) {
+      share.Set(budget, out.size());
+    } else {
+      share.Set(nullptr, 0);
+    }
   }
 
   static uint64_t Small(const net::ByteBudget& budget) {

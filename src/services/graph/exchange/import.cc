@@ -51,7 +51,6 @@ bool Has(const std::vector<cypher::IndexDefinition>& all, const cypher::IndexDef
   return std::find(all.begin(), all.end(), one) != all.end();
 }
 
-// But for indexes that the import makes: one that was killed leaves them.
 absl::StatusOr<bool> HasNoNodes(cypher::Database* database) {
   PULSE_ASSIGN_OR_RETURN(const auto view, database->Snapshot());
   std::array<cypher::NodeId, 1> one;
@@ -60,6 +59,7 @@ absl::StatusOr<bool> HasNoNodes(cypher::Database* database) {
   return count == 0;
 }
 
+// But for indexes that the import makes: one that was killed leaves them.
 absl::StatusOr<bool> IsEmpty(const OpenedExport& from,
                              const std::vector<cypher::IndexDefinition>& indexes,
                              cypher::Database* database) {

@@ -68,12 +68,10 @@ class Salvage {
         files_(options.files != nullptr ? options.files : SystemFiles()) {}
 
   absl::StatusOr<SalvageReport> Run() {
-    const std::string manifest = Concat(from_, "/", kManifestFile);
-    const auto before = files_->Read(manifest);
     PULSE_RETURN_IF_ERROR(ReadManifest());  // before a file is made where there is no database
     PULSE_ASSIGN_OR_RETURN(const auto lock, LockSource());
-    const auto now = files_->Read(manifest);
-    if (before.ok() != now.ok() || (now.ok() && *before != *now)) {
+    const auto now = files_->Read(Concat(from_, "/", kManifestFile));
+    if (manifest_bytes_.ok() != now.ok() || (now.ok() && *manifest_bytes_ != *now)) {
       return absl::UnavailableError(
           Concat(from_, ": a program that wrote to it has just ended; try again"));
     }
@@ -136,7 +134,8 @@ class Salvage {
 
   absl::Status ReadManifest() {
     const std::string path = Concat(from_, "/", kManifestFile);
-    const auto bytes = files_->Read(path);
+    manifest_bytes_ = files_->Read(path);
+    const auto& bytes = manifest_bytes_;
     if (!bytes.ok() && !absl::IsNotFound(bytes.status())) return bytes.status();
     absl::Status status = bytes.status();
     if (bytes.ok()) {
@@ -427,6 +426,7 @@ class Salvage {
   SalvageReport report_;
   SalvageNotes notes_{&report_};
   Manifest manifest_;
+  absl::StatusOr<std::string> manifest_bytes_ = absl::NotFoundError("not read yet");
   bool have_manifest_ = false;
   std::vector<std::string> runs_found_, checkpoints_found_;  // without a manifest
   bool checkpoint_whole_ = false;

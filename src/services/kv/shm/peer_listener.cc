@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/errors.h"
 #include "base/log.h"
+#include "base/poll_again.h"
 
 namespace pulse::kv {
 namespace {
@@ -64,9 +65,8 @@ void PeerListener::AcceptLoop() {
       wait_ms = wait_ms < 0 ? left : std::min(wait_ms, left);
     }
     if (poll(fds.data(), fds.size(), static_cast<int>(wait_ms)) < 0) {
-      if (errno == EINTR) continue;
-      Log(LogLevel::kError, ErrnoError(errno, "waiting on", options_.path).message());
-      return;
+      if (!PollAgain(stop_, options_.path)) return;
+      continue;
     }
     if (fds[0].revents != 0) return;
     const pollfd* of_peers = fds.data() + 2 + greetings_.size();

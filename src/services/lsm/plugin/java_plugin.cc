@@ -41,9 +41,7 @@ int OpenEnv(const char* uri, void** env, char* error, size_t error_size) {
 void CloseEnv(void* env) { delete static_cast<rocksdb::Env*>(env); }
 
 int Place(void* given, char* error, size_t error_size) {
-  auto& options = *static_cast<rocksdb::Options*>(given);
-  pulse::CompressOnAgent(options.env->GetFileSystem().get(), &options);
-  return Told(pulse::PlaceCompactions(&options), error, error_size);
+  return Told(pulse::PlaceCompactions(static_cast<rocksdb::Options*>(given)), error, error_size);
 }
 
 int PlaceFamilies(void* db_options, const char* const* names, void* const* options, size_t families,

@@ -255,15 +255,9 @@ absl::Status SaveIndex(const std::string& path, const GzipIndex& index, int fd) 
   if (fstat(fd, &of_input) != 0) return ErrnoError(errno, "writing the index", path);
   UniqueFd file = OpenFile(temporary, O_WRONLY | O_CREAT | O_EXCL, 0600);
   if (!file.valid()) return ErrnoError(errno, "writing the index", temporary);
-  // It has data of the input, which not everybody may read. Owner and group as far as it is
-  // allowed; another group gets no rights but those that all others have.
+  // It has data of the input, which not everybody may read.
   absl::Status status;
-  mode_t mode = of_input.st_mode & 0666;
-  if (fchown(file.get(), static_cast<uid_t>(-1), of_input.st_gid) != 0) {
-    mode &= ~mode_t{070} | (mode & 07) << 3;
-  }
-  if (fchown(file.get(), of_input.st_uid, static_cast<gid_t>(-1)) != 0) errno = 0;
-  if (fchmod(file.get(), mode) != 0) {
+  if (fchmod(file.get(), CopyOwner(file.get(), of_input) & 0666) != 0) {
     status = ErrnoError(errno, "setting the mode of the index", path);
   }
   if (status.ok()) status = WriteAll(file.get(), EncodeIndex(index), "writing the index", path);
