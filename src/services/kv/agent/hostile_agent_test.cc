@@ -497,7 +497,8 @@ TEST_F(AgentTest, HostThatMakesNoSense_IsLeft_AndClientsAreTold) {
     ++number;
     Client client(agent_port());
     // Until the agent has come back to the host.
-    ASSERT_TRUE(Eventually([&] { return front_->counters().attached == 1; }));
+    const LaneCounters& counters = front_->counters();
+    ASSERT_TRUE(Eventually([&] { return counters.lost == number - 1 && counters.attached == 1; }));
     client.Send("GET k\r\n");
     const auto peer = host.Await(number);
     lie(peer.get());
@@ -510,12 +511,11 @@ TEST_F(AgentTest, HostThatMakesNoSense_IsLeft_AndClientsAreTold) {
       ASSERT_TRUE(Eventually([&] { return submitted->load() > n; }));
     }
     if (number == std::size(lies)) client.Send("GET k\r\n");
-    std::string reply = client.Receive();
-    if (reply == "+OK\r\n") {
-      client.Send("GET k\r\n");
-      reply = client.Receive();
-    }
-    EXPECT_TRUE(reply.starts_with("-ERR the host was lost") || reply.starts_with("-LOADING"))
+    // Where the first of two replies was taken, nothing is under way that could be lost. A request
+    // now may reach the next link, which answers nobody.
+    const std::string reply = client.Receive();
+    EXPECT_TRUE(reply == "+OK\r\n" || reply.starts_with("-ERR the host was lost") ||
+                reply.starts_with("-LOADING"))
         << reply;
     ASSERT_TRUE(Eventually([&] { return host.accepted() > number; }));
   }
