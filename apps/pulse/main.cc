@@ -38,11 +38,18 @@ void FillStandardDescriptors() {
 
 // In the order in which CLI11 wants them, from the last to the first.
 std::vector<std::string> WordsOf(int argc, char** argv) {
+  const std::string_view command = argc > 1 ? argv[1] : "";
+  const bool files = command == "compress" || command == "decompress";
   std::vector<std::string> words;
   for (int i = argc - 1; i > 0; --i) {
-    const std::string_view word = argv[i];
+    std::string_view word = argv[i];
+    // Of --regexp= CLI11 would take the next word for the rule.
+    if (word == "--regexp=") {
+      words.emplace_back();
+      word.remove_suffix(1);
+    }
     // CLI11 would take a file named [a,b] for the files a and b.
-    const bool list = word.starts_with('[') && word.ends_with(']');
+    const bool list = files && word.starts_with('[') && word.ends_with(']');
     words.push_back((list ? "./" : "") + std::string(word));
   }
   return words;
@@ -55,6 +62,7 @@ const char* EmptyValue(int argc, char** argv) {
   const std::string_view command = argc > 1 ? argv[1] : "";
   for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; ++i) {
     const std::string_view word = argv[i];
+    if (word == "--regexp=") continue;
     if (word == "--regexp" || word == "-e") {
       ++i;  // a rule, which may look like an option
       continue;
@@ -105,11 +113,7 @@ int Run(int argc, char** argv, pulse::ErrorCodes codes) {
     return codes.usage;
   }
   try {
-    if (command == "compress" || command == "decompress") {
-      app.parse(WordsOf(argc, argv));
-    } else {
-      app.parse(argc, argv);
-    }
+    app.parse(WordsOf(argc, argv));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     std::string path = app.get_name();

@@ -341,8 +341,14 @@ class Rules {
   /* Empty, with the reason in `why`, if a rule cannot be used. */
   static Rules Compile(const std::vector<std::string>& texts, uint32_t flags, std::string* why) {
     std::vector<const char*> pointers;
-    for (const std::string& text : texts) pointers.push_back(text.c_str());
     Rules rules;
+    for (const std::string& text : texts) {
+      if (text.find('\0') != std::string::npos) {
+        if (why != nullptr) *why = "a rule has a NUL byte: write it as \\x00, without LITERAL";
+        return rules;
+      }
+      pointers.push_back(text.c_str());
+    }
     std::string line(4096, '\0');
     pulse_ops_rules* raw = nullptr;
     pulse_ops_rules_compile(pointers.data(), pointers.size(), flags, &raw, line.data(),

@@ -46,8 +46,16 @@ rule() {
 rule --name= 1
 rule -- 2
 rule "" 3
+exits 0 "an empty --regexp=" "$PULSE" filter -c --regexp= options >out
+[[ "$(cat out)" == 3 ]] || fail "an empty --regexp= selects $(cat out)"
 exits 2 "an empty -o behind a rule" "$PULSE" filter -e -o -o "" options
 says "the value is empty"
+
+note "what is behind the input on the same descriptor"
+exits 0 "two readers of one descriptor" bash -c '{ "$1" compress -c >two.gz && cat >rest; } <lines' _ "$PULSE"
+[[ ! -s rest ]] || fail "compress leaves its input to the next reader"
+exits 0 "two readers of one descriptor" bash -c '{ "$1" filter -c -e 1 >two && cat >rest; } <lines' _ "$PULSE"
+[[ ! -s rest ]] || fail "filter leaves its input to the next reader"
 
 note "damage behind the first part is damage"
 # damaged WHAT FILE WORDS...: exits with 1, says the words, and keeps the file.

@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <zstd.h>
 
+#include <memory>
 #include <string>
 #include <thread>
 
@@ -111,6 +113,39 @@ TEST(Decompress, ZstdWithADictionary_IsNotCalledDamaged) {
   const Decompressed refused = DecompressText(frame);
   EXPECT_TRUE(absl::IsUnimplemented(refused.status)) << refused.status;
   EXPECT_THAT(Text(refused.status), HasSubstr("needs a dictionary"));
+}
+
+// Three bytes in front of each eight, since the writer was flushed there.
+TEST(Decompress, ZstdFlushedOften_IsNotCalledDamaged) {
+  const std::string data = MakeData(Kind::kRandom, 4'000'000, TestSeed());
+  const std::unique_ptr<ZSTD_CCtx, size_t (*)(ZSTD_CCtx*)> context(ZSTD_createCCtx(),
+                                                                   ZSTD_freeCCtx);
+  ZSTD_CCtx_setPledgedSrcSize(context.get(), data.size());
+  std::string frame(data.size() * 2, '\0');
+  ZSTD_outBuffer to{frame.data(), frame.size(), 0};
+  for (size_t at = 0; at < data.size(); at += 8) {
+    ZSTD_inBuffer from{&data[at], 8, 0};
+    ASSERT_EQ(ZSTD_compressStream2(context.get(), &to, &from, ZSTD_e_flush), 0u);
+  }
+  ZSTD_inBuffer none{nullptr, 0, 0};
+  ASSERT_EQ(ZSTD_compressStream2(context.get(), &to, &none, ZSTD_e_end), 0u);
+  frame.resize(to.pos);
+  const Decompressed plain = DecompressText(frame);
+  EXPECT_TRUE(plain.status.ok()) << plain.status;
+  EXPECT_TRUE(plain.data == data);
+}
+
+// 2,500 blocks of 64 KiB each are 256 KiB of BGZF.
+TEST(Decompress, BgzfThatBecomesMuchLarger_IsDoneInPiecesThatFitInMemory) {
+  CompressOptions options;
+  options.format = Format::kBgzf;
+  const auto packed = CompressText(options, std::string(20'000'000, '\0'));
+  ASSERT_TRUE(packed.ok()) << packed.status();
+  const Decompressed plain = DecompressText(*packed);
+  ASSERT_TRUE(plain.status.ok()) << plain.status;
+  EXPECT_EQ(plain.data.size(), 20'000'000u);
+  ASSERT_EQ(plain.report.queues.size(), 1u);
+  EXPECT_GE(plain.report.queues.begin()->second.chunks, 9u);
 }
 
 }  // namespace

@@ -332,7 +332,10 @@ absl::StatusOr<QueueStats> Compress(const CompressOptions& options, int in,
   }
   FileChunks chunks(in, in_name, begin, info.st_size, ChunkBytesOf(options), PrefixOf(options));
   const auto total = static_cast<uint64_t>(std::max<off_t>(0, info.st_size - begin));
-  return CompressChunks(options, chunks, in_name, total, out, out_name);
+  auto stats = CompressChunks(options, chunks, in_name, total, out, out_name);
+  // As if it had been read in order: whoever has the descriptor, too, goes on behind it.
+  if (stats.ok()) lseek(in, begin + static_cast<off_t>(stats->input_bytes), SEEK_SET);
+  return stats;
 }
 
 absl::StatusOr<QueueStats> Compress(const CompressOptions& options, ByteSource& in, ByteSink& out,

@@ -340,8 +340,11 @@ Scheduler::Decision Scheduler::Next(int engine, int64_t now) {
   if (!split && IsFull(engine, now)) return {Act::kWait};
   for (auto it = waiting_.begin(); it != waiting_.end(); ++it) {
     if (!IsFor(*it, engine)) continue;
-    // The others get it when they come: they are faster with all that is left.
-    if (!split && OthersAreFaster(engine, it->bytes, now)) return {Act::kWait};
+    // The others get it when they come: they are faster with all that is left. What one of them has
+    // refused is not left to it.
+    if (!split && it->refused.empty() && OthersAreFaster(engine, it->bytes, now)) {
+      return {Act::kWait};
+    }
     const uint64_t chunk = it->chunk;
     doing_ = std::move(it->refused);
     waiting_.erase(it);

@@ -321,5 +321,35 @@ TEST(Placement, Parse_RefusesOthersByName) {
   }
 }
 
+TEST(Scheduler, LastChunkThatTheFasterEngineRefuses_IsDoneByTheOtherAtOnce) {
+  Scheduler::Options options;
+  options.chunk_bytes = kChunk;
+  constexpr int kHost = 0, kAgent = 1;
+  Scheduler scheduler(
+      options, {{Side::kHost, 1, {}, nullptr, false}, {Side::kAgent, 1, {}, nullptr, false}});
+  scheduler.SetTotal(3 * kChunk);
+  int64_t now = 0;
+  const auto take = [&](int engine) {
+    EXPECT_EQ(scheduler.Next(engine, now).act, Scheduler::Act::kTake);
+    const uint64_t chunk = scheduler.claimed();
+    EXPECT_TRUE(scheduler.Claimed(engine, kChunk));
+    const uint64_t attempt = scheduler.Started(engine, chunk, kChunk, now);
+    scheduler.Loaded(attempt, now);
+    return attempt;
+  };
+  const uint64_t slow = take(kHost), fast = take(kAgent);
+  EXPECT_TRUE(scheduler.Finished(fast, now += 1'000'000));
+  EXPECT_TRUE(scheduler.Finished(slow, now += 1'000'000'000));
+  scheduler.Delivered(2);
+  EXPECT_EQ(scheduler.Next(kHost, now).act, Scheduler::Act::kWait);
+  const uint64_t last = take(kAgent);
+  scheduler.End();
+  EXPECT_TRUE(scheduler.Refused(last));
+  EXPECT_EQ(scheduler.Next(kAgent, now).act, Scheduler::Act::kWait);
+  const Scheduler::Decision decision = scheduler.Next(kHost, now);
+  EXPECT_EQ(decision.act, Scheduler::Act::kDo);
+  EXPECT_EQ(decision.chunk, 2u);
+}
+
 }  // namespace
 }  // namespace pulse::ops

@@ -206,6 +206,7 @@ absl::StatusOr<FilterOutcome> FilterRecords(const RuleSet& rules, const FilterOp
   const absl::Status status = queue.Run(*source, sink);
   outcome.stats = queue.stats();
   if (!status.ok() && ErrnoOf(status) != EPIPE) return status;
+  if (status.ok()) source->MoveDescriptor();
   outcome.reader_gone = !status.ok();
   return outcome;
 }

@@ -152,6 +152,10 @@ absl::Status RecordSource::Load(ops::Chunk& chunk) {
                    chunk.input.size(), " bytes are left at byte ", chunk.offset));
 }
 
+void RecordSource::MoveDescriptor() const {
+  if (by_lanes_) lseek(fd_, static_cast<off_t>(offset_), SEEK_SET);
+}
+
 // --- Streams -------------------------------------------------------------------------------------
 
 absl::StatusOr<int64_t> RecordSource::ReadSome(uint8_t* to, size_t size, bool wait) {

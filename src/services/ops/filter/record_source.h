@@ -53,6 +53,10 @@ class RecordSource : public ops::Source {
   // Next, also one that waits for a stream, returns the end.
   void Stop() override;
 
+  // Behind what was read, as if that had been in order: whoever has the descriptor, too, goes on
+  // there. After the end.
+  void MoveDescriptor() const;
+
  private:
   RecordSource(int fd, SourceOptions options) : fd_(fd), options_(std::move(options)) {}
 

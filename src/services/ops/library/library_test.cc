@@ -259,6 +259,8 @@ TEST_F(OpsLibraryTest, Rules_BadOnes_AllNamed) {
   EXPECT_FALSE(Rules::Compile({"a(", "fine", "b)("}, 0, &why));
   EXPECT_NE(why.find("rule 0"), std::string::npos) << why;
   EXPECT_NE(why.find("rule 2"), std::string::npos) << why;
+  EXPECT_FALSE(Rules::Compile({"fine", std::string("\0b", 2)}, 0, &why));
+  EXPECT_NE(why.find("NUL"), std::string::npos) << why;
   pulse_ops_rules* rules = nullptr;
   char line[8];
   const char* texts[] = {"a(", nullptr};

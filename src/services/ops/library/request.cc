@@ -6,7 +6,6 @@
 #include <cstring>
 #include <functional>
 #include <optional>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -163,14 +162,17 @@ class Bridge {
     PULSE_RETURN_IF_ERROR(Start([this, &source] {
       // The caller was told before which of these CPUs do not exist.
       SetThreadAffinity(cpus_).IgnoreError();
-      std::string buffer(size_t{256} << 10, '\0');
-      while (true) {
-        const auto got = source.Read(buffer.data(), buffer.size());
-        status_ = got.status();
-        if (!got.ok() || *got == 0) break;
-        // The filter has ended, and says why.
-        if (!WriteAll(write_.get(), {buffer.data(), *got}, "passing on", kInput).ok()) break;
-      }
+      status_ = CatchNoMemory([&] {
+        std::string buffer(size_t{256} << 10, '\0');
+        while (true) {
+          const auto got = source.Read(buffer.data(), buffer.size());
+          if (!got.ok() || *got == 0) return got.status();
+          // The filter has ended, and says why.
+          if (!WriteAll(write_.get(), {buffer.data(), *got}, "passing on", kInput).ok()) {
+            return absl::OkStatus();
+          }
+        }
+      });
       write_.reset();
     }));
     return std::move(read_);
@@ -179,15 +181,15 @@ class Bridge {
     PULSE_RETURN_IF_ERROR(Open());
     PULSE_RETURN_IF_ERROR(Start([this, &sink] {
       SetThreadAffinity(cpus_).IgnoreError();
-      FdSource from(read_.get(), kOutput);
-      std::string buffer(size_t{256} << 10, '\0');
-      while (true) {
-        const auto got = from.Read(buffer.data(), buffer.size());
-        status_ = got.status();
-        if (!got.ok() || *got == 0) break;
-        status_ = sink.Write({buffer.data(), *got});
-        if (!status_.ok()) break;
-      }
+      status_ = CatchNoMemory([&] {
+        FdSource from(read_.get(), kOutput);
+        std::string buffer(size_t{256} << 10, '\0');
+        while (true) {
+          const auto got = from.Read(buffer.data(), buffer.size());
+          if (!got.ok() || *got == 0) return got.status();
+          if (auto taken = sink.Write({buffer.data(), *got}); !taken.ok()) return taken;
+        }
+      });
       read_.reset();
     }));
     return std::move(write_);
@@ -200,12 +202,7 @@ class Bridge {
 
  private:
   absl::Status Start(std::function<void()> work) {
-    try {
-      thread_ = std::thread(std::move(work));
-    } catch (const std::system_error&) {
-      return NoThreadError("a filter");
-    }
-    return absl::OkStatus();
+    return StartThread("a filter", std::move(work), &thread_);
   }
   absl::Status Open() {
     int fds[2];
@@ -526,7 +523,8 @@ pulse_ops_result Execute(const Request& request, const Processors& processors, B
                                           : &buffer;
   CountingSink counting(*sink, raw.operation == PULSE_OPS_DECOMPRESS ? 0 : raw.max_output);
   pulse_ops_result found{};
-  const absl::Status status = Do(request, mine, source, lane, counting, &found);
+  const absl::Status status =
+      CatchNoMemory([&] { return Do(request, mine, source, lane, counting, &found); });
   pulse_ops_result result = ResultOf(status, raw.tag);
   result.in_bytes = found.in_bytes;
   result.selected = found.selected;

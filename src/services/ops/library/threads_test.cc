@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <cstring>
 #include <mutex>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -60,6 +61,24 @@ TEST(OpsThreadsTest, Filter_WithCpus_CallsTheProgramsFunctionsOnThem) {
   EXPECT_EQ(seen.read, std::vector<int>{all.back()});
   EXPECT_EQ(seen.write, std::vector<int>{all.back()});
   EXPECT_EQ(MyCpus(), all) << "the caller stays where it was";
+}
+
+TEST(OpsThreadsTest, Filter_WithoutMemoryInAnyThread_FailsAndGoesOn) {
+  const Operators all = Operators::Open(nullptr, nullptr);
+  ASSERT_TRUE(all);
+  const Rules rules = Rules::Compile({"x"}, 0, nullptr);
+  Request reads(PULSE_OPS_FILTER);
+  reads.rules = rules.get();
+  reads.read = [](void*, void*, size_t) -> int64_t { throw std::bad_alloc(); };
+  EXPECT_EQ(all.Run(reads).code(), PULSE_OPS_FAILED);
+  Request writes(PULSE_OPS_FILTER);
+  writes.rules = rules.get();
+  writes.From("x\n");
+  writes.write = [](void*, const void*, size_t) -> int { throw std::bad_alloc(); };
+  EXPECT_EQ(all.Run(writes).code(), PULSE_OPS_FAILED);
+  writes.operation = PULSE_OPS_COMPRESS;
+  writes.rules = nullptr;
+  EXPECT_EQ(all.Run(writes).code(), PULSE_OPS_FAILED);
 }
 
 TEST(OpsThreadsTest, Submit_WhereNoThreadStarts_FailsUntilOneDoes) {
