@@ -338,6 +338,9 @@ TEST_F(KvSpreadClusterTest, Pipeline_WhileSlotsComeAndGo_IsAnsweredInOrder) {
 TEST_F(KvSpreadClusterTest, OwnSlots_ThatAnotherProcessHas_AreRedirected) {
   OpenHalf();
   EXPECT_EQ(Ask(0, "SET b 1"), "+OK\r\n");
+  redis::BlockingClient within(cluster_->nodes()[0].port);
+  EXPECT_EQ(within.Ask("MULTI"), "+OK\r\n");
+  EXPECT_EQ(within.Ask("SET b 2"), "+QUEUED\r\n");
   auto members = *cluster_->members();
   redis::Cluster::Member older = members[0];
   older.id = redis::NodeIdOf("older", 1);
@@ -347,6 +350,8 @@ TEST_F(KvSpreadClusterTest, OwnSlots_ThatAnotherProcessHas_AreRedirected) {
   members.push_back(older);
   cluster_->SetMembers(members);
   EXPECT_EQ(Ask(0, "GET b"), "-MOVED 3300 older:1\r\n");
+  EXPECT_EQ(within.Ask("EXEC"), "-MOVED 3300 older:1\r\n");
+  EXPECT_EQ(within.Ask("EXEC"), "-ERR EXEC without MULTI\r\n");
   EXPECT_THAT(Ask(0, "CLUSTER NODES"), HasSubstr("myself,master - 0 0 1 connected\n"));
   EXPECT_THAT(redis::PlainReply(Ask(0, "CLUSTER SHARDS")), StartsWith("*3 *4 $5 slots *0 "));
 }

@@ -295,6 +295,22 @@ TEST_F(KvTrackingTest, Optin_OnlyReadsBehindCaching_AreTold) {
   ExpectQuiet(&out);
 }
 
+// Told at once, of what may have changed since it was read.
+TEST_F(KvTrackingTest, TransactionThatBeginsToTrack_IsToldOfWhatItHasRead) {
+  Open(2);
+  redis::BlockingClient opt_in = Tracker("OPTIN");
+  for (const char* line : {"MULTI", "GET before", "CLIENT CACHING YES", "GET k"}) opt_in.Ask(line);
+  EXPECT_EQ(opt_in.Ask("EXEC"), "*3\r\n_\r\n+OK\r\n_\r\n");
+  EXPECT_EQ(opt_in.Receive(), Invalid({"k"}));
+  ExpectQuiet(&opt_in);
+  redis::BlockingClient fresh(port());
+  EXPECT_THAT(fresh.Ask("HELLO 3"), StartsWith("%"));
+  for (const char* line : {"MULTI", "GET before", "CLIENT TRACKING ON", "GET k"}) fresh.Ask(line);
+  EXPECT_EQ(fresh.Ask("EXEC"), "*3\r\n_\r\n+OK\r\n_\r\n");
+  EXPECT_EQ(fresh.Receive(), Invalid({"k"}));
+  ExpectQuiet(&fresh);
+}
+
 TEST_F(KvTrackingTest, Options_ThatDoNotGoTogether_AreRefusedAsRedisDoes) {
   Open();
   redis::BlockingClient client(port());

@@ -201,9 +201,18 @@ TEST_F(AclTest, UserThatIsDeleted_LosesItsConnections) {
   BlockingClient boss(port());
   BlockingClient one = User(&boss, "u", "~* +@all");
   BlockingClient other = User(&boss, "v", "~* +@all");
+  // A user that is set up anew stays who it was.
+  EXPECT_EQ(boss.Ask("ACL SETUSER u reset on nopass ~* &* +@all"), "+OK\r\n");
+  EXPECT_EQ(boss.Ask("ACL SETUSER default reset on nopass ~* &* +@all"), "+OK\r\n");
+  EXPECT_EQ(boss.Ask("PING"), "+PONG\r\n");
+  EXPECT_EQ(one.Ask("PING"), "+PONG\r\n");
+  BlockingClient hears(port());
+  EXPECT_EQ(hears.Ask("AUTH u any"), "+OK\r\n");
+  EXPECT_THAT(hears.Ask("SUBSCRIBE __redis__:invalidate"), StartsWith("*3"));
   BlockingClient idle = User(&boss, "u", "");
   EXPECT_EQ(boss.Ask("ACL DELUSER u nobody"), ":1\r\n");
   EXPECT_EQ(one.ReadAll(), "");
+  EXPECT_EQ(hears.ReadAll(), "");
   EXPECT_EQ(idle.ReadAll(), "");
   EXPECT_EQ(other.Ask("GET k"), "$-1\r\n");
   EXPECT_THAT(boss.Ask("ACL DELUSER default"), HasSubstr("cannot be removed"));

@@ -48,7 +48,9 @@ bool Executor::Admit(Session* session, const Request& request, const CommandInfo
     reply->Error("NOAUTH Authentication required.");
   } else if ((session->user == nullptr || MayRun(*session, *command, request.arguments(), reply)) &&
              node_) {
-    CheckSlots(*command, request, reply);
+    SlotOfKeys keys;
+    keys.Add(*command, request.arguments());
+    HasSlots(keys, reply);
   }
   if (session->hears_alone() && reply->out()->size() == begin && !IsForSubscribers(command->id)) {
     reply->Error(absl::StrCat("ERR Can't execute '", AbslOf(command->name),

@@ -238,14 +238,16 @@ bool Executor::IsHeld(const Session& session, const CommandInfo& command) const 
   return facts_->pause.Holds(writes);
 }
 
+bool Executor::IsTracked(const Session& session, const CommandInfo& command) {
+  if (session.told == nullptr || !command.reads() || command.writes()) return false;
+  const TrackingOptions& options = session.told->options();
+  return !options.broadcast && (!options.opt_in || session.caching == Session::Caching::kYes) &&
+         (!options.opt_out || session.caching != Session::Caching::kNo);
+}
+
 bool Executor::RememberReads(Session* session, const CommandInfo& command, const Arguments& args,
                              bool may_block) {
-  if (!command.reads() || command.writes()) return true;
-  const TrackingOptions& options = session->told->options();
-  if (options.broadcast || (options.opt_in && session->caching != Session::Caching::kYes) ||
-      (options.opt_out && session->caching == Session::Caching::kNo)) {
-    return true;
-  }
+  if (!IsTracked(*session, command)) return true;
   bool done = true;
   ForEachKey(command, args, [&](std::string_view key) {
     if (!done) return;
@@ -381,32 +383,21 @@ Executor::Stop Executor::RunOne(Session* session, RequestBatch* batch, bool may_
   return stop;
 }
 
-void Executor::CheckSlots(const CommandInfo& command, const Request& request, ReplyWriter* reply) {
-  int slot = -1;
-  bool several = false;
-  ForEachKey(command, request.arguments(), [&](std::string_view key) {
+void Executor::SlotOfKeys::Add(const CommandInfo& command, const Arguments& args) {
+  ForEachKey(command, args, [this](std::string_view key) {
     const int of_key = SlotOf(key);
     several |= slot >= 0 && of_key != slot;
     slot = of_key;
   });
-  if (several) return reply->Error(kCrossSlot);
-  if (slot < 0 || node_.HasSlot(slot)) return;
-  const std::string owner = node_.cluster->OwnerOf(slot);
-  if (owner.empty()) return reply->Error(kSlotIsDown);
-  reply->Error(absl::StrCat("MOVED ", slot, " ", owner));
 }
 
-bool Executor::IsOfOneSlot(const Session& session) const {
-  int slot = -1;
-  bool several = false;
-  for (const auto& queued : session.queue) {
-    ForEachKey(*queued->command, queued->request.arguments(), [&](std::string_view key) {
-      const int of_key = SlotOf(key);
-      several |= slot >= 0 && of_key != slot;
-      slot = of_key;
-    });
-  }
-  return !several;
+bool Executor::HasSlots(const SlotOfKeys& keys, ReplyWriter* reply) const {
+  if (!keys.several && (keys.slot < 0 || node_.HasSlot(keys.slot))) return true;
+  const std::string owner = keys.several ? "" : node_.cluster->OwnerOf(keys.slot);
+  reply->Error(keys.several    ? kCrossSlot
+               : owner.empty() ? kSlotIsDown
+                               : absl::StrCat("MOVED ", keys.slot, " ", owner));
+  return false;
 }
 
 void Executor::Queue(Session* session, std::string_view bytes, bool split,
@@ -473,19 +464,22 @@ Executor::Stop Executor::Transact(Session* session, const CommandInfo& command, 
     reply->Error("EXECABORT Transaction discarded because of previous errors.");
     return Stop::kEnd;
   }
-  if (node_ && !IsOfOneSlot(*session)) {
+  SlotOfKeys keys;
+  for (const auto& queued : session->queue) {
+    keys.Add(*queued->command, queued->request.arguments());
+  }
+  // Slots may have gone since the commands were queued.
+  if (node_ && !HasSlots(keys, reply)) {
     session->EndMulti();
-    reply->Error(kCrossSlot);
     return Stop::kEnd;
   }
   if (!may_block) return Stop::kWouldBlock;
   const bool is_known = KnowsUser(session);
   for (const auto& queued : session->queue) {
-    if (session->told == nullptr) break;
     // What it may not read, it is not told of.
-    queued->may_read =
-        is_known && session->user->Allows(*queued->command, queued->request.arguments());
-    if (!queued->may_read) continue;
+    queued->remembered = is_known && IsTracked(*session, *queued->command) &&
+                         session->user->Allows(*queued->command, queued->request.arguments());
+    if (!queued->remembered) continue;
     RememberReads(session, *queued->command, queued->request.arguments(), true);
   }
   std::vector<Keyspace::Queued> commands;
@@ -495,7 +489,9 @@ Executor::Stop Executor::Transact(Session* session, const CommandInfo& command, 
   Stop stop = Stop::kEnd;
   const auto answer = [&](const Keyspace::Queued& queued, ReplyWriter* r) {
     if (!MayStillRun(session, *queued.command, *queued.args, r)) return true;
-    session->queue[static_cast<size_t>(&queued - commands.data())]->has_run = true;
+    Session::Queued& run = *session->queue[static_cast<size_t>(&queued - commands.data())];
+    run.has_run = true;
+    run.is_tracked = IsTracked(*session, *queued.command);
     const bool on_keys = queued.command->reads() || queued.command->writes();
     if (on_keys && !ConcernsNoKey(*queued.command, *queued.args)) return false;
     if (RunConnectionCommand(session, *queued.command, *queued.args, r) == Stop::kClose) {
@@ -523,7 +519,8 @@ void Executor::TellOfUnknownReads(const Session& session) {
     ForEachKey(command, queued->request.arguments(), [&](std::string_view key) {
       if (command.writes()) {
         written.emplace(key);
-      } else if (!queued->may_read || (no_loop && written.contains(key))) {
+      } else if (queued->is_tracked &&
+                 (!queued->remembered || (no_loop && written.contains(key)))) {
         facts_->tracking.Tell(session.told, key);
       }
     });

@@ -175,8 +175,12 @@ class Executor {
   AclUser::Verdict CheckUser(const Session& session, const CommandInfo& command,
                              const Arguments& args);
   // In cluster mode: refuses keys of another node, or of several slots.
-  void CheckSlots(const CommandInfo& command, const Request& request, ReplyWriter* reply);
-  bool IsOfOneSlot(const Session& session) const;
+  struct SlotOfKeys {
+    void Add(const CommandInfo& command, const Arguments& args);
+    int slot = -1;  // of the last key
+    bool several = false;
+  };
+  bool HasSlots(const SlotOfKeys& keys, ReplyWriter* reply) const;
   void Queue(Session* session, std::string_view bytes, bool split, const CommandInfo* command,
              ReplyWriter* reply);
   Stop Transact(Session* session, const CommandInfo& command, bool may_block, ReplyWriter* reply,
@@ -187,12 +191,14 @@ class Executor {
                  bool may_block, RequestBatch* batch);
   // Whether CLIENT PAUSE makes a command wait.
   bool IsHeld(const Session& session, const CommandInfo& command) const;
+  // Whether the client wants to be told of what a command reads now. Of broadcasts it is anyway.
+  static bool IsTracked(const Session& session, const CommandInfo& command);
   // Of a client that tracks: the keys that a command is about to read. False: it would block.
   bool RememberReads(Session* session, const CommandInfo& command, const Arguments& args,
                      bool may_block);
   // Of keys that a transaction has read while nothing would tell of later writes. With NOLOOP,
-  // behind its own writes of them: these took away what was to tell. And where the user was given
-  // the right to read them after EXEC had begun.
+  // behind its own writes of them: these took away what was to tell. And where the right to read
+  // them, tracking or CLIENT CACHING YES came with the transaction itself.
   void TellOfUnknownReads(const Session& session);
   // The replies from `first` on, which begin at `begin`, are not sent if CLIENT REPLY says so.
   static void DropReplies(Session* session, int skipped_before, RequestBatch* batch, size_t first,

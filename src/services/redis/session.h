@@ -197,8 +197,9 @@ struct Session {
     Request request;
     const CommandInfo* command;
     // While EXEC carries it out.
-    bool may_read = true;  // known before: its keys are remembered for whom tracks
-    bool has_run = false;  // was let through
+    bool remembered = false;  // its keys, for a client that tracks, before anything was done
+    bool has_run = false;     // was let through
+    bool is_tracked = false;  // what it read, as the client had it when this was done
   };
   TransactionMemory* const transactions;
   bool in_multi = false;

@@ -209,7 +209,7 @@ bool Executor::Set(const Request& request, StoreMode mode, bool cas, bool may_bl
   uint64_t new_cas = 0;
   const Outcome outcome = Store(store_, op, may_block, &new_cas);
   if (outcome == Outcome::kWouldBlock) return false;
-  counters_->stores.Add(1);
+  counters_->CountStore(cas, outcome);
   switch (outcome) {
     case Outcome::kDone:
       return Answer(request, "STORED", out);
@@ -329,10 +329,7 @@ bool Executor::Config(const Request& request, std::string* out) const {
 bool Executor::Stats(const Request& request, bool may_block, std::string* out) const {
   const std::string_view of = request.words.size() > 1 ? request.words[1] : "";
   if (of == "reset") {
-    for (Counter* counter :
-         {&counters_->commands, &counters_->hits, &counters_->misses, &counters_->stores}) {
-      counter->Reset();
-    }
+    counters_->Reset();
     return Refuse("RESET", out);
   }
   if (of == "settings") {
@@ -363,6 +360,9 @@ bool Executor::Stats(const Request& request, bool may_block, std::string* out) c
     AppendStat("cmd_set", counters_->stores.since_reset(), out);
     AppendStat("get_hits", hits, out);
     AppendStat("get_misses", misses, out);
+    AppendStat("cas_misses", counters_->cas_misses.since_reset(), out);
+    AppendStat("cas_hits", counters_->cas_hits.since_reset(), out);
+    AppendStat("cas_badval", counters_->cas_badval.since_reset(), out);
     AppendStat("limit_maxbytes", store_->options().memory_bytes, out);
     AppendStat("bytes", numbers.item_bytes, out);
     AppendStat("curr_items", numbers.items, out);

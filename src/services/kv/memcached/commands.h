@@ -64,7 +64,24 @@ struct Counters {
   Counter hits;  // keys of get, gets, gat, gats, mg
   Counter misses;
   Counter stores;  // requests to store, whatever became of them
+  // Of them, those that compare.
+  Counter cas_hits;
+  Counter cas_misses;
+  Counter cas_badval;
 
+  void CountStore(bool compares, Outcome outcome) {
+    stores.Add(1);
+    if (!compares) return;
+    if (outcome == Outcome::kDone) cas_hits.Add(1);
+    if (outcome == Outcome::kNotFound) cas_misses.Add(1);
+    if (outcome == Outcome::kExists) cas_badval.Add(1);
+  }
+  void Reset() {
+    for (Counter* counter :
+         {&commands, &hits, &misses, &stores, &cas_hits, &cas_misses, &cas_badval}) {
+      counter->Reset();
+    }
+  }
   redis::CommandCounts Totals() const { return {commands.total(), hits.total(), misses.total()}; }
 };
 

@@ -434,6 +434,23 @@ TEST_P(MemcachedTest, Stats_EachForm_Tells) {
   EXPECT_EQ(Line("stats nothing"), "ERROR");
 }
 
+// Without these, and with cmd_set, memcached's exporter takes the server for one that is down.
+TEST_P(MemcachedTest, Stats_OfStoresThatCompare) {
+  Put("a", "x");
+  EXPECT_THAT(Line("stats"),
+              HasSubstr("STAT cas_misses 0\r\nSTAT cas_hits 0\r\nSTAT cas_badval 0"));
+  const uint64_t cas = CasOf("a");
+  (*this)("cas a 0 0 1 999999\r\ny\r\n");
+  (*this)(absl::StrCat("cas a 0 0 1 ", cas, "\r\ny\r\n"));
+  (*this)("cas none 0 0 1 1\r\ny\r\n");
+  (*this)("ms none 1 C1\r\ny\r\n");
+  EXPECT_THAT(Line("stats"),
+              HasSubstr("STAT cas_misses 2\r\nSTAT cas_hits 1\r\nSTAT cas_badval 1"));
+  EXPECT_EQ(Line("stats reset"), "RESET");
+  EXPECT_THAT(Line("stats"),
+              HasSubstr("STAT cas_misses 0\r\nSTAT cas_hits 0\r\nSTAT cas_badval 0"));
+}
+
 TEST_P(MemcachedTest, LongReply_IsRefused) {
   Put("a", std::string(kMaxValue, 'x'));
   std::string line = "get";

@@ -331,7 +331,7 @@ bool Executor::MetaSet(const Request& request, bool may_block, std::string* out)
   uint64_t cas = 0;
   const Outcome outcome = Store(store_, op, may_block, &cas);
   if (outcome == Outcome::kWouldBlock) return false;
-  counters_->stores.Add(1);
+  counters_->CountStore(op.compare.has_value(), outcome);
   switch (outcome) {
     case Outcome::kTooLarge:
       return Refuse(kObjectTooLarge, out);

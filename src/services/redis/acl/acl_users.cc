@@ -120,7 +120,7 @@ std::string AclUsers::Set(std::string_view name, const std::vector<std::string_v
   if (std::string error = user->Apply(words); !error.empty()) return error;
   const std::lock_guard<std::mutex> lock(mutex_);
   if (before == nullptr && users_.size() >= kMostUsers) return "There are too many users";
-  if (before == nullptr) user->set_id(++last_id_);
+  user->set_id(before == nullptr ? ++last_id_ : before->id());  // `reset` leaves none
   users_.insert_or_assign(std::string(name), std::move(user));
   Changed();
   return "";
