@@ -127,6 +127,49 @@ TEST_F(ClausesTest, LimitOfSortedRows_IsTheBeginningOfAll) {
   }
 }
 
+TEST_F(ClausesTest, PatternWithinExistsOrLogic_IsTheValueOfTheSubquery) {
+  EXPECT_EQ(Run("MATCH (p) RETURN [p.n, exists((p)-[:R]->()), NOT (p)-[:R]->(), "
+                "(p)-[:S]->() OR (p)<-[:T]-(:A), (p)-->(:B) XOR p.n > 5, NOT exists((p)-[:T]-())]"),
+            Run("MATCH (p) RETURN [p.n, EXISTS { (p)-[:R]->() }, NOT EXISTS { (p)-[:R]->() }, "
+                "EXISTS { (p)-[:S]->() } OR EXISTS { (p)<-[:T]-(:A) }, "
+                "EXISTS { (p)-->(:B) } XOR p.n > 5, NOT EXISTS { (p)-[:T]-() }]"));
+  EXPECT_EQ(Run("MATCH (p) WITH p, exists((p)-[:R]->()) AS e WHERE e RETURN p.n"),
+            Run("MATCH (p) WHERE (p)-[:R]->() RETURN p.n"));
+  EXPECT_EQ(One("MATCH (a {n: 0}), (b {n: 1}) "
+                "RETURN exists(shortestPath((a)-[:Never*]->(b)))"),
+            "false");
+  EXPECT_EQ(One("MATCH (p {n: 3}) RETURN [exists(p.n), exists(p.never)]"), "[true, false]");
+}
+
+TEST_F(ClausesTest, OptionalMatch_KeepsTheOrderOfItsRows) {
+  for (const int rows : {1, 30, 255, 256, 257, 1000}) {
+    for (const char* pattern :
+         {"(a {n: x % 24})", "(a {n: x % 24})-[r]->(b)", "(a {n: x % 24})-[*1..2]->(b:A)",
+          "(a) WHERE a.n = x % 24 AND a.n % 5 > 0", "(a {n: x % 12})-[r:R]->(b)-[s]->(c)",
+          "(a {n: 300 - x})", "(a:Never)"}) {
+      const std::string all = "range(1, " + std::to_string(rows) + ")";
+      const std::string query =
+          "UNWIND " + all + " AS x WITH x ORDER BY x OPTIONAL MATCH " + pattern;
+      EXPECT_EQ(One(query + " RETURN collect(DISTINCT x) = " + all), "true") << query;
+      EXPECT_EQ(One(query + " OPTIONAL MATCH (a)-->(d) RETURN collect(DISTINCT x) = " + all),
+                "true")
+          << query;
+    }
+  }
+  EXPECT_EQ(One("MATCH (y) WITH y ORDER BY y.n OPTIONAL MATCH (y)-[:R]->(z) "
+                "RETURN collect(DISTINCT y.n) = range(0, 11)"),
+            "true");
+}
+
+TEST_F(ClausesTest, OrderByAnAggregateBesideAKeyWithAnAlias_IsTheColumn) {
+  const std::string rows =
+      "UNWIND [{base: 1, f: 1}, {base: 3, f: 1}, {base: 1, f: 2}] AS p "
+      "WITH p.base AS base, p.base + count(p.f) AS total ";
+  EXPECT_EQ(One(rows + "ORDER BY p.base + count(p.f) DESC RETURN collect(total)"), "[4, 3]");
+  EXPECT_EQ(One(rows + "ORDER BY 0 - (p.base + count(p.f)) RETURN collect(total)"), "[4, 3]");
+  EXPECT_EQ(One(rows + "WHERE p.base + count(p.f) > 3 RETURN collect(total)"), "[4]");
+}
+
 TEST_F(ClausesTest, NullNode_MatchedAlone_IsNone) {
   EXPECT_EQ(One("OPTIONAL MATCH (n:Never) MATCH (n) RETURN count(*)"), "0");
   EXPECT_EQ(One("OPTIONAL MATCH (n:Never) MATCH (n), (m) RETURN count(*)"), "0");

@@ -61,8 +61,8 @@ TEST_F(FunctionsTest, TextsOfQuarters_AreDates) {
           {"toString(date('2015-Q3-7'))", "'2015-07-07'"},
           {"toString(date('2016-Q1-91'))", "'2016-03-31'"},
           {"toString(localdatetime('2015-Q2-60T21:40:32'))", "'2015-05-30T21:40:32'"},
-          {"toString(localdatetime('2015Q260T2140'))", "'2015-05-30T21:40'"},
-          {"toString(datetime('2015Q2T10Z'))", "'2015-04-01T10:00Z'"}});
+          {"toString(localdatetime('2015Q260T2140'))", "'2015-05-30T21:40:00'"},
+          {"toString(datetime('2015Q2T10Z'))", "'2015-04-01T10:00:00Z'"}});
   ExpectError("InvalidArgumentValue",
               {"date('2015-Q5')", "date('2015-Q0')", "date('2015-Q2-92')", "date('2015-Q2-00')",
                "date('2015-Q2-')", "date('2015Q2-60')", "date('2015Q25')", "date('2015-Q260')",
@@ -71,7 +71,7 @@ TEST_F(FunctionsTest, TextsOfQuarters_AreDates) {
 
 TEST_F(FunctionsTest, DatesCutToATime_AreRefused) {
   Expect({{"toString(date.truncate('day', datetime('2020-01-02T03:04Z')))", "'2020-01-02'"},
-          {"toString(datetime.truncate('hour', date('2020-01-02')))", "'2020-01-02T00:00Z'"}});
+          {"toString(datetime.truncate('hour', date('2020-01-02')))", "'2020-01-02T00:00:00Z'"}});
   for (const char* unit : {"hour", "minute", "second", "millisecond", "microsecond"}) {
     EXPECT_EQ(ErrorOf(Concat("date.truncate('", unit, "', datetime('2020-01-02T03:04Z'))")),
               "InvalidArgumentValue")
@@ -79,19 +79,73 @@ TEST_F(FunctionsTest, DatesCutToATime_AreRefused) {
   }
 }
 
+TEST_F(FunctionsTest, TextsWithSeparators_OneDigitParts_AreTaken) {
+  Expect({{"toString(date('2015-7-1'))", "'2015-07-01'"},
+          {"toString(date('2015-7'))", "'2015-07-01'"},
+          {"toString(date('2015-11-3'))", "'2015-11-03'"},
+          {"toString(date('2015-W3-1'))", "'2015-01-12'"},
+          {"toString(date('2015-W3'))", "'2015-01-12'"},
+          {"toString(localtime('9:30'))", "'09:30:00'"},
+          {"toString(localtime('9:3:5.25'))", "'09:03:05.25'"},
+          {"toString(localtime('T09:30'))", "'09:30:00'"},
+          {"toString(localtime('T093015'))", "'09:30:15'"},
+          {"toString(time('t9:30z'))", "'09:30:00Z'"},
+          {"toString(localdatetime('2020-1-5T9:05'))", "'2020-01-05T09:05:00'"},
+          {"toString(localdatetime('2020-01-05t0905'))", "'2020-01-05T09:05:00'"},
+          {"toString(datetime('2020-1-5T9:05'))", "'2020-01-05T09:05:00Z'"},
+          {"toString(datetime('2020-01-05t09:05:07+01:00'))", "'2020-01-05T09:05:07+01:00'"}});
+  ExpectError("InvalidArgumentValue",
+              {"date('20157')", "date('2015W3')", "date('2015-')", "date('2015-7-')",
+               "date('2015-123-1')", "date('2015-7-100')", "date('2015-0-1')", "date('2015-W-1')",
+               "localtime('9')", "localtime('930')", "localtime('9:')", "localtime('12:100')",
+               "localtime('TT9:30')", "localtime('T')", "time('9Z')", "date('T2015-07-01')",
+               "localdatetime('2020-01-05T')", "datetime('2020-1-5 9:05')"});
+}
+
+TEST_F(FunctionsTest, ToString_OfTimes_AlwaysWritesSeconds) {
+  Expect({{"toString(datetime('2024-05-01T10:00Z'))", "'2024-05-01T10:00:00Z'"},
+          {"toString(localdatetime('2024-05-01T10:00'))", "'2024-05-01T10:00:00'"},
+          {"toString(localtime('12:00'))", "'12:00:00'"},
+          {"toString(time('12:00+02:00'))", "'12:00:00+02:00'"},
+          {"toStringOrNull(localtime('12:00'))", "'12:00:00'"},
+          {"toStringList([localtime('12:00'), date('2024-05-01')])", "['12:00:00', '2024-05-01']"},
+          {"toString(date('2024-05-01'))", "'2024-05-01'"},
+          {"toString(duration('PT1H'))", "'PT1H'"},
+          // The value itself is written as short as it was.
+          {"localtime('12:00')", "'12:00'"}});
+}
+
+TEST_F(FunctionsTest, TextsAndOtherScalars_ByPlus_AreJoined) {
+  Expect({{"'is ' + true", "'is true'"},
+          {"false + '!'", "'false!'"},
+          {"'on ' + date('2024-05-01')", "'on 2024-05-01'"},
+          {"localtime('12:00') + ' h'", "'12:00:00 h'"},
+          {"'at ' + datetime('2024-05-01T10:00Z')", "'at 2024-05-01T10:00:00Z'"},
+          {"'for ' + duration('P1D')", "'for P1D'"},
+          {"duration('PT5M') + '.'", "'PT5M.'"},
+          {"'a' + 1 + 2.5", "'a12.5'"},
+          {"'a' + null", "null"},
+          {"'a' + ['b']", "['a', 'b']"}});
+  EXPECT_EQ(Run("UNWIND [true, date('2024-05-01'), 'x', 1] AS v RETURN 'a' + v"),
+            (std::vector<std::string>{"'a1'", "'a2024-05-01'", "'atrue'", "'ax'"}));
+  ExpectError("InvalidArgumentType",
+              {"true + 1", "true + false", "date('2024-05-01') + 1", "'a' + {b: 1}",
+               "head([true]) || 'a'", "head(['a']) || head([date('2024-05-01')])"});
+}
+
 TEST_F(FunctionsTest, MonthsThatEndWhereClocksSkip_AreLeftForwardBeforeDaysAreAdded) {
   const std::string january = "datetime('2024-01-31T02:30[Europe/Berlin]')";
   Expect({{"toString(" + january + " + duration({months: 2}))",
-           "'2024-03-31T03:30+02:00[Europe/Berlin]'"},
+           "'2024-03-31T03:30:00+02:00[Europe/Berlin]'"},
           {"toString(" + january + " + duration({months: 2, days: 1}))",
-           "'2024-04-01T03:30+02:00[Europe/Berlin]'"},
+           "'2024-04-01T03:30:00+02:00[Europe/Berlin]'"},
           {"toString(datetime('2024-05-31T02:30[Europe/Berlin]') - duration({months: 2, days: 1}))",
-           "'2024-03-30T03:30+01:00[Europe/Berlin]'"},
+           "'2024-03-30T03:30:00+01:00[Europe/Berlin]'"},
           // Neither ends in a gap.
           {"toString(datetime('2024-02-29T02:30[Europe/Berlin]') + duration({months: 1, days: 1}))",
-           "'2024-03-30T02:30+01:00[Europe/Berlin]'"},
+           "'2024-03-30T02:30:00+01:00[Europe/Berlin]'"},
           {"toString(localdatetime('2024-01-31T02:30') + duration({months: 2, days: 1}))",
-           "'2024-04-01T02:30'"}});
+           "'2024-04-01T02:30:00'"}});
 }
 
 TEST_F(FunctionsTest, Cases_OfLettersOfAllScripts_AreChanged) {
@@ -153,6 +207,11 @@ TEST_F(FunctionsTest, ToInteger_OfDecimals_HasAllDigits) {
           {"toInteger('12345e-2')", "123"},
           {"toInteger('.5')", "0"},
           {"toInteger('+3.7')", "3"},
+          {"toInteger('+-5')", "null"},
+          {"toInteger('+-5.5')", "null"},
+          {"toInteger('-+5')", "null"},
+          {"toInteger('+')", "null"},
+          {"toFloat('+-5')", "null"},
           {"toInteger('-0.9')", "0"},
           {"toInteger(' 92233720368547758.07E+2 ')", "9223372036854775807"},
           {"toIntegerOrNull('1.5x')", "null"},

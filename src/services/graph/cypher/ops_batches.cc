@@ -14,8 +14,6 @@ namespace pulse::cypher {
 namespace {
 
 constexpr uint64_t kDefaultRows = 1000;
-// An element of a set, as it is allocated, and its place in the table.
-constexpr size_t kBytesOfId = 40;
 // Of a batch that lost against other transactions.
 constexpr int kRetries = 20;
 
@@ -94,8 +92,7 @@ class BatchesOperator : public Operator {
   // What the rows of a batch refer to and earlier ones have deleted. What the batch itself deletes
   // comes back where it is run again.
   void MarkDeleted() {
-    ctx_.deleted_nodes.clear();
-    ctx_.deleted_edges.clear();
+    ctx_.ForgetDeleted();
     if (nodes_.empty() && edges_.empty()) return;
     for (size_t i = 0; i < batch_.size(); ++i) {
       for (size_t slot = 0; slot < batch_.width(); ++slot) MarkDeleted(batch_.Row(i)[slot]);
@@ -132,9 +129,10 @@ class BatchesOperator : public Operator {
     broken_ = broken_ || (!error.ok() && step().on_error == OnError::kBreak);
     nodes_.merge(ctx_.deleted_nodes);
     edges_.merge(ctx_.deleted_edges);
+    ctx_.ForgetDeleted();
     // They stay until the statement ends.
-    const size_t more = nodes_.size() + edges_.size() - before;
-    ran = ctx_.Charge(static_cast<int64_t>(more * kBytesOfId)) && ran;
+    const auto more = static_cast<int64_t>(nodes_.size() + edges_.size() - before);
+    ran = ctx_.Charge(more * EvalContext::kBytesOfId) && ran;
     nodes_.swap(ctx_.deleted_nodes);
     edges_.swap(ctx_.deleted_edges);
     nodes_.clear();
@@ -175,10 +173,9 @@ class BatchesOperator : public Operator {
       // Operators that an error has ended hold what they had collected: what to delete, for
       // example.
       MakeRunner();
+      ctx_.ForgetDeleted();
       ctx_.Charge(charged - ctx_.charged());
       ctx_.ForgetFailure();  // last: what is charged may be over the limit until here
-      ctx_.deleted_nodes.clear();
-      ctx_.deleted_edges.clear();
       return ctx_.Check(ctx_.transaction->RollbackAndGoOn()) && AddNulls();
     }
   }

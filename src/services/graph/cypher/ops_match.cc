@@ -295,26 +295,22 @@ class PathOperator : public Operator {
   }
 };
 
-// The inner steps on all rows at once; each row carries its number, by which those that found
-// nothing are known.
+// The inner steps on all rows at once, in whose order they give what they find. Each row carries
+// its number: those that are left out found nothing, and get their nulls where they stood.
 class OptionalOperator : public Operator {
  public:
   OptionalOperator(const Step* step, Runtime* runtime, Operator* next)
       : Operator(step, runtime, next),
         sink_(MakeSink(runtime,
                        [this](Rows& rows) {
-                         for (size_t i = 0; i < rows.size(); ++i) {
-                           matched_[static_cast<size_t>(rows.Row(i)[step_->row_number].as_int())] =
-                               true;
-                         }
-                         more_ = next_->Push(rows);
+                         more_ = Take(rows);
                          return more_;
                        })),
         inner_(step->inner, runtime, sink_.get()),
         copy_(runtime->width) {}
 
   bool Push(Rows& in) override {
-    matched_.assign(in.size(), false);
+    in_ = &in;
     if (!step().ordered) return PushRows(in, 0, in.size());
     for (size_t i = 0; i < in.size(); ++i) {
       if (!PushRows(in, i, i + 1)) return false;
@@ -330,18 +326,47 @@ class OptionalOperator : public Operator {
       copy_.Add(in.Row(i));
     }
     more_ = true;
+    given_ = from;
     inner_.Run(copy_);
-    if (!more_ || ctx_.failed()) return false;
-    for (size_t i = from; i < to; ++i) {
-      if (matched_[i]) continue;
-      Value* row = NewRow(in.Row(i));
-      if (row == nullptr) return false;
-      for (const Slot slot : step().nulls) row[slot] = Value();
+    return more_ && !ctx_.failed() && GiveNulls(to) && Flush();
+  }
+
+  size_t NumberOf(const Value* row) const {
+    return static_cast<size_t>(row[step().row_number].as_int());
+  }
+
+  bool Take(Rows& rows) {
+    size_t given = given_;
+    bool all_found = true;
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const size_t number = NumberOf(rows.Row(i));
+      all_found = all_found && number <= given;
+      given = number + 1;
+    }
+    if (all_found) {
+      given_ = given;
+      return next_->Push(rows);
+    }
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const Value* const row = rows.Row(i);
+      if (!GiveNulls(NumberOf(row)) || NewRow(row) == nullptr) return false;
+      given_ = NumberOf(row) + 1;
     }
     return Flush();
   }
 
-  std::vector<bool> matched_;
+  // For the rows below `number` that nothing was given for yet.
+  bool GiveNulls(size_t number) {
+    for (; given_ < number; ++given_) {
+      Value* row = NewRow(in_->Row(given_));
+      if (row == nullptr) return false;
+      for (const Slot slot : step().nulls) row[slot] = Value();
+    }
+    return true;
+  }
+
+  Rows* in_ = nullptr;
+  size_t given_ = 0;  // rows that are done
   bool more_ = true;
   std::unique_ptr<Operator> sink_;
   Pipeline inner_;

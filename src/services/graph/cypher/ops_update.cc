@@ -2,6 +2,8 @@
 // anything, and changes everything before it gives a row on: what a clause reads does not depend on
 // what it writes.
 #include <algorithm>
+#include <span>
+#include <utility>
 
 #include "services/graph/cypher/kept_rows.h"
 #include "services/graph/cypher/operators.h"
@@ -293,7 +295,7 @@ class DeleteOperator : public UpdateOperator {
     for (size_t i = 0; i < in.size() && ctx_.Tick(); ++i) {
       for (const Expr* expr : step().deletes) Collect(Eval(*expr, in.Row(i), ctx_));
     }
-    return !ctx_.failed();
+    return ChargeHeld();
   }
   // Relationships first: what is left of a node's then forbids to delete it.
   bool Done() override {
@@ -310,36 +312,55 @@ class DeleteOperator : public UpdateOperator {
           edges_.push_back(
               {batch.edge[i], in ? batch.node[i] : from, in ? from : batch.node[i], batch.type[i]});
         }
+        if (!ChargeHeld() || !ctx_.Tick(batch.size())) return false;
       }
     }
     for (const EdgeRef& edge : edges_) {
       if (!ctx_.deleted_edges.insert(edge.id).second) continue;
-      if (!ctx_.Check(ctx_.transaction->DeleteEdge(edge)) || !ctx_.ChangesFit() || !ctx_.Tick())
+      if (!ctx_.ChargeDeleted() || !ctx_.Check(ctx_.transaction->DeleteEdge(edge)) ||
+          !ctx_.ChangesFit() || !ctx_.Tick()) {
         return false;
+      }
       ++ctx_.counters.edges_deleted;
     }
-    std::vector<uint64_t> degrees(nodes_.size(), 0);
-    if (!ctx_.Check(ctx_.graph->Degrees(nodes_, Direction::kBoth, {}, degrees))) return false;
-    for (size_t i = 0; i < nodes_.size(); ++i) {
+    for (size_t i = 0; i < nodes_.size(); i += kGraphBatch) {
+      const size_t count = std::min(kGraphBatch, nodes_.size() - i);
+      if (!DeleteNodes({nodes_.data() + i, count})) return false;
+    }
+    nodes_.clear();
+    edges_.clear();
+    seen_.clear();
+    return ChargeHeld();
+  }
+
+ private:
+  bool DeleteNodes(std::span<const NodeId> nodes) {
+    std::vector<uint64_t> degrees(nodes.size(), 0);
+    if (!ctx_.Check(ctx_.graph->Degrees(nodes, Direction::kBoth, {}, degrees))) return false;
+    for (size_t i = 0; i < nodes.size(); ++i) {
       if (degrees[i] != 0) {
         ctx_.Fail(RuntimeError(
             "ConstraintVerificationFailed", "DeleteConnectedNode",
             "a node that has relationships cannot be deleted; DETACH DELETE deletes these, too"));
         return false;
       }
-      ctx_.deleted_nodes.insert(nodes_[i]);
-      if (!ctx_.Check(ctx_.transaction->DeleteNode(nodes_[i])) || !ctx_.ChangesFit() ||
-          !ctx_.Tick())
+      ctx_.deleted_nodes.insert(nodes[i]);
+      if (!ctx_.ChargeDeleted() || !ctx_.Check(ctx_.transaction->DeleteNode(nodes[i])) ||
+          !ctx_.ChangesFit() || !ctx_.Tick()) {
         return false;
+      }
       ++ctx_.counters.nodes_deleted;
     }
-    nodes_.clear();
-    edges_.clear();
-    seen_.clear();
     return true;
   }
 
- private:
+  bool ChargeHeld() {
+    const size_t lists = nodes_.size() * sizeof(NodeId) + edges_.size() * sizeof(EdgeRef);
+    const auto seen = static_cast<int64_t>(seen_.size()) * EvalContext::kBytesOfId;
+    const int64_t held = static_cast<int64_t>(lists) + seen;
+    return ctx_.Charge(held - std::exchange(charged_, held));
+  }
+
   void Collect(const Value& v) {
     if (v.is_null()) return;
     if (v.is_node()) {
@@ -358,6 +379,7 @@ class DeleteOperator : public UpdateOperator {
   std::vector<NodeId> nodes_;
   std::unordered_set<NodeId> seen_;
   std::vector<EdgeRef> edges_;
+  int64_t charged_ = 0;  // for these
 };
 
 class MergeOperator : public UpdateOperator {

@@ -57,7 +57,7 @@ bool IsSafe(const Plan& plan) {
 }
 
 // Whether a step makes of each row what it makes, in the order of the rows, however these come in
-// batches. (OPTIONAL gives the rows that found nothing behind the others of a batch.)
+// batches.
 bool IsStreaming(const Step& step) {
   switch (step.kind) {
     case Step::Kind::kScan:
@@ -154,8 +154,7 @@ std::unique_ptr<ParallelPlan> ParallelPlan::Make(const Plan& plan, const Paralle
 
 // Stretches of steps that stream. In each, all from the first large scan on. Where there is none:
 // behind what held rows back all of it, and at the beginning, which is one row, what follows a scan
-// of several labels, or the first expansion. The rows behind OPTIONAL have an order that depends on
-// the batches before it, so that these are one thread's.
+// of several labels, or the first expansion. OPTIONAL and all before it are one thread's.
 void ParallelPlan::Add(const Plan& plan, const Steps& steps, EvalContext* context,
                        std::vector<ParallelSection>* out) {
   size_t first = steps.size();

@@ -99,6 +99,44 @@ TEST(Parser, Nesting_TooDeep_IsAnErrorAndNoOverflow) {
   EXPECT_EQ(DetailOf(repeat("CREATE () ", 100000)), "UnexpectedSyntax");
 }
 
+TEST(Parser, WordsOfClausesAndOperators_AreNamesWhereOneMustStand) {
+  for (const char* query :
+       {"MATCH (p) RETURN count(p) > 0 AS exists", "WITH {limit: 1} AS n RETURN n.limit AS limit",
+        "RETURN 1 AS skip, 2 AS set, 3 AS contains, 4 AS null, 5 AS case",
+        "MATCH (match:Match) RETURN match",
+        "MATCH match = (set:A {x: 1})-[in:R*2]->(where)-[with {y: 1}]->(is:B WHERE is.z) "
+        "RETURN match, set, in, where, with, is",
+        "WITH 1 AS limit, 2 AS skip RETURN limit + skip AS as ORDER BY limit SKIP 0 LIMIT 3",
+        "WITH 1 AS limit WITH limit LIMIT 1 RETURN limit",
+        "UNWIND [1] AS unwind UNWIND [unwind] AS in RETURN [in IN [in] WHERE in > 0 | in + unwind]",
+        "CALL { RETURN 1 AS return } RETURN return", "LOAD CSV FROM 'x' AS create RETURN create[0]",
+        "MATCH (set) SET set.x = 1", "MATCH (a) WITH a AS delete DELETE delete",
+        "MERGE (set:A) ON CREATE SET set.x = 1",
+        "WITH true AS exists RETURN exists, NOT exists, exists AND true OR exists IS NULL",
+        "MATCH (exists:A) WHERE exists(exists.x) RETURN exists", "RETURN 1 AS x LIMIT 3",
+        "WITH 1 AS a WITH a SKIP 1 LIMIT 2 RETURN a", "MATCH (n) SET n.x = 1",
+        "MATCH (WHERE 1 = 1)-[WHERE 1 = 1]->(IS A)-[IS R]->() RETURN 1 AS x"}) {
+    EXPECT_EQ(DetailOf(query), "") << query << ": " << MessageOf(query);
+  }
+  EXPECT_EQ(DetailOf("RETURN limit"), "UndefinedVariable");
+  for (const char* query : {"RETURN LIMIT 3", "WITH 1 AS a WITH a WHERE RETURN a",
+                            "MATCH (null) RETURN 1 AS x", "RETURN [null IN [1] | 2]",
+                            "UNWIND [1] AS", "RETURN 1 AS ``", "WITH 1 AS not RETURN not"}) {
+    EXPECT_EQ(DetailOf(query), "UnexpectedSyntax") << query;
+  }
+}
+
+TEST(Parser, Pattern_IsAValueWithinExistsAndLogicAlone) {
+  EXPECT_EQ(DetailOf("MATCH (p) SET p.busy = exists((p)-->())"), "");
+  EXPECT_EQ(DetailOf("MATCH (p) SET p.free = NOT (p)-->()"), "");
+  EXPECT_EQ(DetailOf("MATCH (p) RETURN DISTINCT exists((p)-->()) ORDER BY exists((p)-->())"), "");
+  for (const char* query :
+       {"MATCH (p) RETURN (p)-->()", "MATCH (p) SET p.busy = (p)-->()",
+        "MATCH (p) RETURN [(p)-->()]", "MATCH (p) RETURN (p)-->() = true AS same"}) {
+    EXPECT_EQ(DetailOf(query), "UnexpectedSyntax") << query;
+  }
+}
+
 TEST(Parser, Repetition_BehindDashesAlone_IsOfAPattern) {
   for (const char* query :
        {"MATCH (a) RETURN [(a)<--{1,2}(b) | b.i]", "MATCH (a) WHERE (a)--{2}(:Q) RETURN a",

@@ -78,17 +78,16 @@ Value Concatenate(const Value& a, const Value& b, EvalContext& ctx) {
   return value;
 }
 
-// A string's own text, or that of a number, in `number`.
-std::string_view ScalarText(const Value& v, std::string* number) {
+// A string's own text, or that of another value, in `made`.
+std::string_view TextIn(const Value& v, std::string* made) {
   if (v.is_string()) return v.as_string();
-  *number = v.is_int() ? std::to_string(v.as_int()) : FloatText(v.as_float());
-  return *number;
+  return *made = ScalarText(v);
 }
 
 // What it takes is known before it is made.
 Value JoinTexts(const Value& a, const Value& b, EvalContext& ctx) {
-  std::string numbers[2];
-  const std::string_view first = ScalarText(a, &numbers[0]), second = ScalarText(b, &numbers[1]);
+  std::string made[2];
+  const std::string_view first = TextIn(a, &made[0]), second = TextIn(b, &made[1]);
   const size_t size = first.size() + second.size();
   if (!ctx.Fits(size) || !ctx.Tick(size / 64)) return {};
   std::string text;
@@ -116,6 +115,17 @@ std::string_view OpName(Op op) {
 
 }  // namespace
 
+bool HasText(const Value& v) {
+  return v.is_string() || v.is_bool() || v.is_number() || v.is_temporal() || v.is_duration();
+}
+
+std::string ScalarText(const Value& v) {
+  if (v.is_string()) return v.as_string();
+  if (v.is_bool()) return v.as_bool() ? "true" : "false";
+  if (v.is_int()) return std::to_string(v.as_int());
+  return v.is_float() ? FloatText(v.as_float()) : TemporalText(v, Seconds::kAlways);
+}
+
 Value Arithmetic(Op op, const Value& a, const Value& b, EvalContext& ctx) {
   if (a.is_null() || b.is_null()) return {};
   if (op == Op::kConcat) {
@@ -130,8 +140,8 @@ Value Arithmetic(Op op, const Value& a, const Value& b, EvalContext& ctx) {
   std::string error;
   if (op == Op::kAdd) {
     if (a.is_list() || b.is_list()) return Concatenate(a, b, ctx);
-    const bool texts = (a.is_string() || a.is_number()) && (b.is_string() || b.is_number());
-    if (texts) return JoinTexts(a, b, ctx);
+    const bool joins = a.is_string() || b.is_string();
+    if (joins && HasText(a) && HasText(b)) return JoinTexts(a, b, ctx);
   }
   if (op == Op::kAdd || op == Op::kSub) {
     const int sign = op == Op::kAdd ? 1 : -1;

@@ -17,6 +17,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -96,6 +97,9 @@ class EvalContext {
   // What this query deleted: its properties cannot be read any more.
   std::unordered_set<NodeId> deleted_nodes;
   std::unordered_set<EdgeId> deleted_edges;
+  int64_t deleted_charged = 0;  // for what is in these
+  // An element of such a set, as it is allocated, and its place in the table.
+  static constexpr int64_t kBytesOfId = 40;
 
   // Seeded when it is first asked for: most queries never do.
   std::mt19937_64& Random() {
@@ -134,6 +138,16 @@ class EvalContext {
   }
   // Memory that an operator takes, and gives back with a negative number.
   bool Charge(int64_t bytes);
+  // For one more node or relationship in deleted_nodes or deleted_edges.
+  bool ChargeDeleted() {
+    deleted_charged += kBytesOfId;
+    return Charge(kBytesOfId);
+  }
+  void ForgetDeleted() {
+    deleted_nodes.clear();
+    deleted_edges.clear();
+    Charge(-std::exchange(deleted_charged, 0));
+  }
   // By all threads of the execution.
   int64_t charged() const {
     return shared_memory_ == nullptr ? memory_ : shared_memory_->load(std::memory_order_relaxed);
@@ -214,5 +228,9 @@ class EvalContext {
 
 // + - * / % ^, also of sum() and avg(). arithmetic.cc
 Value Arithmetic(Op op, const Value& a, const Value& b, EvalContext& context);
+
+// Whether toString() makes a text of it, and that text. arithmetic.cc
+bool HasText(const Value& v);
+std::string ScalarText(const Value& v);
 
 }  // namespace pulse::cypher

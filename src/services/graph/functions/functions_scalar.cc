@@ -108,7 +108,7 @@ Value Timestamp(EvalContext& ctx, std::span<Value>) {
 Value ParseNumber(std::string_view text) {
   const absl::string_view trimmed = absl::StripAsciiWhitespace(Absl(text));
   const char *begin = trimmed.data(), *end = begin + trimmed.size();
-  if (begin != end && *begin == '+') ++begin;
+  if (begin != end && *begin == '+' && (++begin == end || *begin == '-')) return {};
   int64_t integer = 0;
   auto [stop, error] = std::from_chars(begin, end, integer);
   if (begin != end && stop == end && error == std::errc()) return Value::Int(integer);
@@ -200,12 +200,8 @@ Value ToBoolean(EvalContext& ctx, std::span<Value> a) {
 }
 
 Value ToStringOrNull(EvalContext&, std::span<Value> a) {
-  const Value& v = a[0];
-  if (v.is_string()) return v;
-  if (v.is_bool()) return Value::String(v.as_bool() ? "true" : "false");
-  if (v.is_int()) return Value::String(std::to_string(v.as_int()));
-  if (v.is_float()) return Value::String(FloatText(v.as_float()));
-  return v.is_temporal() || v.is_duration() ? Value::String(TemporalText(v)) : Value();
+  if (a[0].is_string()) return a[0];
+  return HasText(a[0]) ? Value::TakeString(ScalarText(a[0])) : Value();
 }
 Value ToString(EvalContext& ctx, std::span<Value> a) {
   Value text = ToStringOrNull(ctx, a);

@@ -96,10 +96,11 @@ std::string DateText(int64_t days) {
                 Padded(c.day, 2));
 }
 
-std::string TimeText(int64_t nanos) {
+std::string TimeText(int64_t nanos, Seconds seconds) {
   const int64_t s = nanos / kNanosPerSecond, rest = nanos % kNanosPerSecond;
   std::string text = Padded(s / 3600, 2) + ":" + Padded(s / 60 % 60, 2);
-  if (s % 60 != 0 || rest != 0) text += ":" + Padded(s % 60, 2) + Fraction(rest);
+  const bool written = seconds == Seconds::kAlways || s % 60 != 0 || rest != 0;
+  if (written) text += ":" + Padded(s % 60, 2) + Fraction(rest);
   return text;
 }
 
@@ -263,22 +264,23 @@ Value PutTogether(Type type, const TemporalParts& p) {
   }
 }
 
-std::string TemporalText(const Value& v) {
+std::string TemporalText(const Value& v, Seconds seconds) {
   if (v.is_duration()) return DurationText(v.as_duration());
   const TemporalParts p = TakeApart(v);
   switch (v.type()) {
     case Type::kDate:
       return DateText(p.days);
     case Type::kLocalTime:
-      return TimeText(p.nanos);
+      return TimeText(p.nanos, seconds);
     case Type::kTime:
-      return TimeText(p.nanos) + OffsetText(p.zone.offset);
+      return TimeText(p.nanos, seconds) + OffsetText(p.zone.offset);
     case Type::kLocalDateTime:
-      return DateText(p.days) + "T" + TimeText(p.nanos);
+      return DateText(p.days) + "T" + TimeText(p.nanos, seconds);
     default:
       break;
   }
-  std::string text = DateText(p.days) + "T" + TimeText(p.nanos) + OffsetText(p.zone.offset);
+  std::string text =
+      DateText(p.days) + "T" + TimeText(p.nanos, seconds) + OffsetText(p.zone.offset);
   if (!p.zone.name.empty()) text += "[" + p.zone.name + "]";
   return text;
 }

@@ -63,8 +63,10 @@ struct TemporalParts {
 TemporalParts TakeApart(const Value& temporal);
 Value PutTogether(Type type, const TemporalParts& parts);
 
-// Text as Cypher writes it, of temporal values and durations.
-std::string TemporalText(const Value& value);
+// Text as Cypher writes it, of temporal values and durations. Seconds that are 0: left out, or
+// always written, as toString() does.
+enum class Seconds : uint8_t { kUnlessZero, kAlways };
+std::string TemporalText(const Value& value, Seconds seconds = Seconds::kUnlessZero);
 std::optional<Value> ParseTemporal(Type type, std::string_view text, std::string* error);
 // date({year: 2015, ...}); `zone` where neither the map nor what it is based on has one.
 std::optional<Value> TemporalFromMap(Type type, const ValueMap& map, std::string* error);

@@ -28,6 +28,10 @@ class Reader {
     while (Peek(n) >= '0' && Peek(n) <= '9') ++n;
     return n;
   }
+  // How many are to be taken of a part that has two, or one where separators are beside it.
+  size_t OneOrTwo(bool separated) const {
+    return separated ? std::clamp<size_t>(DigitCount(), 1, 2) : 2;
+  }
   bool Digits(size_t count, int64_t* out) {
     if (count == 0 || DigitCount() < count) return false;
     const auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + at_ + count, *out);
@@ -66,7 +70,8 @@ bool ReadDate(Reader* in, int64_t* days) {
   const bool separated = in->Take('-');
   if (in->Take('W')) {
     int64_t week = 0, week_day = 1;
-    if (!in->Digits(2, &week) || week < 1 || week > WeeksInYear(year)) return false;
+    if (!in->Digits(in->OneOrTwo(separated), &week) || week < 1 || week > WeeksInYear(year))
+      return false;
     if (separated ? in->Take('-') : in->DigitCount() > 0) {
       if (!in->Digits(1, &week_day) || week_day < 1 || week_day > 7) return false;
     }
@@ -77,8 +82,7 @@ bool ReadDate(Reader* in, int64_t* days) {
     int64_t quarter = 0, of_quarter = 1;
     if (!in->Digits(1, &quarter) || quarter < 1 || quarter > 4) return false;
     if (separated ? in->Take('-') : in->DigitCount() > 0) {
-      const size_t width = separated ? std::min<size_t>(in->DigitCount(), 2) : 2;
-      if (!in->Digits(width, &of_quarter)) return false;
+      if (!in->Digits(in->OneOrTwo(separated), &of_quarter)) return false;
     }
     if (of_quarter < 1 || of_quarter > DaysInQuarter(year, static_cast<int>(quarter))) return false;
     *days = DaysFromCivil(year, static_cast<int>(quarter) * 3 - 2, 1) + of_quarter - 1;
@@ -96,9 +100,9 @@ bool ReadDate(Reader* in, int64_t* days) {
     return true;
   }
   if (count > 0) {
-    if (!in->Digits(2, &month) || month < 1 || month > 12) return false;
+    if (!in->Digits(in->OneOrTwo(separated), &month) || month < 1 || month > 12) return false;
     if (separated ? in->Take('-') : count == 4) {
-      if (!in->Digits(2, &day)) return false;
+      if (!in->Digits(in->OneOrTwo(separated), &day)) return false;
     }
   } else if (separated) {
     return false;
@@ -110,12 +114,12 @@ bool ReadDate(Reader* in, int64_t* days) {
 
 bool ReadTime(Reader* in, int64_t* nanos) {
   int64_t hour = 0, minute = 0, second = 0, fraction = 0;
-  if (!in->Digits(2, &hour)) return false;
-  const bool separated = in->Peek() == ':';
+  const bool separated = in->Peek(in->DigitCount()) == ':';
+  if (!in->Digits(in->OneOrTwo(separated), &hour)) return false;
   if (separated ? in->Take(':') : in->DigitCount() >= 2) {
-    if (!in->Digits(2, &minute)) return false;
+    if (!in->Digits(in->OneOrTwo(separated), &minute)) return false;
     if (separated ? in->Take(':') : in->DigitCount() >= 2) {
-      if (!in->Digits(2, &second)) return false;
+      if (!in->Digits(in->OneOrTwo(separated), &second)) return false;
       if (in->Take('.') || in->Take(',')) {
         const size_t digits = in->DigitCount();
         if (digits < 1 || digits > 9 || !in->Digits(digits, &fraction)) return false;
@@ -223,9 +227,9 @@ std::optional<Value> ParseTemporal(Type type, std::string_view text, std::string
   bool ok = true;
   if (needs_date) ok = ReadDate(&in, &parts.days);
   if (ok && type != Type::kDate) {
-    // A date-time may leave out its time.
-    const bool has_time = !needs_date || in.Take('T');
-    if (has_time) ok = ReadTime(&in, &parts.nanos);
+    // A date-time may leave out its time, and a time the T before it.
+    const bool marked = in.Take('T') || in.Take('t');
+    if (marked || !needs_date) ok = ReadTime(&in, &parts.nanos);
   }
   if (ok && (type == Type::kTime || type == Type::kDateTime)) ok = ReadZone(&in, &parts);
   if (!ok || !in.done()) {

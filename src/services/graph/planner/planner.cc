@@ -577,24 +577,24 @@ void Planner::ReplaceProjected(ExprPtr* expr, const Clause& clause, bool aggrega
   // A name of a column comes before what another column was made of.
   const std::string_view text = text_.substr(e.pos.offset, e.end - e.pos.offset);
   const auto& items = clause.items;
-  auto item = std::find_if(items.begin(), items.end(),
-                           [&](const ProjectionItem& i) { return i.alias == text; });
-  if (item == items.end()) {
-    item = std::find_if(items.begin(), items.end(),
-                        [&](const ProjectionItem& i) { return Same(*i.expr, e); });
+  const auto named = [&text](const ProjectionItem& i) { return i.alias == text; };
+  const auto same = [&e](const ProjectionItem& i) { return Same(*i.expr, e); };
+  auto item = std::find_if(items.begin(), items.end(), named);
+  if (item == items.end()) item = std::find_if(items.begin(), items.end(), same);
+  if (item == items.end() || UsesAny(e, local)) {
+    ForEachPart(e, local, [&](ExprPtr* kid, const LocalNames& names) {
+      ReplaceProjected(kid, clause, aggregates, names);
+    });
+    // Beside an aggregate, what is projected was made of columns, too, by RewriteToKeys().
+    if (failed() || !HasAggregate(e) || UsesAny(e, local)) return;
+    item = std::find_if(items.begin(), items.end(), same);
+    if (item == items.end()) return;
   }
-  if (item != items.end() && !UsesAny(e, local)) {
-    const bool simple = e.kind == Expr::Kind::kVariable || e.kind == Expr::Kind::kProperty;
-    if (aggregates && !simple && !HasAggregate(e)) {
-      return Fail("AmbiguousAggregationExpression", e.pos,
-                  "beside an aggregate only variables and properties can be sorted by");
-    }
-    *expr = MakeVariable(item->alias, item->slot, item->expr->types, e.pos);
-    return;
-  }
-  ForEachPart(e, local, [&](ExprPtr* kid, const LocalNames& names) {
-    ReplaceProjected(kid, clause, aggregates, names);
-  });
+  const bool simple = e.kind == Expr::Kind::kVariable || e.kind == Expr::Kind::kProperty;
+  if (aggregates && !simple && !HasAggregate(e))
+    return Fail("AmbiguousAggregationExpression", e.pos,
+                "beside an aggregate only variables and properties can be sorted by");
+  *expr = MakeVariable(item->alias, item->slot, item->expr->types, e.pos);
 }
 
 }  // namespace pulse::cypher

@@ -203,7 +203,7 @@ void Planner::BindOperator(Expr* e, Context context) {
   const bool logical =
       e->op == Op::kAnd || e->op == Op::kOr || e->op == Op::kXor || e->op == Op::kNot;
   Context inner = {.aggregates = context.aggregates, .in_aggregate = context.in_aggregate};
-  inner.predicate = logical && context.predicate;
+  inner.predicate = logical;
   for (const ExprPtr& kid : e->kids) Bind(kid.get(), inner);
   if (failed()) return;
   const Expr& a = *e->kids[0];
@@ -407,7 +407,7 @@ void Planner::BindSubquery(Expr* e) {
         if (edge.path == nullptr) continue;
         Fail("UnexpectedSyntax", edge.pos, "a quantified path is no predicate; use EXISTS { }");
       }
-      if (shortest && e->kids.empty()) {
+      if (shortest && e->kids.empty() && e->op != Op::kIsNotNull) {
         e->flag = true;
         e->types = kPathType | kListType | kNullType;
         e->pattern[0].path = " path";

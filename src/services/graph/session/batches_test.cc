@@ -281,6 +281,23 @@ TEST_F(BatchesTest, OnErrorContinue_FreesWhatItsBatchTook) {
       (Strings{"true, 25, 25", "false, 0, 25"}));
 }
 
+// Relationships that DETACH finds count while they are deleted, and their numbers after that.
+TEST_F(BatchesTest, DetachDelete_CountsAgainstTheLimitOfMemory) {
+  ASSERT_TRUE(Run("UNWIND range(1, 40) AS h CREATE (n:Hub) WITH n UNWIND range(1, 400) AS i "
+                  "CREATE (n)-[:R]->(:Leaf)")
+                  .ok());
+  ServiceOptions options;
+  options.query_memory_bytes = 900 << 10;
+  service_ = std::make_unique<GraphService>(store_.get(), options);
+  const absl::Status status = Run("MATCH (h:Hub) DETACH DELETE h");
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  const absl::Status batches =
+      Run("MATCH (h:Hub) CALL (h) { DETACH DELETE h } IN TRANSACTIONS OF 1 ROW");
+  EXPECT_TRUE(batches.ok()) << batches;
+  EXPECT_EQ(outcome_.counters.edges_deleted, 16000u);
+  EXPECT_EQ(Rows("MATCH (n) RETURN labels(n)[0], count(*)"), Strings{"'Leaf', 16000"});
+}
+
 TEST_F(BatchesTest, OnErrorContinue_EndsWithAStatementThatIsKilled) {
   const std::function<bool()> interrupted = [this] { return store_->sequence() > 3; };
   const auto statement = service_->Prepare(

@@ -9,13 +9,10 @@
 namespace pulse::cypher {
 namespace {
 
-// Words that are no variables unless they are quoted. Those that stand behind an expression alone,
-// as ORDER, DESC and END do, are taken for one where an expression begins.
-constexpr std::string_view kReserved[] = {
-    "AND",  "AS",       "CASE",   "CONTAINS", "CREATE", "DELETE", "DETACH", "DISTINCT", "ELSE",
-    "ENDS", "EXISTS",   "FALSE",  "IN",       "IS",     "LIMIT",  "MATCH",  "MERGE",    "NOT",
-    "NULL", "OPTIONAL", "OR",     "REMOVE",   "RETURN", "SET",    "SKIP",   "STARTS",   "THEN",
-    "TRUE", "UNION",    "UNWIND", "WHEN",     "WHERE",  "WITH",   "XOR",    "YIELD"};
+// Words that an expression begins with: no variables unless they are quoted. All others, as LIMIT
+// and MATCH, stand behind an expression or begin a clause, and are taken for one where a variable
+// or an expression must stand.
+constexpr std::string_view kReserved[] = {"CASE", "FALSE", "NOT", "NULL", "TRUE"};
 
 }  // namespace
 
@@ -81,6 +78,11 @@ std::string Parser::Variable() {
     Unexpected("a variable");
     return {};
   }
+  return Name("a variable");
+}
+
+std::string Parser::Alias() {
+  if (Peek().text.empty()) Unexpected("a variable");
   return Name("a variable");
 }
 
@@ -160,7 +162,7 @@ bool Parser::ParseClause(std::vector<Clause>* clauses) {
     clause.kind = Kind::kUnwind;
     clause.expr = ParseExpr();
     ExpectWord("AS");
-    clause.variable = Variable();
+    clause.variable = Alias();
   } else if (IsWord("LOAD") && IsWord("CSV", 1)) {
     ParseLoadCsv(&clause);
   } else if (IsWord("WITH") || IsWord("RETURN")) {
@@ -227,7 +229,7 @@ void Parser::ParseLoadCsv(Clause* clause) {
   ExpectWord("FROM");
   clause->expr = ParseExpr();
   ExpectWord("AS");
-  clause->variable = Variable();
+  clause->variable = Alias();
   if (!TakeWord("FIELDTERMINATOR")) return;
   const std::string text = Peek().text;
   if (Peek().kind != Lexeme::Kind::kString || text.size() != 1 || text == "\"" || text == "\n" ||
@@ -294,7 +296,7 @@ void Parser::ParseProjection(Clause* clause) {
       item.named = true;
     }
     if (TakeWord("AS")) {
-      item.alias = Variable();
+      item.alias = Alias();
       item.named = true;
     }
     clause->items.push_back(std::move(item));
@@ -446,7 +448,7 @@ void Parser::ParseInTransactions(Clause* clause) {
       ExpectWord("STATUS");
       ExpectWord("AS");
       clause->status_pos = Here();
-      clause->status = Variable();
+      clause->status = Alias();
     } else {
       break;
     }
@@ -499,7 +501,7 @@ void Parser::ParseCall(Clause* clause) {
     item.pos = Here();
     item.field = Name("a column of the procedure");
     item.alias = item.field;
-    if (TakeWord("AS")) item.alias = Variable();
+    if (TakeWord("AS")) item.alias = Alias();
     clause->yield.push_back(std::move(item));
   } while (TakeSymbol(","));
   if (TakeWord("WHERE")) clause->where = ParseExpr();

@@ -381,7 +381,13 @@ ExprPtr Parser::ParseExists() {
     ExpectSymbol("(");
     ExprPtr inner = ParseExpr();
     ExpectSymbol(")");
-    if (failed() || inner->kind == Expr::Kind::kPattern) return inner;
+    if (failed()) return inner;
+    if (inner->kind == Expr::Kind::kPattern) {
+      // A value everywhere, as a pattern alone is not.
+      inner->pos = pos;
+      inner->op = Op::kIsNotNull;
+      return Done(std::move(inner));
+    }
     ExprPtr test = New(Expr::Kind::kUnary, pos);
     test->op = Op::kIsNotNull;
     test->kids.push_back(std::move(inner));

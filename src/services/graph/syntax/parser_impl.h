@@ -64,6 +64,7 @@ class Parser {
   void Unexpected(std::string_view expected);
   std::string Name(std::string_view what);  // of a label, key, function: any word
   std::string Variable();                   // no reserved word
+  std::string Alias();                      // behind AS: any word
   bool IsVariable(size_t ahead = 0) const;
 
   // parser.cc
@@ -89,6 +90,7 @@ class Parser {
   PatternPart ParsePatternPart();
   bool ParseSelector(PatternPart* part);
   void ParseChain(PatternPart* part);
+  bool AtElementVariable() const;  // in the brackets of a node or relationship
   NodePattern ParseNode();
   EdgePattern ParseEdge();
   void ParseRange(EdgePattern* edge);

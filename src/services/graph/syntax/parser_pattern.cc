@@ -186,11 +186,17 @@ EdgePattern Parser::ParseQuantifiedPath() {
   return edge;
 }
 
+// (IS A) and (WHERE x.y) have none, (is:A) and (where) have one.
+bool Parser::AtElementVariable() const {
+  if (!IsVariable() || AtLabels()) return false;
+  return !IsWord("WHERE") || IsSymbol(":", 1) || IsSymbol(")", 1) || IsSymbol("]", 1);
+}
+
 NodePattern Parser::ParseNode() {
   NodePattern node;
   node.pos = Here();
   ExpectSymbol("(");
-  if (IsVariable()) node.variable = Variable();
+  if (AtElementVariable()) node.variable = Variable();
   if (AtLabels()) {
     LabelExpr labels = ParseLabels(false);
     (labels.ops.empty() ? node.labels : node.test.names) = std::move(labels.names);
@@ -220,7 +226,7 @@ EdgePattern Parser::ParseEdge() {
   const bool left = TakeSymbol("<");
   ExpectSymbol("-");
   if (TakeSymbol("[")) {
-    if (IsVariable()) edge.variable = Variable();
+    if (AtElementVariable()) edge.variable = Variable();
     if (AtLabels()) {
       LabelExpr types = ParseLabels(true);
       (types.ops.empty() ? edge.types : edge.test.names) = std::move(types.names);
