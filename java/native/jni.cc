@@ -13,27 +13,29 @@ using pulse::java::Attached;
 
 constexpr size_t kErrorSize = 4096;
 
-class Utf8 {
- public:
-  Utf8(JNIEnv* env, jstring text)
-      : env_(env), text_(text), chars_(env->GetStringUTFChars(text, nullptr)) {}
-  ~Utf8() {
-    if (chars_ != nullptr) env_->ReleaseStringUTFChars(text_, chars_);
-  }
-  Utf8(const Utf8&) = delete;
-  Utf8& operator=(const Utf8&) = delete;
-  const char* get() const { return chars_; }  // null: an exception is pending
+// Texts are byte[] on the way here and back: JNI's own functions for strings have another UTF-8,
+// with six bytes for a character beyond U+FFFF.
+std::string TextOf(JNIEnv* env, jbyteArray bytes) {
+  std::string text(static_cast<size_t>(env->GetArrayLength(bytes)), '\0');
+  env->GetByteArrayRegion(bytes, 0, static_cast<jsize>(text.size()),
+                          reinterpret_cast<jbyte*>(text.data()));
+  return text;
+}
 
- private:
-  JNIEnv* const env_;
-  const jstring text_;
-  const char* const chars_;
-};
-
+// Where something of it cannot be made, an exception that says so is pending.
 void Throw(JNIEnv* env, const std::string& what) {
   if (env->ExceptionCheck()) return;
-  const jclass type = env->FindClass("org/rocksdb/RocksDBException");
-  if (type != nullptr) env->ThrowNew(type, what.c_str());
+  const auto size = static_cast<jsize>(what.size());
+  const jbyteArray bytes = env->NewByteArray(size);
+  if (bytes == nullptr) return;
+  env->SetByteArrayRegion(bytes, 0, size, reinterpret_cast<const jbyte*>(what.data()));
+  const jclass type = env->FindClass("org/pulsedb/PulseNative");
+  if (type == nullptr) return;
+  const jmethodID error =
+      env->GetStaticMethodID(type, "error", "([B)Lorg/rocksdb/RocksDBException;");
+  if (error == nullptr) return;
+  const auto made = static_cast<jthrowable>(env->CallStaticObjectMethod(type, error, bytes));
+  if (made != nullptr) env->Throw(made);
 }
 
 // Null: an exception is pending. The plug-ins are beside this library.
@@ -49,13 +51,17 @@ extern "C" {
 
 JNIEXPORT void JNICALL Java_org_pulsedb_PulseNative_attach(JNIEnv* env, jclass) { Api(env); }
 
-JNIEXPORT jlong JNICALL Java_org_pulsedb_PulseNative_open(JNIEnv* env, jclass, jstring uri) {
+JNIEXPORT jlong JNICALL Java_org_pulsedb_PulseNative_open(JNIEnv* env, jclass, jbyteArray uri) {
   const PulseJavaApi* const api = Api(env);
-  const Utf8 text(env, uri);
-  if (api == nullptr || text.get() == nullptr) return 0;
+  if (api == nullptr) return 0;
+  const std::string text = TextOf(env, uri);
+  if (text.find('\0') != std::string::npos) {
+    Throw(env, "the URI has a zero byte");
+    return 0;
+  }
   char error[kErrorSize] = "";
   void* opened = nullptr;
-  if (api->open_env(text.get(), &opened, error, sizeof(error)) != 0) Throw(env, error);
+  if (api->open_env(text.c_str(), &opened, error, sizeof(error)) != 0) Throw(env, error);
   return reinterpret_cast<jlong>(opened);
 }
 
@@ -91,9 +97,7 @@ JNIEXPORT void JNICALL Java_org_pulsedb_PulseNative_placeFamilies(JNIEnv* env, j
       Throw(env, "a column family has no name");
       return;
     }
-    texts[i].resize(static_cast<size_t>(env->GetArrayLength(name)));
-    env->GetByteArrayRegion(name, 0, static_cast<jsize>(texts[i].size()),
-                            reinterpret_cast<jbyte*>(texts[i].data()));
+    texts[i] = TextOf(env, name);
     env->DeleteLocalRef(name);
     if (texts[i].find('\0') != std::string::npos) {
       Throw(env, "PulseDB cannot place a column family with a zero byte in its name");

@@ -10,6 +10,7 @@
 
 #include "base/cpu_list.h"
 #include "base/errors.h"
+#include "base/shortage.h"
 #include "base/wake_event.h"
 #include "uring/io_backend.h"
 
@@ -20,12 +21,7 @@ constexpr int kThreads = 4;
 
 class ThreadBackend : public IoBackend {
  public:
-  ThreadBackend(WakeEvent event, const IoBackendOptions& options)
-      : depth_(options.depth), event_(std::move(event)) {
-    for (int i = 0; i < kThreads; ++i) {
-      threads_.emplace_back([this, cpus = options.cpus] { Run(cpus); });
-    }
-  }
+  ThreadBackend(WakeEvent event, size_t depth) : depth_(depth), event_(std::move(event)) {}
 
   ~ThreadBackend() override {
     {
@@ -34,6 +30,17 @@ class ThreadBackend : public IoBackend {
     }
     cv_.notify_all();
     for (std::thread& t : threads_) t.join();
+  }
+
+  absl::Status Start(const std::vector<int>& cpus) {
+    threads_.reserve(kThreads);
+    for (int i = 0; i < kThreads; ++i) {
+      std::thread thread;
+      PULSE_RETURN_IF_ERROR(StartThread(
+          "engine threads", [this, cpus] { Run(cpus); }, &thread));
+      threads_.push_back(std::move(thread));
+    }
+    return absl::OkStatus();
   }
 
   bool Enqueue(const IoRequest& request) override {
@@ -110,7 +117,9 @@ class ThreadBackend : public IoBackend {
 
 absl::StatusOr<std::unique_ptr<IoBackend>> CreateThreadBackend(const IoBackendOptions& options) {
   PULSE_ASSIGN_OR_RETURN(auto event, WakeEvent::Create());
-  return std::unique_ptr<IoBackend>(std::make_unique<ThreadBackend>(std::move(event), options));
+  auto backend = std::make_unique<ThreadBackend>(std::move(event), options.depth);
+  PULSE_RETURN_IF_ERROR(backend->Start(options.cpus));
+  return std::unique_ptr<IoBackend>(std::move(backend));
 }
 
 }  // namespace pulse

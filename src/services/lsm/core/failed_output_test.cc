@@ -90,7 +90,8 @@ TEST_F(FailedOutputTest, FailedOutput_RecordInPieces_Fails) {
     Status s;
     size_t at = 0;
     while (s.ok() && at < log.bytes().size()) {
-      const std::string piece = log.bytes().substr(at, 1 + rng() % 5000);
+      // The first fragment is whole, as RocksDB's is.
+      const std::string piece = log.bytes().substr(at, (at == 0 ? 100 : 1) + rng() % 5000);
       s = manifest->Append(piece, kIo, nullptr);
       at += piece.size();
     }
@@ -126,6 +127,14 @@ TEST_F(FailedOutputTest, FailedOutput_UnknownRecord_Fails) {
   EXPECT_TRUE(Append(dir_ / "MANIFEST-000001", unknown.bytes()).ok());
   MakeFailed(dir_ / "table.sst");
   EXPECT_FALSE(Append(dir_ / "MANIFEST-000001", Naming(8)).ok());
+}
+
+TEST_F(FailedOutputTest, FailedOutput_EncryptedManifest_Fails) {
+  MakeFailed(dir_ / "000007.sst");
+  std::mt19937_64 rng(TestSeed());
+  for (int i = 0; i < 50; ++i) {
+    EXPECT_FALSE(Append(dir_ / "MANIFEST-000001", Encrypted(Naming(7), &rng)).ok());
+  }
 }
 
 TEST_F(FailedOutputTest, FailedOutput_ReopenedManifest_Fails) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/crc32c.h"
+
 namespace pulse::lsm {
 namespace {
 
@@ -11,7 +13,8 @@ constexpr size_t kRecyclableHeader = 11;  // ... and log number (4)
 // Larger than any MANIFEST; what claims more is none.
 constexpr size_t kMaxRecord = size_t{1} << 30;
 
-// Types of a fragment. The recyclable ones follow in the same order.
+// Types of a fragment. The recyclable ones follow in the same order. All others are for write-ahead
+// logs.
 enum FragmentType : unsigned {
   kFull = 1,
   kFirst = 2,
@@ -19,7 +22,6 @@ enum FragmentType : unsigned {
   kLast = 4,
   kRecyclableFull = 5,
   kRecyclableLast = 8,
-  kIgnorable = 128,  // this bit says that readers may skip the fragment
 };
 
 // Tags of a VersionEdit's fields.
@@ -241,6 +243,7 @@ bool ManifestRecords::AppendRecords(absl::string_view bytes, TakeRecord take) {
     } else if (in_fragment_) {
       n = std::min(fragment_left_, bytes.size());
       record_.append(bytes.data(), n);
+      crc_ = ExtendCrc32c(crc_, bytes.data(), n);
       fragment_left_ -= n;
     } else {
       if (header_size_ == 0) {
@@ -258,7 +261,7 @@ bool ManifestRecords::AppendRecords(absl::string_view bytes, TakeRecord take) {
     if (header_size_ != 0 && header_.size() == header_size_) understood_ = TakeHeader();
     if (in_fragment_ && fragment_left_ == 0) understood_ = TakeFragment(take);
   }
-  return understood_;
+  return understood_ && verified_;
 }
 
 // A header is complete, perhaps but for the log number that a recyclable one has.
@@ -271,6 +274,9 @@ bool ManifestRecords::TakeHeader() {
     return left_in_block_ >= kRecyclableHeader - kHeader;
   }
   const bool zeros = std::all_of(header_.begin(), header_.end(), [](char c) { return c == '\0'; });
+  stored_crc_ = uint32_t{byte(0)} | uint32_t{byte(1)} << 8 | uint32_t{byte(2)} << 16 |
+                uint32_t{byte(3)} << 24;
+  crc_ = Crc32c(header_.data() + 6, header_.size() - 6);  // covers the header from the type on
   header_.clear();
   header_size_ = 0;
   if (zeros && left_in_block_ < kRecyclableHeader - kHeader) {
@@ -281,19 +287,18 @@ bool ManifestRecords::TakeHeader() {
   if (length > left_in_block_) return false;
   if (type_ >= kRecyclableFull && type_ <= kRecyclableLast) type_ -= kRecyclableFull - kFull;
   const bool begins = type_ == kFull || type_ == kFirst;
-  if (begins || type_ == kMiddle || type_ == kLast) {
-    if (begins == in_record_ || record_.size() + length > kMaxRecord) return false;
-    in_record_ = true;
-    in_fragment_ = true;
-    fragment_left_ = length;
-    return true;
-  }
-  skip_ = length;
-  return (type_ & kIgnorable) != 0;
+  if (!begins && type_ != kMiddle && type_ != kLast) return false;
+  if (begins == in_record_ || record_.size() + length > kMaxRecord) return false;
+  in_record_ = true;
+  in_fragment_ = true;
+  fragment_left_ = length;
+  return true;
 }
 
 bool ManifestRecords::TakeFragment(TakeRecord take) {
   in_fragment_ = false;
+  if (MaskedCrc32c(crc_) != stored_crc_) return false;
+  verified_ = true;
   if (type_ != kFull && type_ != kLast) return true;
   in_record_ = false;
   const bool understood = take(record_);

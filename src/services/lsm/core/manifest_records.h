@@ -2,10 +2,10 @@
 // they add, so that only the metadata that names a failed output is held against it
 // (docs/internals/lsm.md, "The barrier"). FileEdits: all that one record says of files.
 //
-// Knows RocksDB's log format (blocks of 32 KiB, records in fragments) and of a record the tags that
-// add and drop files; what the format declares ignorable is skipped. Everything else is "not
-// understood": the caller then assumes that it could name any file. Checksums are not verified:
-// RocksDB verifies them when it reads the MANIFEST, and ignores records that fail.
+// Knows RocksDB's log format (blocks of 32 KiB, records in fragments, each with a checksum) and of
+// a record the tags that add and drop files; fields that the format declares ignorable are skipped.
+// Everything else is "not understood": the caller then assumes that it could name any file. So are
+// the bytes of an encrypting file system, whatever they look like, as their checksums are wrong.
 //
 // Not thread-safe; never blocks. Memory: the record that is not complete yet.
 #pragma once
@@ -26,7 +26,8 @@ class ManifestRecords {
   explicit ManifestRecords(uint64_t offset = 0);
 
   // The next bytes, cut anywhere. Adds to `added` the numbers of the files that the records
-  // completed by them add. False when they are not understood; so is all that follows.
+  // completed by them add. False when they are not understood; so is all that follows. False, too,
+  // as long as no fragment is complete: nothing says then that this is a log.
   bool Append(absl::string_view bytes, std::vector<uint64_t>* added);
   // The same, with each completed record given to `take`, which returns false for one that it does
   // not understand.
@@ -40,12 +41,15 @@ class ManifestRecords {
   size_t left_in_block_;
   std::string header_;
   size_t header_size_ = 0;  // 0: the next byte is the first of a header
-  size_t skip_ = 0;         // bytes to ignore: trailers and ignorable fragments
+  size_t skip_ = 0;         // bytes of padding to ignore
   size_t fragment_left_ = 0;
   unsigned type_ = 0;
+  uint32_t crc_ = 0;         // of the fragment, as far as it is there
+  uint32_t stored_crc_ = 0;  // ... and what it has to become, masked
   bool in_fragment_ = false;
   bool in_record_ = false;  // between the first fragment of a record and the last
   bool understood_ = true;
+  bool verified_ = false;  // a fragment had its checksum
   std::string record_;
 };
 

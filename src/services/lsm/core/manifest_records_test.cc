@@ -57,15 +57,20 @@ std::vector<std::string> Manifests(const std::string& path) {
   return names;
 }
 
-// Feeds `bytes` in pieces of `piece` bytes, or of random sizes when 0.
+// Feeds `bytes` in pieces of `piece` bytes, or of random sizes when 0. They are understood from the
+// first piece on with which a fragment is complete.
 std::set<uint64_t> Added(const std::string& bytes, size_t piece, std::mt19937_64* rng,
                          ManifestRecords records = ManifestRecords()) {
   std::vector<uint64_t> added;
+  bool understood = false;
   for (size_t at = 0; at < bytes.size();) {
     const size_t n = piece != 0 ? piece : 1 + (*rng)() % (uint64_t{1} << ((*rng)() % 17));
-    EXPECT_TRUE(records.Append(absl::string_view(bytes).substr(at, n), &added)) << "at " << at;
+    const bool before = understood;
+    understood = records.Append(absl::string_view(bytes).substr(at, n), &added);
+    EXPECT_TRUE(understood || !before) << "at " << at;
     at += n;
   }
+  EXPECT_TRUE(understood);
   return {added.begin(), added.end()};
 }
 
@@ -238,6 +243,59 @@ TEST(ManifestRecordsTest, Append_PartialRecord_CountsWhenComplete) {
   EXPECT_THAT(added, ElementsAre(5));
 }
 
+// Until then it could be anything. From then on it is a log, also where a fragment is cut.
+TEST(ManifestRecordsTest, Append_CutFirstFragment_IsUnderstoodOnceComplete) {
+  const std::string first = Naming(5);
+  const std::string next = Naming(6);
+  ManifestRecords records;
+  std::vector<uint64_t> added;
+  for (size_t i = 0; i + 1 < first.size(); ++i) {
+    EXPECT_FALSE(records.Append(first.substr(i, 1), &added)) << i;
+  }
+  EXPECT_TRUE(records.Append(first.substr(first.size() - 1), &added));
+  for (char c : next) EXPECT_TRUE(records.Append(std::string(1, c), &added));
+  EXPECT_THAT(added, ElementsAre(5, 6));
+}
+
+TEST(ManifestRecordsTest, Append_AnyBitFlipped_IsReported) {
+  for (bool recyclable : {false, true}) {
+    Framer log(recyclable);
+    log.Add(NewFile4(5));
+    const size_t begin = log.bytes().size();
+    log.Add(NewFile4(6));
+    const size_t end = log.bytes().size();
+    // So that a fragment which claims to be longer has its end as well.
+    log.Add(NewFile4(7, Varint(4) + Bytes(std::string(40'000, 'x'))));
+    for (size_t bit = 8 * begin; bit < 8 * end; ++bit) {
+      std::string bytes = log.bytes();
+      bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ (1 << (bit % 8)));
+      ManifestRecords records;
+      std::vector<uint64_t> added;
+      EXPECT_FALSE(records.Append(bytes, &added)) << recyclable << " " << bit;
+      EXPECT_THAT(added, ElementsAre(5)) << recyclable << " " << bit;
+    }
+  }
+}
+
+TEST(ManifestRecordsTest, Append_EncryptedBytes_AreNeverUnderstood) {
+  const uint64_t seed = TestSeed();
+  std::mt19937_64 rng(seed);
+  Framer log;
+  for (int i = 0; i < 100; ++i) log.Add(NewFile4(i));
+  for (int i = 0; i < 300; ++i) {
+    const std::string bytes = Encrypted(log.bytes(), &rng);
+    ManifestRecords records;
+    std::vector<uint64_t> added;
+    for (size_t at = 0; at < bytes.size();) {
+      const size_t n = 1 + rng() % 200;
+      ASSERT_FALSE(records.Append(absl::string_view(bytes).substr(at, n), &added))
+          << "seed " << seed;
+      at += n;
+    }
+    EXPECT_THAT(added, IsEmpty());
+  }
+}
+
 TEST(ManifestRecordsTest, Append_EveryFormOfNewFile_IsRead) {
   const std::string tail = Varint(9) + Bytes("a") + Bytes("b");
   EXPECT_THAT(AddedBy(Varint(7) + Varint(0) + Varint(11) + tail), ElementsAre(11));
@@ -295,12 +353,12 @@ TEST(ManifestRecordsTest, Append_NotALog_IsReported) {
     return understood;
   };
   EXPECT_TRUE(fed({{1, NewFile4(3)}}));
-  EXPECT_FALSE(fed({{3, "x"}}));                     // a middle without a first
-  EXPECT_FALSE(fed({{4, "x"}}));                     // a last without a first
-  EXPECT_FALSE(fed({{2, "x"}, {1, NewFile4(3)}}));   // a first without a last
-  EXPECT_FALSE(fed({{9, "x"}}));                     // compressed
-  EXPECT_FALSE(fed({{0, "x"}}));                     // zeros
-  EXPECT_TRUE(fed({{130, "x"}, {1, NewFile4(3)}}));  // ignorable
+  EXPECT_FALSE(fed({{3, "x"}}));                      // a middle without a first
+  EXPECT_FALSE(fed({{4, "x"}}));                      // a last without a first
+  EXPECT_FALSE(fed({{2, "x"}, {1, NewFile4(3)}}));    // a first without a last
+  EXPECT_FALSE(fed({{9, "x"}}));                      // compressed
+  EXPECT_FALSE(fed({{0, "x"}}));                      // zeros
+  EXPECT_FALSE(fed({{1, NewFile4(3)}, {130, "x"}}));  // ignorable, but in no MANIFEST
   Framer log;
   log.Fragment(1, std::string(40'000, 'x'));  // longer than its block
   ManifestRecords records;
@@ -311,20 +369,32 @@ TEST(ManifestRecordsTest, Append_NotALog_IsReported) {
 TEST(ManifestRecordsTest, Append_RandomBytes_DoesNotCrash) {
   const uint64_t seed = TestSeed();
   std::mt19937_64 rng(seed);
-  Framer log;
-  for (int i = 0; i < 300; ++i)
-    log.Add(NewFile4(i, Varint(4) + Bytes(std::string(rng() % 900, 'x'))));
-  for (int i = 0; i < 300; ++i) {
-    std::string bytes = log.bytes();
+  const auto flipped = [&rng](std::string bytes) {
     for (int flips = 0; flips < 3; ++flips) bytes[rng() % bytes.size()] ^= 1 << (rng() % 8);
+    return bytes;
+  };
+  Framer log;
+  std::string record;
+  for (int i = 0; i < 300; ++i) {
+    const std::string table = NewFile4(i, Varint(4) + Bytes(std::string(rng() % 900, 'x')));
+    log.Add(table);
+    record += table;
+  }
+  for (int i = 0; i < 300; ++i) {
+    std::string bytes = flipped(log.bytes());
     ManifestRecords records;
     std::vector<uint64_t> added;
     for (size_t at = 0; at < bytes.size();) {
       const size_t n = 1 + rng() % 5000;
       // Whatever the answer, no harm; and nothing is invented beyond what bytes can hold.
-      if (!records.Append(absl::string_view(bytes).substr(at, n), &added)) break;
+      records.Append(absl::string_view(bytes).substr(at, n), &added);
       at += n;
     }
+    EXPECT_LE(added.size(), bytes.size() / 8) << "seed " << seed;
+    // Behind a checksum that is right.
+    added.clear();
+    bytes = flipped(record);
+    FilesAddedBy(bytes, &added);
     EXPECT_LE(added.size(), bytes.size() / 8) << "seed " << seed;
   }
 }

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "base/crc32c.h"
+
 namespace pulse::lsm::test {
 
 inline std::string Varint(uint64_t v) {
@@ -25,7 +27,7 @@ inline std::string BlobFile(uint64_t number, const std::string& custom = "") {
 
 inline constexpr size_t kBlock = 32768;
 
-// Frames records as a MANIFEST does. The checksums are not real.
+// Frames records as a MANIFEST does.
 class Framer {
  public:
   explicit Framer(bool recyclable = false)
@@ -48,12 +50,14 @@ class Framer {
     } while (at < record.size());
   }
   void Fragment(int type, const std::string& payload) {
-    out_.append("\x12\x34\x56\x78");
+    std::string checked(1, static_cast<char>(type));
+    if (recyclable_) checked.append(4, '\x07');
+    checked += payload;
+    const uint32_t crc = MaskedCrc32c(Crc32c(checked.data(), checked.size()));
+    for (int i = 0; i < 4; ++i) out_.push_back(static_cast<char>(crc >> (8 * i)));
     out_.push_back(static_cast<char>(payload.size() & 0xff));
     out_.push_back(static_cast<char>(payload.size() >> 8));
-    out_.push_back(static_cast<char>(type));
-    if (recyclable_) out_.append(4, '\x07');
-    out_ += payload;
+    out_ += checked;
   }
   const std::string& bytes() const { return out_; }
 
@@ -68,6 +72,13 @@ inline std::string Naming(uint64_t number) {
   Framer log;
   log.Add(NewFile4(number));
   return log.bytes();
+}
+
+// As a file system that encrypts by a stream writes them.
+template <typename Rng>
+std::string Encrypted(std::string bytes, Rng* rng) {
+  for (char& c : bytes) c = static_cast<char>(c ^ static_cast<char>((*rng)() & 0xff));
+  return bytes;
 }
 
 }  // namespace pulse::lsm::test

@@ -1,5 +1,6 @@
 package org.pulsedb;
 
+import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
@@ -48,7 +49,7 @@ public final class PulseEnv extends PulseEnvBase {
   public static PulseEnv open(final String uri) throws RocksDBException {
     Objects.requireNonNull(uri, "uri");
     PulseNative.load();
-    return new PulseEnv(PulseNative.open(uri));
+    return new PulseEnv(PulseNative.open(uri.getBytes(StandardCharsets.UTF_8)));
   }
 
   /**

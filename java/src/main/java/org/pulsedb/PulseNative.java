@@ -2,6 +2,7 @@ package org.pulsedb;
 
 import java.io.IOException;
 import java.io.InputStream;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
@@ -87,7 +88,13 @@ final class PulseNative {
 
   private static native void attach() throws RocksDBException;
 
-  static native long open(String uri) throws RocksDBException;
+  // Called by the native half.
+  private static RocksDBException error(final byte[] utf8) {
+    return new RocksDBException(new String(utf8, StandardCharsets.UTF_8));
+  }
+
+  // `uri`: in UTF-8.
+  static native long open(byte[] uri) throws RocksDBException;
 
   static native void close(long env) throws RocksDBException;
 

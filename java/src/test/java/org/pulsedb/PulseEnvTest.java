@@ -101,6 +101,22 @@ final class PulseEnvTest {
   }
 
   @Test
+  void Open_UriBeyondTheBasicPlane_NamesThatPath() throws Exception {
+    final String name = "\uD83D\uDC18";  // one character, with four bytes of UTF-8
+    final RocksDBException agent =
+        assertThrows(RocksDBException.class, () -> PulseEnv.open("pulse://" + dir + "/" + name + ".sock"));
+    assertTrue(agent.getMessage().contains(name + ".sock"), agent.getMessage());
+    PulseEnv.open("pulse://?trace=" + dir + "/" + name).close();
+    try (Stream<Path> files = Files.list(dir)) {
+      // The bytes of the name, whatever the locale makes of them.
+      final List<String> uris = files.map(file -> file.toUri().toString()).collect(Collectors.toList());
+      assertTrue(uris.size() == 1 && uris.get(0).endsWith("/%F0%9F%90%98"), uris.toString());
+    }
+    final RocksDBException zero = assertThrows(RocksDBException.class, () -> PulseEnv.open("pulse://?trace=/\0"));
+    assertTrue(zero.getMessage().contains("zero byte"), zero.getMessage());
+  }
+
+  @Test
   void Shared_SameUri_IsOneEnvThatStaysOpen() throws Exception {
     final PulseEnv env = PulseEnv.shared("pulse://?mover=vmread");
     env.close();
