@@ -139,11 +139,13 @@ TEST(Decompress, ZstdFlushedOften_IsNotCalledDamaged) {
 TEST(Decompress, BgzfThatBecomesMuchLarger_IsDoneInPiecesThatFitInMemory) {
   CompressOptions options;
   options.format = Format::kBgzf;
-  const auto packed = CompressText(options, std::string(20'000'000, '\0'));
+  std::string zeros;
+  zeros.resize(20'000'000);
+  const auto packed = CompressText(options, zeros);
   ASSERT_TRUE(packed.ok()) << packed.status();
   const Decompressed plain = DecompressText(*packed);
   ASSERT_TRUE(plain.status.ok()) << plain.status;
-  EXPECT_EQ(plain.data.size(), 20'000'000u);
+  EXPECT_TRUE(plain.data == zeros);
   ASSERT_EQ(plain.report.queues.size(), 1u);
   EXPECT_GE(plain.report.queues.begin()->second.chunks, 9u);
 }
