@@ -350,7 +350,7 @@ typedef struct pulse_graph_csv {
   size_t node_count;
   const char* const* relationships;
   size_t relationship_count;
-  char delimiter, quote, escape, array_delimiter; /* 0: , " none ; */
+  char delimiter, quote, escape, array_delimiter; /* 0: , " none ; (beside ; it is |) */
   int32_t threads;                                /* 0: as many as there are CPUs */
   const char* null_text; /* a field of this text without quotes is null; NULL: empty ones are */
   const char* reject;    /* file for lines that cannot be loaded; NULL: the first is an error */

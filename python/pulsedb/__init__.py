@@ -302,7 +302,7 @@ class Graph(_native.Graph):
         delimiter=",",
         quote='"',
         escape=None,
-        array_delimiter=";",
+        array_delimiter=None,
         null="",
         reject=None,
         threads=0,
@@ -312,8 +312,11 @@ class Graph(_native.Graph):
         `nodes` is a dict of labels and files, `edges` one of types and files; a value may be a list
         of files. A type may say whose keys its files have: "KNOWS(Person,Person)". `types` is a dict
         of properties and types ("int", "string", ...); others are inferred. Lines that cannot be
-        loaded end it, or go to the file `reject`.
+        loaded end it, or go to the file `reject`. Elements of lists, and labels, are separated by
+        `array_delimiter`; None: ";", or "|" where that is the delimiter.
         """
+        if array_delimiter is None:
+            array_delimiter = "|" if delimiter == ";" else ";"
         dialect = ""
         for name, value in (
             ("delimiter", delimiter),

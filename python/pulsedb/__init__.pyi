@@ -241,7 +241,7 @@ class Graph:
         delimiter: str = ",",
         quote: str = '"',
         escape: str | None = None,
-        array_delimiter: str = ";",
+        array_delimiter: str | None = None,
         null: str = "",
         reject: _Path | None = None,
         threads: int = 0,

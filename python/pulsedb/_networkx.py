@@ -121,8 +121,12 @@ class BackendGraph:
             return f"({variable}:N {{i: ${variable}}})", {variable: index}
         if not isinstance(node, numbers.Integral):
             raise nx.NodeNotFound(f"Node {node} not found in graph: its nodes are ids, integers")
-        found = self._graph.execute("MATCH (n) WHERE id(n) = $id RETURN n", {"id": int(node)}).fetchone()
-        if found is None:
+        labels = self._options.get("labels")
+        text = "MATCH (n) WHERE id(n) = $id"
+        if labels is not None:
+            text += " AND any(l IN labels(n) WHERE l IN $labels)"
+        parameters = {"id": int(node)} if labels is None else {"id": int(node), "labels": labels}
+        if self._graph.execute(f"{text} RETURN n", parameters).fetchone() is None:
             raise nx.NodeNotFound(f"Node {node} not found in graph")
         return f"({variable}) WHERE id({variable}) = ${variable}", {variable: int(node)}
 
@@ -142,6 +146,16 @@ class BackendGraph:
             return rows
         nodes = self._nodes
         return ((nodes[row[0]], *row[1:]) for row in rows)
+
+    def _number(self, weight):
+        """What distances are: of a copy ints where all weights are, as NetworkX has them."""
+        weights = () if self._nodes is None else self._columns.get(weight, ())
+        # A column has one type (_weights).
+        if self._nodes is None or (weights and isinstance(weights[0], float)):
+            return float
+        if sum(weights) > 2**53:
+            raise NotImplementedError(f"the sum of the attribute {weight!r} is more than a float holds exactly")
+        return int
 
     def _to_networkx(self):
         import networkx as nx
@@ -175,7 +189,8 @@ def _load(nodes, columns):
     """A temporary pulsedb.Graph of so many nodes, and relationships between their numbers."""
     import pulsedb
 
-    graph = pulsedb.Graph()
+    # NetworkX's graph takes several times as much, and has no limit.
+    graph = pulsedb.Graph(query_memory=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     if nodes:
         graph.load_nodes("N", {"i": list(range(len(nodes)))}, key="i")
     if columns[":source"]:
@@ -188,6 +203,25 @@ def _unpickled(nodes, columns, directed, multigraph):
     return BackendGraph(None, directed=directed, multigraph=multigraph, nodes=nodes, columns=columns)
 
 
+def _weights(attribute, values):
+    """A column of ints or of floats; NotImplementedError, upon which NetworkX takes its own, for other values."""
+    out = []
+    for value in values:
+        if isinstance(value, numbers.Integral):  # bool, too
+            value, most = int(value), 2**63
+        elif isinstance(value, numbers.Real) and not isinstance(value, numbers.Rational):
+            value, most = float(value), math.inf
+        else:
+            # None is an edge that NetworkX's shortest paths do not see, and others do.
+            raise NotImplementedError(f"the attribute {attribute!r} of an edge is {value!r}, and not int or float")
+        if not 0 <= value < most:
+            raise NotImplementedError(
+                f"the attribute {attribute!r} of an edge is {value!r}, and not from 0 to what 64 bits hold"
+            )
+        out.append(value)
+    return [float(value) for value in out] if any(isinstance(value, float) for value in out) else out
+
+
 def _copy(G, edge_attrs):
     """A temporary pulsedb.Graph of a NetworkX graph; `edge_attrs`: attributes and what they are else."""
     nodes = list(G)
@@ -198,16 +232,7 @@ def _copy(G, edge_attrs):
         ":target": [index[v] for _, v, _ in edges],
     }
     for attribute, otherwise in (edge_attrs or {}).items():
-        values = [data.get(attribute, otherwise) for _, _, data in edges]
-        for value in values:
-            if value is None:
-                # An edge that NetworkX's shortest paths do not see, and others do.
-                raise NotImplementedError(f"the attribute {attribute!r} of an edge is None")
-            if not isinstance(value, numbers.Real) or isinstance(value, bool):
-                raise TypeError(f"the attribute {attribute!r} of an edge is {value!r}, and not a number")
-        if any(isinstance(value, float) for value in values):
-            values = [float(value) for value in values]
-        columns[attribute] = values
+        columns[attribute] = _weights(attribute, [data.get(attribute, otherwise) for _, _, data in edges])
     return BackendGraph(
         _load(nodes, columns),
         directed=G.is_directed(),
@@ -343,21 +368,23 @@ class _Functions:
 
     @staticmethod
     def single_source_dijkstra_path_length(G, source, cutoff=None, weight="weight"):
-        rows = G._call("shortestPaths", "distance", source=source, options=_weight(weight))
-        return dict(
-            sorted((row for row in rows if cutoff is None or row[1] <= cutoff), key=lambda row: row[1])
-        )
+        options = _weight(weight)
+        number = G._number(weight)
+        rows = G._call("shortestPaths", "distance", source=source, options=options)
+        rows = ((node, number(distance)) for node, distance in rows if cutoff is None or distance <= cutoff)
+        return dict(sorted(rows, key=lambda row: row[1]))
 
     @staticmethod
-    def _shortest(G, source, target, weight, column):
+    def _shortest(G, source, target, weight):
         import networkx as nx
 
+        options = {**G._options, **_weight(weight)}
+        number = G._number(weight)
         first, parameters = G._match(source, "source")
         try:
             second, more = G._match(target, "target")
         except nx.NodeNotFound:  # as NetworkX has it
             raise nx.NetworkXNoPath(f"No path to {target}.") from None
-        options = {**G._options, **_weight(weight)}
         if not G.is_directed():
             options["direction"] = "both"
         key = "id(n)" if G._nodes is None else "n.i"
@@ -369,15 +396,15 @@ class _Functions:
         found = rows.fetchone()
         if found is None:
             raise nx.NetworkXNoPath(f"Node {target} not reachable from {source}")
-        return found[column]
+        return number(found[0]), found[1]
 
     @staticmethod
     def dijkstra_path_length(G, source, target, weight="weight"):
-        return _Functions._shortest(G, source, target, weight, 0)
+        return _Functions._shortest(G, source, target, weight)[0]
 
     @staticmethod
     def dijkstra_path(G, source, target, weight="weight"):
-        path = _Functions._shortest(G, source, target, weight, 1)
+        path = _Functions._shortest(G, source, target, weight)[1]
         return path if G._nodes is None else [G._nodes[i] for i in path]
 
 

@@ -388,6 +388,23 @@ def test_csv_dialect_is_of_single_characters(graph, tmp_path):
     assert graph.execute("MATCH (n:N) RETURN n.name").scalar() == 'a"b'
 
 
+def test_csv_with_semicolons_between_fields(graph, tmp_path):
+    (tmp_path / "n.csv").write_text("id;tags:string[]\n1;a|b\n")
+    (tmp_path / "m.csv").write_text("id;tags:string[]\n1;a+b\n")
+    graph.load_csv({"N": tmp_path / "n.csv"}, delimiter=";")
+    graph.load_csv({"N": tmp_path / "m.csv"}, delimiter=";", array_delimiter="+")
+    assert graph.execute("MATCH (n:N) RETURN n.tags").fetchall() == [(["a", "b"],), (["a", "b"],)]
+    with pytest.raises(pulsedb.ArgumentError, match="two things"):
+        graph.load_csv({"N": tmp_path / "n.csv"}, delimiter=";", array_delimiter=";")
+    program = os.environ.get("PULSE_PROGRAM", "")
+    if os.path.exists(program):
+        graph.close()
+        nodes = f"N={tmp_path / 'n.csv'}"
+        subprocess.run([program, "graph", "load", graph.path, "--nodes", nodes, "--delimiter", ";"], check=True)
+        with pulsedb.Graph(graph.path) as again:
+            assert again.execute("MATCH (n:N {tags: ['a', 'b']}) RETURN count(*)").scalar() == 3
+
+
 def test_csv_with_rejects(graph, files):
     options = dict(
         nodes={"Person": files / "people.csv"},

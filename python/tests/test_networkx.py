@@ -1,6 +1,8 @@
 """NetworkX as the oracle of the algorithms, and its backend, on random graphs."""
 
 import copy
+import decimal
+import fractions
 import math
 import os
 import pickle
@@ -162,9 +164,6 @@ def test_arguments_that_it_cannot_take(monkeypatch):
         nx.pagerank(made, personalization={0: 1}, backend="pulsedb")
     with pytest.raises(NotImplementedError):
         nx.dijkstra_path(made, 0, 2, weight=lambda u, v, data: 1, backend="pulsedb")
-    made.add_edge(0, 1, weight="heavy")
-    with pytest.raises(TypeError):
-        nx.pagerank(made, backend="pulsedb")
     made.add_edge(0, 1, weight=None)  # which NetworkX's shortest paths do not see
     with pytest.raises(NotImplementedError):
         nx.dijkstra_path_length(made, 0, 1, backend="pulsedb")
@@ -172,16 +171,78 @@ def test_arguments_that_it_cannot_take(monkeypatch):
     with pytest.raises(nx.NetworkXNoPath):
         nx.dijkstra_path_length(made, 0, 1)
     monkeypatch.undo()
-    made.add_edge(0, 1, weight=-1)
-    with pytest.raises(pulsedb.ArgumentError):
-        nx.pagerank(made, backend="pulsedb")
-    made.add_edge(0, 1, weight=math.nan)
-    with pytest.raises(pulsedb.ArgumentError):
-        nx.single_source_dijkstra_path_length(made, 0, backend="pulsedb")
-    made.add_edge(0, 1, weight=math.inf)
-    for of in (nx.pagerank, lambda G, **backend: nx.dijkstra_path(G, 0, 1, **backend)):
-        with pytest.raises(pulsedb.ArgumentError):
-            of(made, backend="pulsedb")
+
+    def refused(weight):
+        made.add_edge(0, 1, weight=weight)
+        for of in (nx.pagerank, lambda G, **backend: nx.dijkstra_path(G, 0, 1, **backend)):
+            with pytest.raises(NotImplementedError):
+                of(made, backend="pulsedb")
+
+    for weight in ("heavy", -1, -0.5, 2**63, math.nan, math.inf, fractions.Fraction(1, 2), decimal.Decimal(1)):
+        refused(weight)
+    numpy = pytest.importorskip("numpy")
+    refused(numpy.bool_(True))
+
+
+def test_weights_that_it_cannot_take_are_networkxs(monkeypatch):
+    monkeypatch.setattr(nx.config.backend_priority, "algos", ["pulsedb"])
+    made = nx.path_graph(3)
+    for weight in (fractions.Fraction(1, 3), decimal.Decimal(2), 2**70, math.inf):
+        nx.set_edge_attributes(made, weight, "weight")
+        assert nx.dijkstra_path_length(made, 0, 2) == 2 * weight
+    nx.set_edge_attributes(made, -1, "weight")
+    with pytest.raises(ValueError, match="negative"):
+        nx.single_source_dijkstra_path_length(made, 0)
+
+
+def test_distances_are_ints_where_weights_are():
+    numpy = pytest.importorskip("numpy")
+    made = nx.Graph([(0, 1, {"w": True, "x": 0.5}), (1, 2, {"w": numpy.int32(3), "x": 1}), (3, 4)])
+    for weight, kind in (("w", int), ("x", float), ("none", int), (None, int)):
+        expected = nx.single_source_dijkstra_path_length(made, 0, weight=weight, backend="networkx")
+        found = nx.single_source_dijkstra_path_length(made, 0, weight=weight, backend="pulsedb")
+        assert found == expected
+        assert {type(distance) for distance in found.values()} == {kind}
+        assert type(nx.dijkstra_path_length(made, 0, 2, weight=weight, backend="pulsedb")) is kind
+    assert type(nx.single_source_shortest_path_length(made, 0, backend="pulsedb")[2]) is int
+
+
+def test_integers_whose_sum_a_float_would_round(monkeypatch):
+    made = nx.path_graph(3)
+    nx.set_edge_attributes(made, 2**52, "weight")
+    assert nx.dijkstra_path_length(made, 0, 2, backend="pulsedb") == 2**53
+    made.add_edge(1, 2, weight=2**52 + 1)
+    for of in (nx.dijkstra_path_length, nx.dijkstra_path):
+        with pytest.raises(NotImplementedError):
+            of(made, 0, 2, backend="pulsedb")
+    assert nx.pagerank(made, backend="pulsedb") == pytest.approx(nx.pagerank(made, backend="networkx"), abs=1e-5)
+    monkeypatch.setattr(nx.config.backend_priority, "algos", ["pulsedb"])
+    assert nx.dijkstra_path_length(made, 0, 2) == 2**53 + 1
+    assert nx.single_source_dijkstra_path_length(made, 0) == {0: 0, 1: 2**52, 2: 2**53 + 1}
+
+
+def test_nodes_outside_the_labels_are_not_there(graph):
+    a, b, m = graph.execute("CREATE (a:N)-[:R]->(b:N), (a)-[:R]->(m:M) RETURN id(a), id(b), id(m)").fetchone()
+    view = graph.to_backend("N")
+    assert nx.dijkstra_path(view, a, b, None) == [a, b]
+    for of in (nx.single_source_shortest_path_length, nx.single_source_dijkstra_path_length):
+        with pytest.raises(nx.NodeNotFound):
+            of(view, m)
+    with pytest.raises(nx.NodeNotFound):
+        nx.dijkstra_path(view, m, b)
+    with pytest.raises(nx.NetworkXNoPath):
+        nx.dijkstra_path_length(view, a, m)
+    with pytest.raises(nx.NodeNotFound):
+        nx.dijkstra_path(graph.to_backend(labels=[]), a, b)
+
+
+def test_copy_has_no_limit_but_the_machines_memory(monkeypatch):
+    given = []
+    original = pulsedb.Graph
+    monkeypatch.setattr(pulsedb, "Graph", lambda **options: given.append(options) or original(**options))
+    nx.pagerank(nx.path_graph(3), backend="pulsedb")
+    (options,) = given
+    assert options["query_memory"] >= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def test_what_networkx_refuses_is_refused():

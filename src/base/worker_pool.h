@@ -67,7 +67,7 @@ class WorkerPool {
    private:
     WorkerPool* const pool_;
   };
-  static constexpr int kMostWaiting = 256;
+  static constexpr int kMostWaiting = 1024;
 
   // CPU time of its threads.
   int64_t cpu_nanos() const {

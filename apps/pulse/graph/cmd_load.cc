@@ -24,7 +24,7 @@ namespace {
 struct LoadArgs {
   std::string db;
   std::vector<std::string> nodes, edges, types;
-  std::string delimiter = ",", quote = "\"", escape, array_delimiter = ";";
+  std::string delimiter = ",", quote = "\"", escape, array_delimiter;
   std::string load_memory;
   graph::LoadOptions options;
 };
@@ -68,6 +68,10 @@ absl::Status ReadLoadArgs(LoadArgs* args) {
   PULSE_RETURN_IF_ERROR(ReadCharacter("--quote", args->quote, &options.dialect.quote));
   if (!args->escape.empty()) {
     PULSE_RETURN_IF_ERROR(ReadCharacter("--escape", args->escape, &options.dialect.escape));
+  }
+  if (args->array_delimiter.empty()) {
+    options.dialect.array_delimiter = graph::ArrayDelimiterBeside(options.dialect.delimiter);
+    return absl::OkStatus();
   }
   return ReadCharacter("--array-delimiter", args->array_delimiter,
                        &options.dialect.array_delimiter);
@@ -136,8 +140,8 @@ void AddGraphLoadCommand(CLI::App* graph) {
   cmd->add_option("--escape", args->escape,
                   "in quotes, before a quote or another one that counts as it is");
   cmd->add_option("--array-delimiter", args->array_delimiter,
-                  "between the elements of a list, and between labels")
-      ->capture_default_str();
+                  "between the elements of a list, and between labels\n"
+                  "(;, or | where --delimiter is ;)");
   cmd->add_option("--null", args->options.dialect.null_text,
                   "a field of this text is null, as the empty one always is");
   cmd->add_option("--reject", args->options.reject_path,

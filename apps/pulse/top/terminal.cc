@@ -87,8 +87,9 @@ Terminal::Size Terminal::SizeOf(int fd) {
 void Terminal::Draw(const std::vector<std::string>& lines) {
   std::string out = "\x1b[H";
   for (size_t i = 0; i < lines.size(); ++i) {
-    out += lines[i];
+    // Before the line: behind one that fills the screen it would take the last character.
     out += "\x1b[K";
+    out += lines[i];
     if (i + 1 < lines.size()) out += "\r\n";
   }
   out += "\x1b[J";

@@ -459,6 +459,8 @@ void BoltConnection::Watch(cypher::RunningEntry* entry) {
 void BoltConnection::Commit(net::Ticket ticket) {
   if (!terminated_.ok()) return Fail(ticket, terminated_, Doing::kCommit);
   if (!Settle()) return Fail(ticket, results_.rbegin()->second->status, Doing::kQuery);
+  // A statement that was given up for this has written a part.
+  if (inbox_.interrupted()) return Ignore(ticket);
   uint64_t sequence = 0;
   const absl::Status status = transaction_->Commit(&sequence);
   DropTransaction();
@@ -574,27 +576,6 @@ void BoltConnection::Answer(net::Ticket ticket, std::string_view message, bool l
   parts_.back().last = last;
   // Of many small requests at a time.
   if (part_bytes_ >= kTogether) Flush();
-}
-
-void BoltConnection::Append(net::Ticket ticket, std::string_view bytes) {
-  if (parts_.empty() || parts_.back().last || parts_.back().ticket != ticket) {
-    parts_.push_back({ticket, {}, false});
-  }
-  parts_.back().bytes += bytes;
-  part_bytes_ += bytes.size();
-}
-
-void BoltConnection::Flush() {
-  // What the loop may have that the client has not taken.
-  constexpr size_t kMostUnsent = size_t{1} << 20;
-  if (parts_.empty()) return;
-  inbox_.AddUnsent(part_bytes_);
-  sink_->Deliver(std::exchange(parts_, {}));
-  part_bytes_ = 0;
-  if (!inbox_.HasRoom(kMostUnsent)) {
-    const WorkerPool::Waiting waiting(shared_->pool);
-    inbox_.WaitForRoom(kMostUnsent);
-  }
 }
 
 }  // namespace pulse::bolt

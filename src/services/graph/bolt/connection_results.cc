@@ -61,7 +61,7 @@ class ResultStream : public cypher::RowSink {
   }
 
   // What ended the query, where it was this.
-  const absl::Status& status() const { return status_; }
+  absl::Status status() const override { return status_; }
 
  private:
   // Whatever comes: "all" is counted down as other numbers are.
@@ -258,7 +258,6 @@ void BoltConnection::Execute(Result* result, bool ahead) {
     result->status =
         transaction_->Run(*result->statement, &result->parameters, &stream, &result->outcome);
   }
-  if (!stream.status().ok()) result->status = stream.status();
   result->parameters = {};  // the rest of its rows needs none
 }
 
@@ -432,6 +431,27 @@ std::string BoltConnection::Summary(const Result& result) {
   PackValue(Value::Map(std::move(map)), nullptr, &out)
       .IgnoreError();  // it holds nothing of a graph
   return metadata;
+}
+
+void BoltConnection::Append(net::Ticket ticket, std::string_view bytes) {
+  if (parts_.empty() || parts_.back().last || parts_.back().ticket != ticket) {
+    parts_.push_back({ticket, {}, false});
+  }
+  parts_.back().bytes += bytes;
+  part_bytes_ += bytes.size();
+}
+
+void BoltConnection::Flush() {
+  // What the loop may have that the client has not taken.
+  constexpr size_t kMostUnsent = size_t{1} << 20;
+  if (parts_.empty()) return;
+  inbox_.AddUnsent(part_bytes_);
+  sink_->Deliver(std::exchange(parts_, {}));
+  part_bytes_ = 0;
+  if (!inbox_.HasRoom(kMostUnsent)) {
+    const WorkerPool::Waiting waiting(shared_->pool);
+    inbox_.WaitForRoom(kMostUnsent);
+  }
 }
 
 }  // namespace pulse::bolt

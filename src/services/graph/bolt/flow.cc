@@ -63,8 +63,11 @@ class BoltFlow : public net::Flow {
         phase_ = Phase::kMessages;
         return connection_->Reply(ticket, std::string_view());
       }
-      case Phase::kMessages:
-        bolt_->Arrive(ticket, JoinChunks(bytes));
+      case Phase::kMessages: {
+        std::string message = JoinChunks(bytes);
+        if (message.empty()) return connection_->Reply(ticket, std::string_view());  // keep-alive
+        bolt_->Arrive(ticket, std::move(message));
+      }
     }
   }
   size_t held() const override { return bolt_->held(); }

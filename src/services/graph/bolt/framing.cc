@@ -1,6 +1,7 @@
 #include "services/graph/bolt/framing.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace pulse::bolt {
 namespace {
@@ -68,7 +69,7 @@ size_t ChunkSplitter::Next(std::string_view bytes) {
   while (bytes.size() - scanned_ >= 2) {
     const size_t size = size_t{At(bytes, scanned_)} << 8 | At(bytes, scanned_ + 1);
     if (size > 0) {
-      if (bytes.size() - scanned_ - 2 < size) return 0;
+      if (bytes.size() - scanned_ - 2 < size) break;
       any_ = true;
       scanned_ += 2 + size;
       continue;
@@ -80,7 +81,7 @@ size_t ChunkSplitter::Next(std::string_view bytes) {
     any_ = false;
     return all;
   }
-  return 0;
+  return any_ ? 0 : std::exchange(scanned_, 0);
 }
 
 std::string JoinChunks(std::string_view bytes) {

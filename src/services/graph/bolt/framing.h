@@ -39,7 +39,8 @@ absl::StatusOr<size_t> ReadChoice(std::string_view bytes, Version* version);
 // message, it goes on where it was.
 class ChunkSplitter {
  public:
-  // Its size with all chunks' headers; 0: not whole yet.
+  // Its size with all chunks' headers; 0: not whole yet. Empty chunks alone (keep-alive) are one
+  // without a message.
   size_t Next(std::string_view bytes);
 
  private:

@@ -5,6 +5,7 @@
 #include "base/crc32c.h"
 #include "base/errors.h"
 #include "base/log.h"
+#include "base/shortage.h"
 #include "services/graph/core/beside_writer.h"
 #include "services/graph/core/checkpoint.h"
 #include "services/graph/core/store_impl.h"
@@ -199,7 +200,8 @@ absl::Status StoreImpl::Open() {
     WriteCommitted(applied_);
   }
   if (options_.background && !options_.read_only) {
-    thread_ = std::thread([this] { Maintain(); });
+    PULSE_RETURN_IF_ERROR(StartThread(
+        "a graph", [this] { Maintain(); }, &thread_));
     // There may be runs to merge.
     WakeMaintenance();
   }

@@ -15,6 +15,10 @@ class ClausesTest : public RandomGraphTest {
     const std::vector<std::string> rows = Run(query);
     return rows.size() == 1 ? rows[0] : std::to_string(rows.size()) + " rows";
   }
+  // Why there is no plan; empty if there is one.
+  std::string Fails(const std::string& query) {
+    return std::string(MakePlan(query, graph_, nullptr).status().message());
+  }
 };
 
 // WITH * between a pattern and its condition: that has everything then.
@@ -139,6 +143,9 @@ TEST_F(ClausesTest, PatternWithinExistsOrLogic_IsTheValueOfTheSubquery) {
                 "RETURN exists(shortestPath((a)-[:Never*]->(b)))"),
             "false");
   EXPECT_EQ(One("MATCH (p {n: 3}) RETURN [exists(p.n), exists(p.never)]"), "[true, false]");
+  EXPECT_NE(Fails("MATCH (p) RETURN exists(NOT (p)-->())").find("EXISTS { }"), std::string::npos);
+  EXPECT_NE(Fails("MATCH (p) RETURN exists((p)-->() AND p.n > 1)").find("EXISTS { }"),
+            std::string::npos);
 }
 
 TEST_F(ClausesTest, OptionalMatch_KeepsTheOrderOfItsRows) {
@@ -168,6 +175,13 @@ TEST_F(ClausesTest, OrderByAnAggregateBesideAKeyWithAnAlias_IsTheColumn) {
   EXPECT_EQ(One(rows + "ORDER BY p.base + count(p.f) DESC RETURN collect(total)"), "[4, 3]");
   EXPECT_EQ(One(rows + "ORDER BY 0 - (p.base + count(p.f)) RETURN collect(total)"), "[4, 3]");
   EXPECT_EQ(One(rows + "WHERE p.base + count(p.f) > 3 RETURN collect(total)"), "[4]");
+  // What an aggregate is of has the names of before, not those of columns.
+  for (const char* query :
+       {"UNWIND [1, 2] AS a WITH a AS b, 3 - a AS a WITH b AS a, sum(a) AS s ORDER BY sum(b) "
+        "RETURN a",
+        "UNWIND [1, 2] AS a WITH a AS x, sum(x) AS s WHERE sum(a) > 1 RETURN x"}) {
+    EXPECT_FALSE(Fails(query).empty()) << query;
+  }
 }
 
 TEST_F(ClausesTest, NullNode_MatchedAlone_IsNone) {

@@ -67,7 +67,9 @@ absl::Status LoadCsv(EmbeddedGraph* graph, const pulse_graph_csv* given,
   if (csv.delimiter != 0) options.dialect.delimiter = csv.delimiter;
   if (csv.quote != 0) options.dialect.quote = csv.quote;
   if (csv.escape != 0) options.dialect.escape = csv.escape;
-  if (csv.array_delimiter != 0) options.dialect.array_delimiter = csv.array_delimiter;
+  options.dialect.array_delimiter =
+      csv.array_delimiter != 0 ? csv.array_delimiter
+                               : pulse::graph::ArrayDelimiterBeside(options.dialect.delimiter);
   if (csv.null_text != nullptr) options.dialect.null_text = csv.null_text;
   if (csv.reject != nullptr) options.reject_path = csv.reject;
   options.threads = csv.threads;

@@ -70,6 +70,21 @@ TEST_F(GraphCApiTest, Load_Csv_CountsAndRejects) {
   for (const std::string& file : {nodes, edges, reject}) std::filesystem::remove(file);
 }
 
+TEST_F(GraphCApiTest, Load_CsvWithSemicolonsBetweenFields_HasBarsInLists) {
+  const std::string nodes = path_.get() + "-n.csv";
+  std::ofstream(nodes) << "id;tags:string[]\n1;a|b\n";
+  const std::string node_file = "P=" + nodes;
+  const char* node_files[] = {node_file.c_str()};
+  pulse_graph_csv csv;
+  pulse_graph_csv_init(&csv);
+  csv.nodes = node_files;
+  csv.node_count = 1;
+  csv.delimiter = ';';
+  ASSERT_EQ(pulse_graph_load_csv(graph_, &csv, nullptr, &error_), PULSE_GRAPH_OK) << error_.message;
+  EXPECT_EQ(Count("MATCH (p:P {tags: ['a', 'b']}) RETURN count(*)"), 1);
+  std::filesystem::remove(nodes);
+}
+
 TEST_F(GraphCApiTest, Load_CsvOfFilesThatAreNull_IsRefused) {
   const char* files[] = {nullptr};
   for (const auto& [list, name] : {std::pair<const char**, const char*>{nullptr, "nodes is NULL"},

@@ -79,7 +79,6 @@ absl::StatusOr<ResultTable> EmbeddedGraph::Execute(std::string_view text,
   sink.EndBy(service_->running(), entry.get());
   const absl::Status status =
       service_->Run(result->statement(), Embedder(), run, &sink, &result->outcome_);
-  if (!sink.status().ok()) return sink.status();
   if (!status.ok()) return status;
   return result;
 }
@@ -220,7 +219,6 @@ absl::StatusOr<ResultTable> EmbeddedTransaction::Execute(std::string_view text,
   sink.EndBy(graph_->service_->running(), transaction_->entry());
   const absl::Status status = transaction_->Run(result->statement(), parameters, &sink,
                                                 &result->outcome_, options.interrupted);
-  if (!sink.status().ok()) return sink.status();
   if (!status.ok()) return status;
   return result;
 }

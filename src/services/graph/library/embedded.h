@@ -3,9 +3,9 @@
 //
 // Ownership: transactions keep the graph. Threads: any, for the graph; a transaction and a result
 // are for one thread at a time. Calls execute on the calling thread and block on I/O. After Close()
-// every call is FailedPrecondition; Close() ends statements that run, and waits for them. Calls
-// from within a statement, on its thread (by StatementOptions::interrupted), may do what others
-// may, but for what would wait for that statement: Close(), and all of its transaction, are
+// every call is FailedPrecondition; Close() ends statements and loads that run, and waits for them.
+// Calls from within a statement, on its thread (by StatementOptions::interrupted), may do what
+// others may, but for what would wait for that statement: Close(), and all of its transaction, are
 // FailedPrecondition; Close() and Rollback() end the statement.
 //
 // Errors: those of session/service.h and core/store.h.
@@ -62,7 +62,8 @@ class EmbeddedGraph : public std::enable_shared_from_this<EmbeddedGraph> {
                                       const StatementOptions& options);
   absl::StatusOr<std::unique_ptr<EmbeddedTransaction>> Begin(const StatementOptions& options);
 
-  // Loads that are interrupted before they commit are Cancelled, and nothing of them is written.
+  // Loads that are interrupted, or meet Close(), before they commit are Cancelled, and nothing of
+  // them is written.
   //
   // CSV files, all or nothing: as whole runs; where a constraint has to hold for each node, by a
   // transaction.
@@ -101,6 +102,8 @@ class EmbeddedGraph : public std::enable_shared_from_this<EmbeddedGraph> {
   EmbeddedGraph(std::unique_ptr<GraphStore> store, const EmbeddedOptions& options);
   absl::Status CheckOpen() const;
   absl::Status CheckWritable() const;
+  // What ends a load: its caller, who may be null, or Close().
+  Interrupted EndsBy(const Interrupted* caller) const;
 
   const EmbeddedOptions options_;
   // Shared: a call is at work. Exclusive: Close() takes the store away.

@@ -184,10 +184,17 @@ absl::Status AddNodes(const std::string& label,
 
 }  // namespace
 
+Interrupted EmbeddedGraph::EndsBy(const Interrupted* caller) const {
+  return [this, caller] { return (caller != nullptr && (*caller)()) || closed(); };
+}
+
 absl::StatusOr<LoadReport> EmbeddedGraph::LoadFiles(const LoadOptions& options) {
   const Call call(this);
   PULSE_RETURN_IF_ERROR(CheckWritable());
-  return LoadCsvInto(store_.get(), options);
+  const Interrupted ends = EndsBy(options.interrupted);
+  LoadOptions own = options;
+  own.interrupted = &ends;
+  return LoadCsvInto(store_.get(), own);
 }
 
 absl::StatusOr<uint64_t> EmbeddedGraph::LoadNodes(
@@ -196,6 +203,8 @@ absl::StatusOr<uint64_t> EmbeddedGraph::LoadNodes(
   const bool within = Call::IsWithin(this);
   const Call call(this);
   PULSE_RETURN_IF_ERROR(CheckWritable());
+  const Interrupted ends = EndsBy(interrupted);
+  interrupted = &ends;
   PULSE_RETURN_IF_ERROR(CheckColumns(columns, rows));
   std::optional<cypher::IndexDefinition> index;  // to be made
   std::unique_lock<std::mutex> keyed(keyed_load_mu_, std::defer_lock);
@@ -247,6 +256,8 @@ absl::StatusOr<uint64_t> EmbeddedGraph::LoadEdges(
     const Interrupted* interrupted) {
   const Call call(this);
   PULSE_RETURN_IF_ERROR(CheckWritable());
+  const Interrupted ends_by = EndsBy(interrupted);
+  interrupted = &ends_by;
   PULSE_RETURN_IF_ERROR(CheckColumns(columns, rows));
   for (const EdgeEnds* ends : {&source, &target}) {
     if (RowsOf(ends->column) != rows) {

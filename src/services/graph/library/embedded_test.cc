@@ -328,6 +328,43 @@ TEST_F(EmbeddedGraphTest, Load_InterruptedAtAnyPlace_WritesNothing) {
   }
 }
 
+TEST_F(EmbeddedGraphTest, Close_LoadsRun_EndsThem) {
+  testing_util::ScratchPath nodes("nodes");
+  std::ofstream(nodes.get()) << "id\n1\n2\n";
+  LoadOptions files;
+  files.nodes = {{"F", nodes.get()}};
+  ASSERT_TRUE(graph_->LoadNodes("N", {{"id", Ints({1})}}, 1, "id").ok());
+  const std::function<absl::Status(const Interrupted*)> loads[] = {
+      [&](const Interrupted* i) {
+        return graph_->LoadNodes("F", {{"id", Ints({3})}}, 1, "id", i).status();
+      },
+      [&](const Interrupted* i) {
+        return graph_->LoadEdges("E", {"N", "id", Ints({1})}, {"N", "id", Ints({1})}, {}, 1, i)
+            .status();
+      },
+      [&](const Interrupted* i) {
+        files.interrupted = i;
+        return graph_->LoadFiles(files).status();
+      }};
+  for (const auto& load : loads) {
+    std::atomic<bool> within{false};
+    const Interrupted until_closed = [&] {
+      within = true;
+      while (!graph_->closed()) std::this_thread::yield();
+      return false;
+    };
+    absl::Status ended;
+    std::thread thread([&] { ended = load(&until_closed); });
+    EXPECT_TRUE(testing_util::Eventually([&] { return within.load(); }));
+    EXPECT_TRUE(graph_->Close().ok());
+    thread.join();
+    EXPECT_TRUE(absl::IsCancelled(ended)) << ended;
+    Open({});
+    EXPECT_EQ(One("MATCH (n:F) RETURN count(*)").as_int(), 0);
+    EXPECT_EQ(One("MATCH ()-->() RETURN count(*)").as_int(), 0);
+  }
+}
+
 TEST_F(EmbeddedGraphTest, Load_WithinALoadByKey_IsRefused) {
   absl::Status inner;
   const Interrupted within = [&] {

@@ -74,7 +74,7 @@ class TableSink : public cypher::RowSink {
   bool Restart() override;
   // What ended the rows early. The statement is to be ended with it, and not committed: `end` of
   // the running entry is called when it happens.
-  const absl::Status& status() const { return status_; }
+  absl::Status status() const override { return status_; }
   void EndBy(cypher::RunningList* list, cypher::RunningEntry* entry) {
     list_ = list;
     entry_ = entry;

@@ -176,6 +176,34 @@ size_t CountRole(const FileHeader& header, ColumnRole role) {
                                            [role](const FileColumn& c) { return c.role == role; }));
 }
 
+// The first column without a role: those of plain headers are told by their place. Null: none.
+FileColumn* FirstPlain(FileHeader* header) {
+  const auto at = std::find_if(header->columns.begin(), header->columns.end(),
+                               [](const FileColumn& c) { return c.role == ColumnRole::kProperty; });
+  return at == header->columns.end() ? nullptr : &*at;
+}
+
+// Of each row one text is kept for these.
+absl::Status CheckLabelsAndTypes(const FileHeader& header, bool of_nodes) {
+  const size_t labels = CountRole(header, ColumnRole::kLabels);
+  const size_t types = CountRole(header, ColumnRole::kType);
+  if (of_nodes && types > 0) {
+    return absl::InvalidArgumentError(
+        "a file of nodes has a column :TYPE, which is for types of relationships");
+  }
+  if (!of_nodes && labels > 0) {
+    return absl::InvalidArgumentError(
+        "a file of relationships has a column :LABEL, which is for labels of nodes");
+  }
+  if (labels > 1) {
+    return absl::InvalidArgumentError(
+        "there are several columns :LABEL; one holds several labels with the array delimiter "
+        "between them");
+  }
+  return types > 1 ? absl::InvalidArgumentError("there are several columns :TYPE")
+                   : absl::OkStatus();
+}
+
 absl::Status AssignRoles(FileHeader* header, bool of_nodes) {
   const size_t keys = CountRole(*header, ColumnRole::kKey);
   const size_t sources = CountRole(*header, ColumnRole::kSource);
@@ -186,7 +214,13 @@ absl::Status AssignRoles(FileHeader* header, bool of_nodes) {
           "a file of nodes has :START_ID or :END_ID: it is one of relationships");
     }
     if (keys > 1) return absl::InvalidArgumentError("there are several columns :ID");
-    if (keys == 0) header->columns[0].role = ColumnRole::kKey;
+    if (keys == 0) {
+      FileColumn* const key = FirstPlain(header);
+      if (key == nullptr) {
+        return absl::InvalidArgumentError("there is no column with the keys of the nodes");
+      }
+      key->role = ColumnRole::kKey;
+    }
     return absl::OkStatus();
   }
   if (keys > 0) {
@@ -198,15 +232,15 @@ absl::Status AssignRoles(FileHeader* header, bool of_nodes) {
   if (sources != targets) {
     return absl::InvalidArgumentError("there is only one of :START_ID and :END_ID");
   }
-  if (sources == 0) {
-    if (header->columns.size() < 2) {
+  if (sources > 0) return absl::OkStatus();
+  for (const ColumnRole role : {ColumnRole::kSource, ColumnRole::kTarget}) {
+    FileColumn* const end = FirstPlain(header);
+    if (end == nullptr) {
       return absl::InvalidArgumentError(
           "a file of relationships needs two columns: the keys of source and target");
     }
-    header->columns[0].role = ColumnRole::kSource;
-    header->columns[1].role = ColumnRole::kTarget;
-    header->columns[0].name.clear();
-    header->columns[1].name.clear();
+    end->role = role;
+    end->name.clear();
   }
   return absl::OkStatus();
 }
@@ -259,6 +293,7 @@ absl::StatusOr<FileHeader> ReadHeader(absl::string_view file, bool of_nodes,
     }
   }
   if (absl::Status st = AssignRoles(&header, of_nodes); !st.ok()) return st;
+  if (absl::Status st = CheckLabelsAndTypes(header, of_nodes); !st.ok()) return st;
   for (size_t i = 0; i < header.columns.size(); ++i) {
     const FileColumn& column = header.columns[i];
     if (column.role == ColumnRole::kProperty && column.name.empty()) {

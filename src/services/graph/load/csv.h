@@ -28,6 +28,9 @@ struct CsvDialect {
   std::string null_text = {};
 };
 
+// What separates elements where nobody says it.
+inline char ArrayDelimiterBeside(char delimiter) { return delimiter == ';' ? '|' : ';'; }
+
 // What a file is by its first bytes that is no CSV, with the remedy: "gzip: ...". Null: it may be
 // some.
 const char* NotCsv(absl::string_view beginning);

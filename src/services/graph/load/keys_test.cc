@@ -106,5 +106,48 @@ TEST(LoadKeys, NullOfLabelsAndTypes_IsNone) {
   EXPECT_EQ(Lines(graph), (Set{":A id=1", ":A:B id=2", "1-E->2", "2-F->1"}));
 }
 
+TEST(LoadKeys, FilesOfOneLabelOrType_HaveOneTypeForAProperty) {
+  const File whole("id,size,note\n1,5,\n"), parts("id,size,note\nx2,0.5,7\n");
+  const File other("id,size\n9,3\n");
+  const File first("a,b,w\n1,x2,1\n"), second("a,b,w\nx2,1,0.25\n"), third("a,b,w\n9,9,3\n");
+  for (const bool swapped : {false, true}) {
+    LoadOptions options{.nodes = {{"P", whole.path()}, {"P", parts.path()}, {"C", other.path()}},
+                        .edges = {{"E", first.path()}, {"E", second.path()}, {"F", third.path()}}};
+    if (swapped) {
+      std::swap(options.nodes[0], options.nodes[1]);
+      std::swap(options.edges[0], options.edges[1]);
+    }
+    MemoryGraph graph;
+    const auto report = LoadInto(options, &graph);
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_EQ(Lines(graph),
+              (Set{":P id='1' size=5.0", ":P id='x2' note=7 size=0.5", ":C id=9 size=3",
+                   "'1'-E->'x2' w=1.0", "'x2'-E->'1' w=0.25", "9-F->9 w=3"}));
+  }
+}
+
+// Behind what a sample of one file shows.
+TEST(LoadKeys, FilesOfOneType_AllOfTheirValuesTellTheType) {
+  const File nodes("id\n0\n1\n"), small("a,b,w\n1,0,7\n");
+  std::string content = "a,b,w\n";
+  for (int i = 0; i < 200'000; ++i) content += "0,1,5\n";
+  const File large(content + "0,1,x\n");
+  MemoryGraph graph;
+  const auto report = LoadInto(
+      {.nodes = {{"N", nodes.path()}}, .edges = {{"E", small.path()}, {"E", large.path()}}},
+      &graph);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(Lines(graph).count("1-E->0 w='7'"), 1u);
+}
+
+TEST(LoadKeys, PlainHeaders_KeysAreTheFirstColumnsWithoutARole) {
+  const File nodes(":LABEL,id\nA,1\nB,2\n"), edges(":TYPE,a,x:IGNORE,b,w\nF,1,skip,2,5\n");
+  MemoryGraph graph;
+  const auto report =
+      LoadInto({.nodes = {{"N", nodes.path()}}, .edges = {{"E", edges.path()}}}, &graph);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(Lines(graph), (Set{":A:N id=1", ":B:N id=2", "1-F->2 w=5"}));
+}
+
 }  // namespace
 }  // namespace pulse::graph

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <map>
 #include <memory>
 #include <set>
 #include <utility>
@@ -64,6 +65,7 @@ class Loader {
     PULSE_RETURN_IF_ERROR(InferNodes());
     for (size_t i = 0; i < nodes_.size(); ++i) PULSE_RETURN_IF_ERROR(ReadNodes(i));
     for (auto& space : spaces_) space->Finish();
+    PULSE_RETURN_IF_ERROR(InferEdges());
     for (size_t i = 0; i < edges_.size(); ++i) PULSE_RETURN_IF_ERROR(ReadEdges(i));
     PULSE_RETURN_IF_ERROR(CloseRejects());
     report_.read_ns = NowNanos() - begin_;
@@ -211,16 +213,37 @@ class Loader {
     return key->space.empty() ? options_.nodes[i].label : key->space;
   }
 
-  // Files whose keys are of one space have them in one form.
+  // Files whose keys are of one space have them in one form, and those of one label have each
+  // property in one type.
   absl::Status InferNodes() {
     std::set<std::string> texts;
+    std::map<std::string, InferredTypes> types;
     for (size_t i = 0; i < nodes_.size(); ++i) {
       PULSE_RETURN_IF_ERROR(nodes_[i]->Infer(true, ParallelOn(*nodes_[i])));
+      nodes_[i]->AddTypes(&types[options_.nodes[i].label]);
       if (nodes_[i]->has_keys() && !nodes_[i]->ints_as_keys()) texts.insert(SpaceName(i));
     }
+    types.erase("");  // each row names its own
     for (size_t i = 0; i < nodes_.size(); ++i) {
+      nodes_[i]->TakeTypes(types[options_.nodes[i].label]);
       nodes_[i]->TakeKeysAs(texts.contains(SpaceName(i)) ? FieldType::kString : FieldType::kInt);
     }
+    return absl::OkStatus();
+  }
+
+  // The same of relationships: where several files have a type, by all of their values.
+  absl::Status InferEdges() {
+    std::map<std::string, size_t> files;
+    for (const EdgeFile& file : options_.edges) ++files[file.type];
+    files.erase("");
+    std::map<std::string, InferredTypes> types;
+    for (size_t i = 0; i < edges_.size(); ++i) {
+      const std::string& type = options_.edges[i].type;
+      PULSE_RETURN_IF_ERROR(edges_[i]->Infer(files[type] > 1, ParallelOn(*edges_[i])));
+      edges_[i]->AddTypes(&types[type]);
+    }
+    types.erase("");
+    for (size_t i = 0; i < edges_.size(); ++i) edges_[i]->TakeTypes(types[options_.edges[i].type]);
     return absl::OkStatus();
   }
 
@@ -326,7 +349,6 @@ class Loader {
   absl::Status ReadEdges(size_t i) {
     ParsedFile& file = *edges_[i];
     report_.bytes += file.bytes();
-    PULSE_RETURN_IF_ERROR(file.Infer(false, ParallelOn(file)));
     std::vector<const KeySpace*> sources, targets;
     PULSE_RETURN_IF_ERROR(
         SpacesOf(file, options_.edges[i].source, *file.ColumnWith(ColumnRole::kSource), &sources));

@@ -56,7 +56,7 @@ struct LoadOptions {
   std::vector<EdgeFile> edges = {};
   CsvDialect dialect = {};
   // Types by the name of a property ("int", "string"...), before what a header says. Others are
-  // inferred from all values.
+  // inferred from all values, of all files of the same label or type.
   std::map<std::string, std::string> types = {};
   // Lines that cannot be loaded go here, with the reason before them: FILE:LINE: REASON: TEXT.
   // Empty: the first such line is an error.

@@ -87,15 +87,19 @@ absl::Status ParsedFile::Open() {
                           (column.role == ColumnRole::kKey && !column.name.empty());
     property_of_.push_back(property ? names_.size() : kNone);
     if (property) names_.push_back(column.name);
-    inferred_.push_back(column.type == FieldType::kInferred && !column.list ? 1 : 0);
+    const bool typed = property || column.role == ColumnRole::kKey;
+    inferred_.push_back(typed && column.type == FieldType::kInferred && !column.list ? 1 : 0);
   }
+  seen_.resize(inferred_.size());
   unseen_.assign(inferred_.size(), 0);
   return absl::OkStatus();
 }
 
 absl::Status ParsedFile::Infer(bool all, const Parallel& parallel) {
   std::vector<uint64_t> ends;
-  if (all) {
+  if (std::count(inferred_.begin(), inferred_.end(), 1) == 0) {
+    // The header says all.
+  } else if (all) {
     ends = SplitCsv(text(), header_.end, kPartBytes, options_.dialect);
   } else {
     ends.push_back(bytes_.size);
@@ -117,18 +121,13 @@ absl::Status ParsedFile::Infer(bool all, const Parallel& parallel) {
   };
   PULSE_RETURN_IF_ERROR(parallel(ends.size(), infer));
   for (size_t c = 0; c < header_.columns.size(); ++c) {
-    FileColumn& column = header_.columns[c];
     if (inferred_[c] == 0) continue;
-    InferredType inferred;
-    for (const auto& of : types) inferred.Add(of[c]);
-    column.type = inferred.type();
-    unseen_[c] = !all && column.type == FieldType::kInferred ? 1 : 0;
-    if (column.role == ColumnRole::kKey) has_keys_ = column.type != FieldType::kInferred;
-    if (column.type == FieldType::kInferred) column.type = FieldType::kString;
-    // Keys are compared, and no number with a point is equal to what another file writes of it.
-    if (column.role == ColumnRole::kKey && column.type != FieldType::kInt) {
-      column.type = FieldType::kString;
-    }
+    seen_[c] = {};
+    for (const auto& of : types) seen_[c].Add(of[c]);
+    const FieldType type = seen_[c].type();
+    unseen_[c] = !all && type == FieldType::kInferred ? 1 : 0;
+    if (header_.columns[c].role == ColumnRole::kKey) has_keys_ = type != FieldType::kInferred;
+    SetType(c, type);
   }
   if (const FileColumn* key = ColumnWith(ColumnRole::kKey)) {
     key_column_ = *key;
@@ -136,6 +135,30 @@ absl::Status ParsedFile::Infer(bool all, const Parallel& parallel) {
     if (key->list || key->type != FieldType::kInt) key_column_.type = FieldType::kString;
   }
   return absl::OkStatus();
+}
+
+void ParsedFile::SetType(size_t at, FieldType type) {
+  FileColumn& column = header_.columns[at];
+  // Keys are compared, and no number with a point is equal to what another file writes of it.
+  const bool text =
+      type == FieldType::kInferred || (column.role == ColumnRole::kKey && type != FieldType::kInt);
+  column.type = text ? FieldType::kString : type;
+}
+
+void ParsedFile::AddTypes(InferredTypes* types) const {
+  for (size_t c = 0; c < seen_.size(); ++c) {
+    if (inferred_[c] != 0 && property_of_[c] != kNone) {
+      (*types)[header_.columns[c].name].Add(seen_[c]);
+    }
+  }
+}
+
+void ParsedFile::TakeTypes(const InferredTypes& types) {
+  for (size_t c = 0; c < seen_.size(); ++c) {
+    if (inferred_[c] == 0 || property_of_[c] == kNone) continue;
+    const auto found = types.find(header_.columns[c].name);
+    if (found != types.end()) SetType(c, found->second.type());
+  }
 }
 
 const FileColumn* ParsedFile::ColumnWith(ColumnRole role) const {

@@ -65,6 +65,9 @@ struct FilePart {
   bool too_narrow = false;    // an inferred type was too narrow: nothing here counts
 };
 
+// Of properties by name.
+using InferredTypes = std::map<std::string, InferredType>;
+
 // What tells that a file was changed.
 struct FileState {
   uint64_t bytes = 0;
@@ -93,6 +96,10 @@ class ParsedFile {
   // Sets the types of columns that neither header nor options gave: by all values, or by those of
   // the first megabyte.
   absl::Status Infer(bool all, const Parallel& parallel);
+  // Between Infer and Parse, of files that are to have each property in one type: adds what was
+  // inferred, and takes what all of them have.
+  void AddTypes(InferredTypes* types) const;
+  void TakeTypes(const InferredTypes& types);
   // Reads all parts. Relationships look up their keys in these spaces.
   absl::Status Parse(const std::vector<const KeySpace*>& sources,
                      const std::vector<const KeySpace*>& targets, const Parallel& parallel);
@@ -142,6 +149,7 @@ class ParsedFile {
   void StartPart(FilePart* part) const;
   static void CutPart(FilePart* part);
 
+  void SetType(size_t at, FieldType type);
   absl::StatusOr<RunBytes> ReadBytes() const;
   bool LeavesTexts(size_t property) const;
   absl::StatusOr<FileState> State() const;
@@ -157,7 +165,8 @@ class ParsedFile {
   FileState opened_;                       // of a mapped file
   mutable std::atomic<bool> left_{false};  // a long text, in any part
   FileHeader header_;
-  std::vector<uint8_t> inferred_;    // by column of the header
+  std::vector<uint8_t> inferred_;    // by column of the header: its type is to be inferred
+  std::vector<InferredType> seen_;   // the same: what its values were
   std::vector<uint8_t> unseen_;      // the same: the sample had no value of it
   std::vector<std::string> names_;   // of properties
   std::vector<size_t> property_of_;  // by column of the header; npos: none

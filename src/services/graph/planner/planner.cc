@@ -438,10 +438,7 @@ void Planner::CheckCount(const Expr& expr, std::string_view what) {
 // ---- aggregation ----
 
 void Planner::CollectAggregates(Expr* expr, std::vector<std::pair<const Expr*, Slot>>* out) {
-  const bool aggregate =
-      expr->kind == Expr::Kind::kCountStar ||
-      (expr->kind == Expr::Kind::kCall && expr->function->aggregate != Aggregate::kNone);
-  if (aggregate) {
+  if (IsAggregate(*expr)) {
     expr->slot = Allocate();
     out->emplace_back(expr, expr->slot);
     return;
@@ -477,9 +474,7 @@ static bool UsesAny(const Expr& e, const LocalNames& names) {
 void Planner::RewriteToKeys(ExprPtr* expr, const Clause& clause, const LocalNames& local) {
   Expr& e = **expr;
   if (failed()) return;
-  const bool aggregate = e.kind == Expr::Kind::kCountStar ||
-                         (e.kind == Expr::Kind::kCall && e.function->aggregate != Aggregate::kNone);
-  if (aggregate) return;
+  if (IsAggregate(e)) return;
   const bool simple = e.kind == Expr::Kind::kVariable || e.kind == Expr::Kind::kProperty;
   if (simple && !UsesAny(e, local)) {
     for (const ProjectionItem& item : clause.items) {
@@ -582,6 +577,7 @@ void Planner::ReplaceProjected(ExprPtr* expr, const Clause& clause, bool aggrega
   auto item = std::find_if(items.begin(), items.end(), named);
   if (item == items.end()) item = std::find_if(items.begin(), items.end(), same);
   if (item == items.end() || UsesAny(e, local)) {
+    if (IsAggregate(e)) return;  // of what was there before the columns
     ForEachPart(e, local, [&](ExprPtr* kid, const LocalNames& names) {
       ReplaceProjected(kid, clause, aggregates, names);
     });

@@ -125,6 +125,7 @@ class Planner {
   static void PrepareOperator(Expr* expr);
   void Want(const Expr& expr, uint32_t types, std::string_view what,
             std::string_view kind = "SyntaxError");
+  static bool IsAggregate(const Expr& expr);
   static bool HasAggregate(const Expr& expr);
   ExprPtr MakeVariable(const std::string& name, Slot slot, uint32_t types, Pos pos) const;
   static bool Same(const Expr& a, const Expr& b);

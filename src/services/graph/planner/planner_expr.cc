@@ -36,12 +36,15 @@ bool FloatWord(Expr* e) {
 
 }  // namespace
 
-bool Planner::HasAggregate(const Expr& expr) {
+bool Planner::IsAggregate(const Expr& expr) {
   if (expr.kind == Expr::Kind::kCountStar) return true;
-  if (expr.kind == Expr::Kind::kCall) {
-    const Function* f = expr.function != nullptr ? expr.function : FindFunction(expr.name);
-    if (f != nullptr && f->aggregate != Aggregate::kNone) return true;
-  }
+  if (expr.kind != Expr::Kind::kCall) return false;
+  const Function* f = expr.function != nullptr ? expr.function : FindFunction(expr.name);
+  return f != nullptr && f->aggregate != Aggregate::kNone;
+}
+
+bool Planner::HasAggregate(const Expr& expr) {
+  if (IsAggregate(expr)) return true;
   return std::any_of(expr.kids.begin(), expr.kids.end(),
                      [](const ExprPtr& kid) { return kid != nullptr && HasAggregate(*kid); });
 }

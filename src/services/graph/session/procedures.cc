@@ -1,5 +1,6 @@
 #include "services/graph/session/procedures.h"
 
+#include <algorithm>
 #include <cinttypes>
 #include <utility>
 
@@ -84,7 +85,7 @@ ServiceProcedures::ServiceProcedures(Database* database, RunningList* running, P
   AddServer(plans);
   AddSchema(database);
   AddTransactions(running);
-  AddLists();
+  AddLists(database);
   AddAlgorithms();
   AddSchemaSurvey();
 }
@@ -267,7 +268,7 @@ void ServiceProcedures::AddTransactions(RunningList* running) {
       "SHOW TRANSACTIONS", [running](EvalContext& context, const ValueList&, ValueList* out) {
         const int64_t now = NowNanos();
         for (const RunningFacts& facts : running->List(CallerOf(context))) {
-          const int64_t elapsed = now - facts.began_nanos;
+          const int64_t elapsed = std::max<int64_t>(0, now - facts.began_nanos);
           DateTime began;
           began.seconds = FloorDiv(facts.began_wall_nanos, kNanosPerSecond);
           began.nanos = static_cast<int32_t>(FloorMod(facts.began_wall_nanos, kNanosPerSecond));
@@ -325,7 +326,7 @@ void ServiceProcedures::AddTransactions(RunningList* running) {
       });
 }
 
-void ServiceProcedures::AddLists() {
+void ServiceProcedures::AddLists(Database* database) {
   Add("pulse.show.procedures", {},
       {{"name", kString},
        {"description", kString},
@@ -396,11 +397,21 @@ void ServiceProcedures::AddLists() {
        {"default", kBoolType},
        {"home", kBoolType},
        {"constituents", kList}},
-      "SHOW DATABASES", [](EvalContext&, const ValueList&, ValueList* out) {
-        *out = {
-            Text(kDatabaseName), Text("standard"),  Value::List({}), Text("read-write"), Value(),
-            Text("primary"),     Value::Bool(true), Text("online"),  Text("online"),     Text(""),
-            Value::Bool(true),   Value::Bool(true), Value::List({})};
+      "SHOW DATABASES", [database](EvalContext&, const ValueList&, ValueList* out) {
+        const bool writes = database->Begin().ok();
+        *out = {Text(kDatabaseName),
+                Text("standard"),
+                Value::List({}),
+                Text(writes ? "read-write" : "read-only"),
+                Value(),
+                Text("primary"),
+                Value::Bool(writes),
+                Text("online"),
+                Text("online"),
+                Text(""),
+                Value::Bool(true),
+                Value::Bool(true),
+                Value::List({})};
         return absl::OkStatus();
       });
 }

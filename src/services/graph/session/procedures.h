@@ -38,7 +38,7 @@ class ServiceProcedures : public ProcedureCatalog {
   void AddServer(PlanCache* plans);
   void AddSchema(Database* database);
   void AddTransactions(RunningList* running);
-  void AddLists();
+  void AddLists(Database* database);
   void AddAlgorithms();    // algorithm_procedures.cc
   void AddSchemaSurvey();  // schema_procedures.cc
 

@@ -1,5 +1,6 @@
 #include "services/graph/session/running.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/clock.h"
@@ -71,10 +72,10 @@ std::vector<RunningFacts> RunningList::List(const Caller& caller) const {
 }
 
 RunningList::Open RunningList::open() const {
-  const int64_t now = Now();
   const std::lock_guard<std::mutex> lock(mutex_);
   if (oldest_ == nullptr) return {};
-  return {count_, now - oldest_->began_nanos_};
+  // It may have begun before it was in the list, and the clock been read by another CPU.
+  return {count_, std::max<int64_t>(0, Now() - oldest_->began_nanos_)};
 }
 
 std::function<void()> RunningList::End(RunningEntry* entry) {

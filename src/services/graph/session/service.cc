@@ -285,6 +285,7 @@ absl::Status GraphService::Run(const Statement& statement, const Caller& caller,
   const int64_t began = options.began_nanos != 0 ? options.began_nanos : running_.Now();
   *outcome = Outcome();
   absl::Status status = RunUncounted(statement, caller, options, sink, outcome);
+  if (absl::Status given_up = sink->status(); !given_up.ok()) status = std::move(given_up);
   // Whatever came of it: the statement, whose text the entry shows, may go now.
   if (options.entry != nullptr) options.entry->EndQuery();
   counts_.CountStatement(KindOf(statement), status, outcome->rows, running_.Now() - began);
@@ -484,6 +485,7 @@ absl::Status Transaction::Run(const Statement& statement, const ValueMap* parame
   const int64_t began = service_->running_.Now();
   *outcome = Outcome();
   absl::Status status = RunUncounted(statement, parameters, sink, outcome, interrupted);
+  if (absl::Status given_up = sink->status(); !given_up.ok()) status = std::move(given_up);
   if (absl::IsAborted(status)) service_->counts_.CountConflict();
   service_->counts_.CountStatement(KindOf(statement), status, outcome->rows,
                                    service_->running_.Now() - began);

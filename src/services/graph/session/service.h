@@ -84,6 +84,8 @@ class RowSink {
   // The statement runs once more, since its transaction was aborted: the rows so far do not count.
   // False: somebody has seen them, and the statement fails.
   virtual bool Restart() = 0;
+  // Why it wants no more rows, where that is an error: the statement's, then.
+  virtual absl::Status status() const { return absl::OkStatus(); }
 };
 
 struct Outcome {

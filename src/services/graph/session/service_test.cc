@@ -195,6 +195,28 @@ uint64_t Failed(const StatementNumbers& numbers, FailureReason reason) {
   return numbers.failed[static_cast<size_t>(reason)];
 }
 
+// As one whose client does not ask for the rest.
+class GivingUpSink : public RowTexts {
+ public:
+  bool OnRows(const GraphView&, const Value*, size_t, size_t, std::span<const Slot>) override {
+    return false;
+  }
+  absl::Status status() const override {
+    return LimitError(absl::StatusCode::kDeadlineExceeded, "nobody asks for the rest");
+  }
+};
+
+TEST_F(ServiceTest, SinkThatGivesUpWithAReason_IsAFailureOfTheStatement) {
+  const auto statement = service_.Prepare("UNWIND range(1, 1000) AS x RETURN x");
+  ASSERT_TRUE(statement.ok()) << statement.status();
+  GivingUpSink sink;
+  EXPECT_EQ(service_.Run(**statement, caller_, RunOptions(), &sink, &outcome_).code(),
+            absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(Begin()->Run(**statement, nullptr, &sink, &outcome_).code(),
+            absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(Failed(service_.numbers(), FailureReason::kTime), 2u);
+}
+
 // Planning it looks at each part, for each part that is next.
 std::string PlansForLong() {
   std::string text = "MATCH (n0:Long)";

@@ -388,6 +388,12 @@ ExprPtr Parser::ParseExists() {
       inner->op = Op::kIsNotNull;
       return Done(std::move(inner));
     }
+    const bool logical = inner->op == Op::kNot || inner->op == Op::kAnd || inner->op == Op::kOr ||
+                         inner->op == Op::kXor;
+    if (logical) {
+      Fail("UnexpectedSyntax", pos, "exists() is of a property or a pattern; use EXISTS { }");
+      return inner;
+    }
     ExprPtr test = New(Expr::Kind::kUnary, pos);
     test->op = Op::kIsNotNull;
     test->kids.push_back(std::move(inner));
