@@ -222,5 +222,21 @@ TEST_F(CorruptionTest, Format_OverAnOldStore_LeavesNothingOfIt) {
   EXPECT_EQ(recovered->batches, 0u);
 }
 
+// The copy of its superblock lies elsewhere then, and a repair would find it first.
+TEST_F(CorruptionTest, Format_OverAStoreWithLessMetadata_LeavesNoCopyOfIt) {
+  auto device = std::make_shared<SimDevice>(clean_);
+  CreateOptions options;
+  options.segment_bytes = 4096;
+  for (const uint64_t metadata : {64 << 10, 128 << 10}) {
+    options.metadata_bytes = metadata;
+    ASSERT_TRUE(Format(*device, options).ok());
+  }
+  const auto recovered = Recover(*device);
+  ASSERT_TRUE(recovered.ok()) << recovered.status();
+  const auto copy = FindSuperblockCopy(*device, device->size(), {});
+  ASSERT_TRUE(copy.ok()) << copy.status();
+  EXPECT_EQ(copy->copy_offset(), recovered->superblock.copy_offset());
+}
+
 }  // namespace
 }  // namespace pulse::store

@@ -241,6 +241,7 @@ absl::StatusOr<std::string> RunCompactionTask(const TaskRequest& request,
   if (canceled->load()) return absl::CancelledError("the compaction was cancelled");
   // RocksDB on the database's side tries by itself, and meets a lasting error again.
   const std::string text = absl::StrCat("compacting ", request.db, ": ", s.ToString());
+  if (s.IsNoSpace()) return absl::ResourceExhaustedError(text);  // there may be some soon
   return s.IsNotSupported() ? NotSupported(text) : absl::InternalError(text);
 }
 

@@ -214,12 +214,16 @@ class BarrierWritableFile : public rocksdb::FSWritableFileOwnerWrapper {
 
  private:
   // From now on the file could name any output.
-  void AssumeAny() { named_.all = named_.all || kind_ == Metadata::kManifest; }
+  void AssumeAny() {
+    any_ = any_ || kind_ == Metadata::kManifest;
+    named_.all = named_.all || any_;
+  }
 
   IOStatus BeforeAppend(const Slice& data) {
-    if (kind_ == Metadata::kManifest &&
-        !records_.Append(absl::string_view(data.data(), data.size()), &named_.numbers)) {
-      AssumeAny();
+    if (kind_ == Metadata::kManifest) {
+      const absl::string_view bytes(data.data(), data.size());
+      // What is understood only now, since its first fragment came in pieces, is from now on.
+      named_.all = !records_.Append(bytes, &named_.numbers) || any_;
     }
     return Barrier();
   }
@@ -245,6 +249,7 @@ class BarrierWritableFile : public rocksdb::FSWritableFileOwnerWrapper {
   const Metadata kind_;
   ManifestRecords records_;
   NamedFiles named_;  // since the last sync
+  bool any_ = false;  // other bytes may have been written than the records followed
 };
 
 // For a reader that began before the file was durable: its writer, and the means to open the path

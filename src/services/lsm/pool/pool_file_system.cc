@@ -199,15 +199,15 @@ class PoolFileSystem : public FileSystemWrapper {
   IOStatus CreateDir(const std::string& path, const IOOptions& options,
                      IODebugContext* dbg) override {
     IOStatus s = target()->CreateDir(path, options, dbg);
-    return s.ok() ? SetAside(CanonicalDirectory(path), /*numbered_only=*/false) : s;
+    return s.ok() ? SetAside(CanonicalDirectory(path), Shared::kDrop, /*numbered_only=*/false) : s;
   }
 
   IOStatus CreateDirIfMissing(const std::string& path, const IOOptions& options,
                               IODebugContext* dbg) override {
     const IOStatus before = target()->FileExists(path, options, dbg);
     IOStatus s = target()->CreateDirIfMissing(path, options, dbg);
-    return s.ok() && IsMissing(before) ? SetAside(CanonicalDirectory(path), /*numbered_only=*/false)
-                                       : s;
+    if (!s.ok() || !IsMissing(before)) return s;
+    return SetAside(CanonicalDirectory(path), Shared::kKeep, /*numbered_only=*/false);
   }
 
   IOStatus DeleteDir(const std::string& path, const IOOptions& options,
@@ -427,8 +427,8 @@ class PoolFileSystem : public FileSystemWrapper {
   }
 
   // The files of a directory of the pool are nobody's any more: they go to one of another name.
-  IOStatus SetAside(const std::string& name, bool numbered_only) {
-    return PoolStatus(SetAsideFormer(pool_->store(), name, [=](const std::string& file) {
+  IOStatus SetAside(const std::string& name, Shared shared, bool numbered_only) {
+    return PoolStatus(SetAsideFormer(pool_->store(), name, shared, [=](const std::string& file) {
       return !numbered_only || IsNumbered(file);
     }));
   }
@@ -443,8 +443,14 @@ class PoolFileSystem : public FileSystemWrapper {
     if (IOStatus s = CheckGuard(current); !s.ok()) return s;
     const auto guarded = IsGuarded(dir);
     if (!guarded.ok()) return ToIOStatus(guarded.status());
-    if (*guarded) return IOStatus::OK();
     const std::string name = CanonicalDirectory(dir);
+    if (*guarded) {
+      // What a stopped conversion has left there would keep the space of tables that are deleted.
+      const std::string moving = name + kMoving;
+      if (!pool_->store().HasDirectory(moving)) return IOStatus::OK();
+      const absl::Status st = pool_->store().ClearDirectory(moving);
+      return PoolStatus(st.ok() ? pool_->store().RemoveDirectory(moving) : st);
+    }
     if (!pool_->store().HasDirectory(name)) return IOStatus::OK();
     const std::string real = absl::StrCat(dir, "/", kRealCurrentName);
     // An import that was stopped has made CURRENT.pulse, too; its copies are nobody's tables.
@@ -464,7 +470,7 @@ class PoolFileSystem : public FileSystemWrapper {
       if (absl::StartsWith(file, "MANIFEST-")) return s;
     }
     // What has a name of its own is the user's, perhaps to be ingested.
-    return SetAside(name, /*numbered_only=*/true);
+    return SetAside(name, Shared::kKeep, /*numbered_only=*/true);
   }
 
   // The pool gets `dir`, which is there in the base, for a file that is about to be named in it.
@@ -541,7 +547,7 @@ class PoolFileSystem : public FileSystemWrapper {
     for (const std::string& name : store.ListDirectories()) {
       if (!(name == goal && !exists) && !absl::StartsWith(name, goal + "/")) continue;
       if (absl::StrContains(name, kFormer)) continue;
-      if (IOStatus s = SetAside(name, /*numbered_only=*/false); !s.ok()) return s;
+      if (IOStatus s = SetAside(name, Shared::kDrop, /*numbered_only=*/false); !s.ok()) return s;
     }
     const auto drop = [&](const std::string& top) {
       for (const std::string& rest : moved) {

@@ -15,6 +15,22 @@ namespace pulse::lsm {
 
 namespace {
 
+using Copies = std::map<std::string, store::FileId>;
+
+// What a conversion has in DIRECTORY#moving, by name.
+Copies CopiesOf(const store::Store& store, const std::string& directory) {
+  Copies copies;
+  if (const auto moving = store.List(directory + kMoving); moving.ok()) {
+    for (const store::DirectoryEntry& f : *moving) copies[f.name] = f.attributes.id;
+  }
+  return copies;
+}
+
+bool IsCopy(const Copies& copies, const store::DirectoryEntry& file) {
+  const auto copy = copies.find(file.name);
+  return copy != copies.end() && copy->second == file.attributes.id;
+}
+
 bool AllDigits(absl::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
     return absl::ascii_isdigit(static_cast<unsigned char>(c));
@@ -47,20 +63,17 @@ absl::Status CheckDirectoryName(absl::string_view directory) {
 bool HasFormer(const store::Store& store, const std::string& directory) {
   const auto files = store.List(directory);
   if (!files.ok()) return false;
-  std::map<std::string, store::FileId> copies;
-  if (const auto moving = store.List(directory + kMoving); moving.ok()) {
-    for (const store::DirectoryEntry& f : *moving) copies[f.name] = f.attributes.id;
-  }
+  const Copies copies = CopiesOf(store, directory);
   return std::any_of(files->begin(), files->end(), [&](const store::DirectoryEntry& f) {
-    const auto copy = copies.find(f.name);
-    return IsNumbered(f.name) && (copy == copies.end() || copy->second != f.attributes.id);
+    return IsNumbered(f.name) && !IsCopy(copies, f);
   });
 }
 
-absl::Status SetAsideFormer(store::Store& store, const std::string& directory,
+absl::Status SetAsideFormer(store::Store& store, const std::string& directory, Shared shared,
                             absl::FunctionRef<bool(const std::string& name)> which) {
   const auto files = store.List(directory);
   if (!files.ok()) return absl::IsNotFound(files.status()) ? absl::OkStatus() : files.status();
+  const Copies copies = CopiesOf(store, directory);
   std::string aside;
   size_t kept = 0;
   size_t dropped = 0;
@@ -68,7 +81,7 @@ absl::Status SetAsideFormer(store::Store& store, const std::string& directory,
     if (!which(f.name)) continue;
     const auto now = store.Stat(f.attributes.id);
     absl::Status st;
-    if (now.ok() && now->links > 1) {
+    if (now.ok() && now->links > 1 && (shared == Shared::kDrop || IsCopy(copies, f))) {
       st = store.Unlink(directory, f.name);
       ++dropped;
     } else {

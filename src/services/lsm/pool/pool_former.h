@@ -5,6 +5,7 @@
 // Threads: not two at once on one directory. Does not commit. Errors: the store's.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "absl/functional/function_ref.h"
@@ -33,10 +34,18 @@ absl::Status CheckDirectoryName(absl::string_view directory);
 // same name in DIRECTORY#moving, too.
 bool HasFormer(const store::Store& store, const std::string& directory);
 
-// Moves those files of `directory` that `which` chooses to DIRECTORY#former-N. Names of files that
-// have others as well, such as a checkpoint's, are dropped. Logs what was kept and how to delete
-// it, and what was dropped.
-absl::Status SetAsideFormer(store::Store& store, const std::string& directory,
+// What becomes of names of files that have others as well.
+enum class Shared : uint8_t {
+  // They are kept, too: the database may be back, as one that is not mounted, and a checkpoint that
+  // shares its tables gone by then. But for copies of a conversion.
+  kKeep,
+  // They are dropped: the directory was on its way, as a checkpoint's that was not finished.
+  kDrop,
+};
+
+// Moves those files of `directory` that `which` chooses to DIRECTORY#former-N. Logs what was kept
+// and how to delete it, and what was dropped.
+absl::Status SetAsideFormer(store::Store& store, const std::string& directory, Shared shared,
                             absl::FunctionRef<bool(const std::string& name)> which);
 
 }  // namespace pulse::lsm

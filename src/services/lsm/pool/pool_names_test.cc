@@ -246,6 +246,22 @@ TEST_F(NamesTest, NewDirectory_WhereAFormerOneWas_IsEmpty) {
   EXPECT_EQ(s.Read("a/1.sst"), "not found");
 }
 
+// A database that is not mounted comes back, perhaps without the checkpoint that shares its tables.
+TEST_F(NamesTest, DatabaseMadeWhereAFormerOneWas_KeepsTheTablesOfThatOne) {
+  Side& s = sides_[1];
+  ASSERT_EQ(s.Write("a/1.sst", "old"), "ok");
+  ASSERT_TRUE(s.fs->LinkFile(s.root + "a/1.sst", s.root + "b/2.sst", kIo, nullptr).ok());
+  std::filesystem::remove(s.root + "a");
+  ASSERT_TRUE(s.fs->CreateDirIfMissing(s.root + "a", kIo, nullptr).ok());
+  EXPECT_EQ(s.Read("a/1.sst"), "not found");
+  EXPECT_EQ(s.Links("b/2.sst"), 2u);
+  // A checkpoint is on its way there.
+  ASSERT_TRUE(s.fs->LinkFile(s.root + "b/2.sst", s.root + "c/3.sst", kIo, nullptr).ok());
+  std::filesystem::remove(s.root + "c");
+  ASSERT_TRUE(s.fs->CreateDir(s.root + "c", kIo, nullptr).ok());
+  EXPECT_EQ(s.Links("b/2.sst"), 2u);
+}
+
 // Such names are the pool's own, for what conversions and former databases leave.
 TEST_F(NamesTest, Table_ToANameThePoolReserves_IsRefused) {
   Side& s = sides_[1];

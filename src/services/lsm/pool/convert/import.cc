@@ -231,9 +231,9 @@ absl::Status Importer::Publish() {
     for (const ImportItem& item : items_) {
       if (item.dir == dir && item.linked) ours.insert(item.name);
     }
-    PULSE_RETURN_IF_ERROR(lsm::SetAsideFormer(store_, dir, [&](const std::string& name) {
-      return lsm::IsNumbered(name) && ours.count(name) == 0;
-    }));
+    PULSE_RETURN_IF_ERROR(lsm::SetAsideFormer(
+        store_, dir, lsm::Shared::kKeep,
+        [&](const std::string& name) { return lsm::IsNumbered(name) && ours.count(name) == 0; }));
   }
   for (const ImportItem& item : items_) {
     if (item.published != store::kNoFile || item.linked) continue;
