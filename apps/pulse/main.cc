@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <string>
@@ -44,7 +45,9 @@ std::vector<std::string> WordsOf(int argc, char** argv) {
   for (int i = argc - 1; i > 0; --i) {
     std::string_view word = argv[i];
     // Of --regexp= CLI11 would take the next word for the rule.
-    if (word == "--regexp=") {
+    const std::string_view before = argv[i - 1];
+    if (command == "filter" && word == "--regexp=" && before != "-e" && before != "--regexp" &&
+        std::find(argv, argv + i, std::string_view("--")) == argv + i) {
       words.emplace_back();
       word.remove_suffix(1);
     }

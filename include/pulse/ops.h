@@ -178,7 +178,8 @@ typedef struct pulse_ops_request {
   uint64_t max_record;          /* filter: 0: 64 MiB; at most 1 GiB */
   uint64_t chunk_bytes;         /* compress: 0: what suits the format */
   const pulse_ops_rules* rules; /* filter */
-  /* The input: memory, or a descriptor (from where it is), or a function. submit: memory. */
+  /* The input: memory, or a descriptor (from where it is; that of a regular file is behind what was
+   * read once a request has succeeded), or a function. submit: memory. */
   const void* in;
   size_t in_size;
   int in_fd;  /* -1: none */

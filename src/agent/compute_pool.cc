@@ -3,13 +3,19 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
 namespace pulse {
 
 ComputePool::ComputePool(const std::string& name, int threads) {
   for (int i = 0; i < threads; ++i) {
-    threads_.emplace_back([this] { Run(); });
+    try {
+      threads_.emplace_back([this] { Run(); });
+    } catch (const std::system_error&) {
+      if (threads_.empty()) throw;
+      break;  // the machine has no more: those that there are do all of it
+    }
     pthread_setname_np(threads_.back().native_handle(), name.c_str());
   }
 }

@@ -29,10 +29,10 @@ inline absl::Status NoThreadError(absl::string_view for_what = {}) {
 }
 
 // Runs `f` on a thread, or says that there is none.
-template <typename F>
-absl::Status StartThread(absl::string_view for_what, F&& f, std::thread* thread) {
+template <typename F, typename Thread>
+absl::Status StartThread(absl::string_view for_what, F&& f, Thread* thread) {
   try {
-    *thread = std::thread(std::forward<F>(f));
+    *thread = Thread(std::forward<F>(f));
     return absl::OkStatus();
   } catch (const std::system_error&) {
     return NoThreadError(for_what);

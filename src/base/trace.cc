@@ -18,6 +18,7 @@
 #include "base/errors.h"
 #include "base/file_calls.h"
 #include "base/log.h"
+#include "base/shortage.h"
 #include "base/unique_fd.h"
 
 namespace pulse::trace {
@@ -241,8 +242,11 @@ absl::StatusOr<std::shared_ptr<Timeline>> Timeline::Open(const std::string& give
     AppendEscaped(&w.buffer, program_invocation_short_name);
     w.buffer += "\"}},\n";
   }
+  if (absl::Status started = StartThread("a timeline", &Run, &w.thread); !started.ok()) {
+    w.file.reset();
+    return started;
+  }
   current.reset(new Timeline(w.number));
-  w.thread = std::thread(&Run);
   w.timeline = current;
   internal::on.store(true, std::memory_order_release);
   return current;

@@ -21,6 +21,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/errors.h"
+#include "base/shortage.h"
 #include "pulse/kv.h"
 #include "services/kv/core/batch.h"
 #include "services/kv/core/partition.h"
@@ -234,7 +235,6 @@ class KvCalls::Impl {
  public:
   explicit Impl(const KvOptions& with)
       : options(with), shards(static_cast<size_t>(with.partitions)) {}
-  void StartTicking() { ticker_ = std::jthread(std::bind_front(&Impl::TickUntil, this)); }
   uint32_t NumberOf(uint64_t hash) const {
     return kv::PartitionOf(hash, static_cast<uint32_t>(shards.size()));
   }
@@ -242,8 +242,7 @@ class KvCalls::Impl {
   const KvOptions options;
   const kv::MatchFunction match = kv::BestMatch();
   std::vector<Shard> shards;
-
- private:
+  std::jthread ticker;  // ends before the partitions do
   void TickUntil(const std::stop_token& stop) {
     pthread_setname_np(pthread_self(), "pulse-kv-tick");
     const std::chrono::milliseconds interval(options.tick_interval_ms);
@@ -254,8 +253,6 @@ class KvCalls::Impl {
       KvCalls(this).Tick();
     }
   }
-
-  std::jthread ticker_;  // ends before the partitions do
 };
 
 // Partitions, a bit each, that a call has: those of the wanted ones that nobody owns, with their
@@ -558,7 +555,10 @@ absl::StatusOr<std::unique_ptr<Kv>> Kv::Open(const KvOptions& options) {
     PULSE_ASSIGN_OR_RETURN(shard.partition, kv::Partition::Open(one));
     shard.Publish();
   }
-  if (options.tick_interval_ms > 0) impl->StartTicking();
+  if (options.tick_interval_ms > 0) {
+    PULSE_RETURN_IF_ERROR(StartThread(
+        "a store", std::bind_front(&KvCalls::Impl::TickUntil, impl.get()), &impl->ticker));
+  }
   return std::unique_ptr<Kv>(new Kv(std::move(impl)));
 }
 

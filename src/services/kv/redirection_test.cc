@@ -86,7 +86,7 @@ class RedirectionTest : public testing::Test {
         id, options, [this, target = id_](std::shared_ptr<redis::Told> changed) {
           if (!test_.facts.clients.Notify(target, changed)) gone_.push_back(changed->id());
         });
-    test_.facts.tracking.Start(told);
+    EXPECT_TRUE(test_.facts.tracking.Start(told).ok());
     return told;
   }
   void Tell(const std::shared_ptr<redis::Told>& told, const std::string& key) {
@@ -149,7 +149,7 @@ TEST_F(RedirectionTest, TargetTakesNothing_OwesLittleAndIsToldOfAllAtLast) {
 
 TEST_F(RedirectionTest, TargetWaitsForThePauseToEnd_OwesLittleAndIsToldBehindItsReply) {
   EXPECT_THAT(Ask("HELLO 3"), testing::StartsWith("%7"));
-  test_.facts.pause.Begin(1'000'000, false);
+  EXPECT_TRUE(test_.facts.pause.Begin(1'000'000, false).ok());
   EXPECT_EQ(Ask("SET k 1"), "");
   const std::string key(100, 'k');
   for (uint64_t id = 1'000'000; id < 1'000'020; ++id) {
@@ -197,7 +197,7 @@ class PausedClientTest : public RedirectionTest {
   // What it sends waits for the end of a pause.
   void SendWithinPause() {
     EXPECT_EQ(Ask("SET k 1"), "+OK\r\n");
-    test_.facts.pause.Begin(1'000'000, false);
+    EXPECT_TRUE(test_.facts.pause.Begin(1'000'000, false).ok());
     EXPECT_EQ(Ask("INCR k"), "");
     EXPECT_EQ(Ask("INCR k"), "");  // collected behind it
   }
@@ -238,7 +238,7 @@ TEST_F(PausedClientTest, ClientHadClosedBefore_WhatItHadSentIsDropped) {
   EXPECT_EQ(Ask("SET k 1"), "+OK\r\n");
   flow_->OnClientEnd();
   EXPECT_FALSE(connection_.closed);
-  test_.facts.pause.Begin(1'000'000, false);
+  EXPECT_TRUE(test_.facts.pause.Begin(1'000'000, false).ok());
   EXPECT_EQ(Ask("INCR k"), "");
   ExpectDropped();
 }

@@ -6,6 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
+#include "base/parallel_for.h"
+#include "base/shortage.h"
 #include "base/spin_lock.h"
 #include "services/kv/held.h"
 #include "services/kv/node.h"
@@ -119,33 +121,26 @@ absl::StatusOr<std::unique_ptr<KvStore>> KvStore::Open(const KvStoreOptions& opt
   for (int i = 0; store->in_cluster() && i < partitions; ++i) {
     store->nodes_.push_back(std::make_unique<KvNode>(store.get(), i));
   }
-  if (options.ticks) store->housekeeper_ = std::thread([s = store.get()] { s->Housekeeping(); });
+  if (options.ticks) {
+    PULSE_RETURN_IF_ERROR(StartThread(
+        "a store", [s = store.get()] { s->Housekeeping(); }, &store->housekeeper_));
+  }
   return store;
 }
 
 // Together, as one that was being changed takes its time.
 absl::Status KvStore::OpenPartitions(const PartitionOptions& options) {
-  std::vector<absl::Status> statuses(shards_.size());
-  std::vector<std::thread> threads;
-  for (size_t i = 0; i < shards_.size(); ++i) {
-    threads.emplace_back([this, i, &statuses, one = options]() mutable {
-      if (file_ != nullptr) one.file = file_->place(static_cast<int>(i));
-      auto opened = Partition::Open(one);
-      if (!opened.ok()) {
-        statuses[i] = opened.status();
-        return;
-      }
-      shards_[i].partition = *std::move(opened);
-      shards_[i].partition->set_on_evict([this](std::string_view key) {
-        if (watch_.active()) watch_.Touch(key, /*by_client=*/false);
-      });
-      shards_[i].partition->set_on_expire(
-          [this](std::string_view key) { watch_.TellOfExpiry(key); });
+  const auto open_one = [&](size_t i) -> absl::Status {
+    PartitionOptions one = options;
+    if (file_ != nullptr) one.file = file_->place(static_cast<int>(i));
+    PULSE_ASSIGN_OR_RETURN(shards_[i].partition, Partition::Open(one));
+    shards_[i].partition->set_on_evict([this](std::string_view key) {
+      if (watch_.active()) watch_.Touch(key, /*by_client=*/false);
     });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (const absl::Status& status : statuses) PULSE_RETURN_IF_ERROR(status);
-  return absl::OkStatus();
+    shards_[i].partition->set_on_expire([this](std::string_view key) { watch_.TellOfExpiry(key); });
+    return absl::OkStatus();
+  };
+  return ParallelFor(shards_.size(), static_cast<int>(shards_.size()), open_one, [] {});
 }
 
 bool KvStore::SizeOfValue(std::string_view key, bool may_block, uint64_t* bytes) {

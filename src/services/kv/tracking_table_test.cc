@@ -32,7 +32,7 @@ std::shared_ptr<redis::Told> Remember(redis::Tracking* tracking, uint64_t id,
                                       const std::vector<std::string>& keys) {
   auto told = std::make_shared<redis::Told>(id, redis::TrackingOptions(),
                                             [](const std::shared_ptr<redis::Told>&) {});
-  tracking->Start(told);
+  EXPECT_TRUE(tracking->Start(told).ok());
   for (const std::string& key : keys) tracking->Remember(told, key);
   return told;
 }
@@ -85,7 +85,7 @@ TEST(TrackingTest, ClientOfARedirectionEnds_WhatItHasNotTakenIsAskedForAgain) {
   int notified = 0;
   auto told = std::make_shared<redis::Told>(
       1, options, [&](const std::shared_ptr<redis::Told>&) { ++notified; });
-  tracking.Start(told);
+  EXPECT_TRUE(tracking.Start(told).ok());
   tracking.EndRedirection(7);
   EXPECT_EQ(notified, 0);
   tracking.Remember(told, "k");
@@ -152,7 +152,7 @@ TEST(TrackingTest, LongPrefixes_AreRefusedBeyondABound_AlsoThoseOfSeveralCommand
 
 TEST(PauseTest, WaiterThatIsForgotten_IsNotKeptOrCalled) {
   redis::Pause pause;
-  pause.Begin(1'000'000, false);
+  EXPECT_TRUE(pause.Begin(1'000'000, false).ok());
   auto gone = std::make_shared<int>(0);
   auto stays = std::make_shared<int>(0);
   const uint64_t waiter = pause.Wait([gone] { ++*gone; });

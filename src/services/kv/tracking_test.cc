@@ -309,6 +309,14 @@ TEST_F(KvTrackingTest, TransactionThatBeginsToTrack_IsToldOfWhatItHasRead) {
   EXPECT_EQ(fresh.Ask("EXEC"), "*3\r\n_\r\n+OK\r\n_\r\n");
   EXPECT_EQ(fresh.Receive(), Invalid({"k"}));
   ExpectQuiet(&fresh);
+  // One that ends meanwhile takes what was remembered with it.
+  opt_in.Ask("CLIENT TRACKING OFF");
+  for (const char* line : {"MULTI", "CLIENT TRACKING OFF", "CLIENT TRACKING ON", "GET k"}) {
+    fresh.Ask(line);
+  }
+  EXPECT_EQ(fresh.Ask("EXEC"), "*3\r\n+OK\r\n+OK\r\n_\r\n");
+  EXPECT_EQ(fresh.Receive(), Invalid({"k"}));
+  ExpectQuiet(&fresh);
 }
 
 TEST_F(KvTrackingTest, Options_ThatDoNotGoTogether_AreRefusedAsRedisDoes) {

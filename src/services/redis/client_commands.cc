@@ -305,9 +305,7 @@ void Executor::ClientTracking(Session* session, const Arguments& args, ReplyWrit
   if (const std::string error = CheckSizes(options.prefixes); !error.empty()) {
     return reply->Error(error);
   }
-  session->tracking = &facts_->tracking;
-  session->facts.redirect = options.redirect;
-  session->facts.redirect_broken = false;
+  const uint64_t redirect = options.redirect;
   Told::Notify notify = session->notify;
   if (options.redirect != 0) {
     notify = [clients = &facts_->clients, own = std::move(notify)](std::shared_ptr<Told> told) {
@@ -316,9 +314,15 @@ void Executor::ClientTracking(Session* session, const Arguments& args, ReplyWrit
       own(std::move(told));
     };
   }
-  session->told = std::make_shared<Told>(session->facts.id, std::move(options), std::move(notify));
+  auto told = std::make_shared<Told>(session->facts.id, std::move(options), std::move(notify));
+  if (const absl::Status s = facts_->tracking.Start(told); !s.ok()) {
+    return reply->Error(absl::StrCat("ERR ", s.message()));
+  }
+  session->told = std::move(told);
+  session->tracking = &facts_->tracking;
   session->facts.tracking = true;
-  facts_->tracking.Start(session->told);
+  session->facts.redirect = redirect;
+  session->facts.redirect_broken = false;
   facts_->clients.Set(session->facts);
   reply->Ok();
 }
@@ -338,7 +342,9 @@ void Executor::ClientPause(const Session& session, const Arguments& args, ReplyW
         "ERR the agent in front of this server answers reads by itself; only writes "
         "can be held, by CLIENT PAUSE WRITE");
   }
-  facts_->pause.Begin(ms, writes);
+  if (const absl::Status s = facts_->pause.Begin(ms, writes); !s.ok()) {
+    return reply->Error(absl::StrCat("ERR ", s.message()));
+  }
   reply->Ok();
 }
 

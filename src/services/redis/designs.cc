@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/cpu_profile.h"
 #include "base/errors.h"
+#include "base/shortage.h"
 #include "services/redis/commands/commands.h"
 #include "services/redis/commands/handlers.h"
 
@@ -77,7 +78,16 @@ absl::Status Designs::Check(std::string_view name) const {
 
 absl::Status Designs::Set(std::string_view name) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  PULSE_ASSIGN_OR_RETURN(name_, CheckLocked(name));
+  PULSE_ASSIGN_OR_RETURN(const auto known, CheckLocked(name));
+  if (known == "adaptive" && !adaptive_.joinable()) {
+    const auto run = [this] {
+      pthread_setname_np(pthread_self(), "pulse-host-adpt");
+      SetThreadAffinity(host_cpus_).IgnoreError();  // which were checked at the start
+      RunAdaptive();
+    };
+    PULSE_RETURN_IF_ERROR(StartThread("the design adaptive", run, &adaptive_));
+  }
+  name_ = known;
   if (name_ != "adaptive") {
     Enforce(name_);
     return absl::OkStatus();
@@ -86,13 +96,6 @@ absl::Status Designs::Set(std::string_view name) {
   const auto admissible = Admissible(loops_.size());
   if (std::find(admissible.begin(), admissible.end(), now_) == admissible.end()) {
     Enforce(admissible[0]);
-  }
-  if (!adaptive_.joinable()) {
-    adaptive_ = std::thread([this] {
-      pthread_setname_np(pthread_self(), "pulse-host-adpt");
-      SetThreadAffinity(host_cpus_).IgnoreError();  // which were checked at the start
-      RunAdaptive();
-    });
   }
   wake_.notify_one();
   return absl::OkStatus();

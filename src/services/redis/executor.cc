@@ -464,17 +464,20 @@ Executor::Stop Executor::Transact(Session* session, const CommandInfo& command, 
     reply->Error("EXECABORT Transaction discarded because of previous errors.");
     return Stop::kEnd;
   }
-  SlotOfKeys keys;
-  for (const auto& queued : session->queue) {
-    keys.Add(*queued->command, queued->request.arguments());
-  }
-  // Slots may have gone since the commands were queued.
-  if (node_ && !HasSlots(keys, reply)) {
-    session->EndMulti();
-    return Stop::kEnd;
+  if (node_) {
+    SlotOfKeys keys;
+    for (const auto& queued : session->queue) {
+      keys.Add(*queued->command, queued->request.arguments());
+    }
+    // Slots may have gone since the commands were queued.
+    if (!HasSlots(keys, reply)) {
+      session->EndMulti();
+      return Stop::kEnd;
+    }
   }
   if (!may_block) return Stop::kWouldBlock;
   const bool is_known = KnowsUser(session);
+  const std::shared_ptr<Told> told_before = session->told;
   for (const auto& queued : session->queue) {
     // What it may not read, it is not told of.
     queued->remembered = is_known && IsTracked(*session, *queued->command) &&
@@ -491,6 +494,8 @@ Executor::Stop Executor::Transact(Session* session, const CommandInfo& command, 
     if (!MayStillRun(session, *queued.command, *queued.args, r)) return true;
     Session::Queued& run = *session->queue[static_cast<size_t>(&queued - commands.data())];
     run.has_run = true;
+    // What the client was to be told of may have been forgotten by this transaction.
+    run.remembered = run.remembered && session->told == told_before;
     run.is_tracked = IsTracked(*session, *queued.command);
     const bool on_keys = queued.command->reads() || queued.command->writes();
     if (on_keys && !ConcernsNoKey(*queued.command, *queued.args)) return false;

@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/errors.h"
+#include "base/shortage.h"
 
 namespace pulse::redis {
 
@@ -19,8 +21,12 @@ Pause::~Pause() {
   if (thread_.joinable()) thread_.join();
 }
 
-void Pause::Begin(int64_t ms, bool writes_only) {
+absl::Status Pause::Begin(int64_t ms, bool writes_only) {
   const std::lock_guard<std::mutex> lock(mutex_);
+  if (!thread_.joinable()) {
+    PULSE_RETURN_IF_ERROR(StartThread(
+        "the end of the pause", [this] { Run(); }, &thread_));
+  }
   const Kind kind = writes_only ? Kind::kWrites : Kind::kAll;
   const int64_t now = NowNanos();
   int64_t until = 0;
@@ -31,8 +37,8 @@ void Pause::Begin(int64_t ms, bool writes_only) {
   const Kind before = kind_.load(std::memory_order_relaxed);
   until_ns_ = before == Kind::kNone ? until : std::max(until_ns_, until);
   kind_.store(std::max(before, kind), std::memory_order_release);
-  if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
   wake_.notify_all();
+  return absl::OkStatus();
 }
 
 Pause::Waiters Pause::EndLocked() {

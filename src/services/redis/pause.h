@@ -13,6 +13,8 @@
 #include <mutex>
 #include <thread>
 
+#include "absl/status/status.h"
+
 namespace pulse::redis {
 
 class Pause {
@@ -23,7 +25,7 @@ class Pause {
   Pause& operator=(const Pause&) = delete;
 
   // For `ms` from now on. A pause that is there already stays as strict and as long as it is.
-  void Begin(int64_t ms, bool writes_only);
+  absl::Status Begin(int64_t ms, bool writes_only);
   void End();
   // Whether a command has to wait. Costs one load without a pause.
   bool Holds(bool writes) const {

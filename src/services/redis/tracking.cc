@@ -7,6 +7,8 @@
 #include <iterator>
 
 #include "base/clock.h"
+#include "base/errors.h"
+#include "base/shortage.h"
 
 namespace pulse::redis {
 namespace {
@@ -105,14 +107,18 @@ Tracking::~Tracking() {
   if (thread_.joinable()) thread_.join();
 }
 
-void Tracking::Start(std::shared_ptr<Told> who) {
+absl::Status Tracking::Start(std::shared_ptr<Told> who) {
   const std::lock_guard<std::mutex> lock(mutex_);
+  if (!thread_.joinable()) {
+    PULSE_RETURN_IF_ERROR(StartThread(
+        "keys that expire", [this] { RunExpiries(); }, &thread_));
+  }
   auto& place = clients_[who->id()].told;
   if (place != nullptr) Count(*place, -1);
   Count(*who, 1);
   place = std::move(who);
   clients_now_.store(clients_.size(), std::memory_order_seq_cst);
-  if (!thread_.joinable()) thread_ = std::thread([this] { RunExpiries(); });
+  return absl::OkStatus();
 }
 
 void Tracking::Stop(uint64_t id) {

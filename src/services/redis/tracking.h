@@ -37,6 +37,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
 #include "services/redis/commands/watch.h"
 
 namespace pulse::redis {
@@ -109,7 +110,7 @@ class Tracking final : public KeyListener {
   Tracking& operator=(const Tracking&) = delete;
 
   // Tells `who` from now on; one of the same id is replaced.
-  void Start(std::shared_ptr<Told> who);
+  absl::Status Start(std::shared_ptr<Told> who);
   void Stop(uint64_t id);
   // A client has ended, which others may have redirected to. `owed`: it was not told of all that it
   // had taken for them.

@@ -13,7 +13,7 @@ namespace {
 
 // What a burst may have until the thread comes to it; the kernel gives what it allows.
 constexpr int kSocketBytes = 8 << 20;
-constexpr size_t kControl = CMSG_SPACE(sizeof(uint16_t));
+constexpr size_t kControl = CMSG_SPACE(sizeof(uint16_t)) + CMSG_SPACE(sizeof(in6_pktinfo));
 
 absl::StatusOr<UniqueFd> OpenUdp(const net::Address& address) {
   UniqueFd fd(socket(address.get()->sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -32,6 +32,9 @@ absl::StatusOr<UniqueFd> BindUdp(const net::Address& address) {
   const int on = 1;
   if (address.get()->sa_family == AF_INET6) {
     setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
+    setsockopt(fd.get(), IPPROTO_IPV6, IPV6_RECVPKTINFO, &on, sizeof(on));
+  } else {
+    setsockopt(fd.get(), IPPROTO_IP, IP_PKTINFO, &on, sizeof(on));
   }
   if (bind(fd.get(), address.get(), address.size) != 0) {
     return ErrnoError(
@@ -78,21 +81,32 @@ int UdpReceiver::Receive(int socket) {
   return count;
 }
 
-size_t UdpReceiver::SegmentOf(const msghdr& header) {
-  auto* h = const_cast<msghdr*>(&header);
-  for (cmsghdr* c = CMSG_FIRSTHDR(h); c != nullptr; c = CMSG_NXTHDR(h, c)) {
-    if (c->cmsg_level != IPPROTO_UDP || c->cmsg_type != UDP_GRO) continue;
-    int size = 0;
-    std::memcpy(&size, CMSG_DATA(c), sizeof(size));
-    if (size > 0) return static_cast<size_t>(size);
+void UdpReceiver::ReadControl(msghdr* header, UdpPeer* peer) {
+  segment_ = kMessageBytes;
+  peer->local_family = 0;
+  for (cmsghdr* c = CMSG_FIRSTHDR(header); c != nullptr; c = CMSG_NXTHDR(header, c)) {
+    if (c->cmsg_level == IPPROTO_UDP && c->cmsg_type == UDP_GRO) {
+      int size = 0;
+      std::memcpy(&size, CMSG_DATA(c), sizeof(size));
+      if (size > 0) segment_ = static_cast<size_t>(size);
+    } else if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_PKTINFO) {
+      in_pktinfo info;
+      std::memcpy(&info, CMSG_DATA(c), sizeof(info));
+      std::memcpy(&peer->local, &info.ipi_spec_dst, sizeof(info.ipi_spec_dst));
+      peer->local_family = AF_INET;
+    } else if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_PKTINFO) {
+      in6_pktinfo info;
+      std::memcpy(&info, CMSG_DATA(c), sizeof(info));
+      peer->local = info.ipi6_addr;
+      peer->local_family = AF_INET6;
+    }
   }
-  return kMessageBytes;
 }
 
 bool UdpReceiver::Next(const UdpPeer** peer, std::string_view* datagram) {
   while (next_ < count_) {
-    const mmsghdr& m = headers_[next_];
-    if (at_ == 0) segment_ = SegmentOf(m.msg_hdr);
+    mmsghdr& m = headers_[next_];
+    if (at_ == 0) ReadControl(&m.msg_hdr, &messages_[next_].peer);
     // An empty datagram is nobody's.
     if (at_ >= m.msg_len || (m.msg_hdr.msg_flags & MSG_TRUNC) != 0) {
       at_ = 0;
@@ -111,7 +125,33 @@ bool UdpReceiver::Next(const UdpPeer** peer, std::string_view* datagram) {
 bool UdpSender::Continues(const Group& group, const UdpPeer* peer, size_t size) const {
   return !group.closed && size <= group.segment && group.segment <= most_segment_ &&
          group.count < kMostSegments && group.bytes + size <= kMostGroupBytes &&
-         (peer == group.peer || *peer == *group.peer);
+         (peer == group.peer ||
+          (*peer == *group.peer && peer->local_family == group.peer->local_family &&
+           std::memcmp(&peer->local, &group.peer->local, sizeof(peer->local)) == 0));
+}
+
+void UdpSender::SetControl(const Group& group, bool segmented, char* space, msghdr* header) {
+  size_t used = 0;
+  const auto put = [&](int level, int type, const auto& what) {
+    auto* c = reinterpret_cast<cmsghdr*>(space + used);
+    c->cmsg_level = level;
+    c->cmsg_type = type;
+    c->cmsg_len = CMSG_LEN(sizeof(what));
+    std::memcpy(CMSG_DATA(c), &what, sizeof(what));
+    used += CMSG_SPACE(sizeof(what));
+  };
+  if (segmented) put(IPPROTO_UDP, UDP_SEGMENT, static_cast<uint16_t>(group.segment));
+  if (group.peer->local_family == AF_INET) {
+    in_pktinfo info{};
+    std::memcpy(&info.ipi_spec_dst, &group.peer->local, sizeof(info.ipi_spec_dst));
+    put(IPPROTO_IP, IP_PKTINFO, info);
+  } else if (group.peer->local_family == AF_INET6) {
+    in6_pktinfo info{};
+    info.ipi6_addr = group.peer->local;
+    put(IPPROTO_IPV6, IPV6_PKTINFO, info);
+  }
+  header->msg_control = used == 0 ? nullptr : space;
+  header->msg_controllen = used;
 }
 
 void UdpSender::Add(const UdpPeer* peer, const char* bytes, size_t size) {
@@ -142,20 +182,23 @@ bool UdpSender::WaitForRoom(int socket) {
 // Each datagram of a group by itself. Returns how many were lost.
 size_t UdpSender::SendSingly(int socket, const Group& group) {
   size_t lost = 0;
+  alignas(cmsghdr) char control[kControl] = {};
+  iovec one{};
+  msghdr h{};
+  if (group.peer->size != 0) h.msg_name = const_cast<sockaddr_in6*>(&group.peer->address);
+  h.msg_namelen = group.peer->size;
+  h.msg_iov = &one;
+  h.msg_iovlen = 1;
+  SetControl(group, /*segmented=*/false, control, &h);
   for (size_t i = 0; i < group.pieces; ++i) {
     const iovec& piece = pieces_[group.first + i];
     for (size_t at = 0; at < piece.iov_len; at += group.segment) {
-      const size_t size = std::min(group.segment, piece.iov_len - at);
+      one = {static_cast<char*>(piece.iov_base) + at, std::min(group.segment, piece.iov_len - at)};
       ssize_t sent = -1;
       for (int tries = 0; tries < 2 && sent < 0; ++tries) {
         // The first error may be an earlier datagram's (ECONNREFUSED of a connected socket).
         if (tries > 0 && (errno == EAGAIN || errno == ENOBUFS) && !WaitForRoom(socket)) break;
-        sent =
-            sendto(socket, static_cast<const char*>(piece.iov_base) + at, size,
-                   MSG_DONTWAIT | MSG_NOSIGNAL,
-                   group.peer->size == 0 ? nullptr
-                                         : reinterpret_cast<const sockaddr*>(&group.peer->address),
-                   group.peer->size);
+        sent = sendmsg(socket, &h, MSG_DONTWAIT | MSG_NOSIGNAL);
       }
       lost += sent < 0 ? 1 : 0;
     }
@@ -173,15 +216,7 @@ size_t UdpSender::Send(int socket) {
     h.msg_namelen = group.peer->size;
     h.msg_iov = &pieces_[group.first];
     h.msg_iovlen = group.pieces;
-    if (group.count == 1) continue;
-    h.msg_control = &controls_[i * kControl];
-    h.msg_controllen = kControl;
-    cmsghdr* c = CMSG_FIRSTHDR(&h);
-    c->cmsg_level = IPPROTO_UDP;
-    c->cmsg_type = UDP_SEGMENT;
-    c->cmsg_len = CMSG_LEN(sizeof(uint16_t));
-    const auto segment = static_cast<uint16_t>(group.segment);
-    std::memcpy(CMSG_DATA(c), &segment, sizeof(segment));
+    SetControl(group, group.count > 1, &controls_[i * kControl], &h);
   }
   size_t lost = 0;
   bool waited = false;

@@ -25,6 +25,9 @@ namespace pulse::kv {
 struct UdpPeer {
   sockaddr_in6 address{};  // room for IPv4's, too
   socklen_t size = 0;      // 0: of a connected socket
+  // The address that it has sent to, where the socket takes all: it expects answers from there.
+  in6_addr local{};      // IPv4's in its first bytes
+  int local_family = 0;  // 0: the socket's own
 
   std::string_view bytes() const { return {reinterpret_cast<const char*>(&address), size}; }
   bool operator==(const UdpPeer& other) const { return bytes() == other.bytes(); }
@@ -51,9 +54,10 @@ class UdpReceiver {
     mmsghdr header;
     iovec buffer;
     UdpPeer peer;
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(in6_pktinfo))];
   };
-  static size_t SegmentOf(const msghdr& header);
+  // What the kernel says of the message: the size of its segments, and where it was sent to.
+  void ReadControl(msghdr* header, UdpPeer* peer);
 
   std::unique_ptr<char[]> bytes_;  // not touched before the kernel does
   std::unique_ptr<Message[]> messages_;
@@ -84,6 +88,9 @@ class UdpSender {
     bool closed;
   };
   bool Continues(const Group& group, const UdpPeer* peer, size_t size) const;
+  // What the kernel is told of a message: `segmented`, the size of its segments; and where it comes
+  // from.
+  static void SetControl(const Group& group, bool segmented, char* space, msghdr* header);
   size_t SendSingly(int socket, const Group& group);
   static bool WaitForRoom(int socket);
 

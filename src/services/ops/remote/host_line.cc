@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/errors.h"
+#include "base/shortage.h"
 
 namespace pulse::ops::remote {
 namespace {
@@ -26,8 +27,10 @@ absl::StatusOr<std::unique_ptr<Line>> Line::Open(MessageChannel* channel, const 
   sigset_t before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  line->thread_ = std::thread([raw = line.get()] { raw->Run(); });
+  const absl::Status started = StartThread(
+      "an agent's answers", [raw = line.get()] { raw->Run(); }, &line->thread_);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  PULSE_RETURN_IF_ERROR(started);
   return line;
 }
 
