@@ -90,12 +90,13 @@ absl::Status WriteFormat(Device& device, const Superblock& s) {
   absl::StatusOr<Superblock> former = absl::NotFoundError("there was none");
   if (device.Read(0, block.data(), kBlock).ok()) former = DecodeSuperblock(block.data());
   std::memset(block.data(), 0, kBlock);
-  PULSE_RETURN_IF_ERROR(device.Write(0, block.data(), kBlock));
-  PULSE_RETURN_IF_ERROR(device.Write(s.copy_offset(), block.data(), kBlock));
   // A repair would take it for this one's, where its metadata had another size.
   if (former.ok() && former->copy_offset() + kBlock <= device.size()) {
     PULSE_RETURN_IF_ERROR(device.Write(former->copy_offset(), block.data(), kBlock));
+    PULSE_RETURN_IF_ERROR(device.Sync());
   }
+  PULSE_RETURN_IF_ERROR(device.Write(0, block.data(), kBlock));
+  PULSE_RETURN_IF_ERROR(device.Write(s.copy_offset(), block.data(), kBlock));
   PULSE_RETURN_IF_ERROR(device.Sync());
   for (int i = 0; i < 2; ++i) {
     PULSE_RETURN_IF_ERROR(device.Write(s.checkpoint_offset[i], block.data(), kBlock));

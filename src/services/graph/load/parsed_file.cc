@@ -156,8 +156,13 @@ void ParsedFile::AddTypes(InferredTypes* types) const {
 void ParsedFile::TakeTypes(const InferredTypes& types) {
   for (size_t c = 0; c < seen_.size(); ++c) {
     if (inferred_[c] == 0 || property_of_[c] == kNone) continue;
-    const auto found = types.find(header_.columns[c].name);
-    if (found != types.end()) SetType(c, found->second.type());
+    const FileColumn& column = header_.columns[c];
+    const auto found = types.find(column.name);
+    if (found == types.end()) continue;
+    const FieldType type = found->second.type();
+    // A key has no point; another file's property of its name may.
+    const bool point = column.role == ColumnRole::kKey && type == FieldType::kFloat;
+    if (!point) SetType(c, type);
   }
 }
 

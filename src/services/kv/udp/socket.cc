@@ -98,7 +98,8 @@ void UdpReceiver::ReadControl(msghdr* header, UdpPeer* peer) {
       in6_pktinfo info;
       std::memcpy(&info, CMSG_DATA(c), sizeof(info));
       peer->local = info.ipi6_addr;
-      peer->local_family = AF_INET6;
+      // Nothing comes from where many listen.
+      peer->local_family = IN6_IS_ADDR_MULTICAST(&info.ipi6_addr) ? 0 : AF_INET6;
     }
   }
 }
@@ -239,10 +240,12 @@ size_t UdpSender::Send(int socket) {
     if (error == EAGAIN || error == ENOBUFS) {
       lost += group.count;
     } else {
-      if (group.count > 1 && error != ECONNREFUSED) {
+      const size_t singly = SendSingly(socket, group);
+      // Singly they go: it was the segments, and not, say, an address that is gone.
+      if (group.count > 1 && singly < group.count && error != ECONNREFUSED) {
         most_segment_ = std::min(most_segment_, group.segment - 1);
       }
-      lost += SendSingly(socket, group);
+      lost += singly;
     }
     ++done;
   }

@@ -456,7 +456,9 @@ void CompactionPlacer::NoteRefusal(const std::string& family, const absl::Status
                 "\" stay on the host, and are not given to the agent as a whole: ", why.message()));
     return;
   }
-  LogOnce(absl::StrCat("whole failed ", why.message()),
+  // A full disk's names another file each time.
+  const bool full = absl::IsResourceExhausted(why);
+  LogOnce(absl::StrCat("whole failed ", full ? absl::string_view(family) : why.message()),
           absl::StrCat("a whole compaction is done by the host after all: ", why.message()));
 }
 

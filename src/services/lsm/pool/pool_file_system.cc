@@ -446,10 +446,8 @@ class PoolFileSystem : public FileSystemWrapper {
     const std::string name = CanonicalDirectory(dir);
     if (*guarded) {
       // What a stopped conversion has left there would keep the space of tables that are deleted.
-      const std::string moving = name + kMoving;
-      if (!pool_->store().HasDirectory(moving)) return IOStatus::OK();
-      const absl::Status st = pool_->store().ClearDirectory(moving);
-      return PoolStatus(st.ok() ? pool_->store().RemoveDirectory(moving) : st);
+      DropCopies(pool_->store(), name);
+      return IOStatus::OK();
     }
     if (!pool_->store().HasDirectory(name)) return IOStatus::OK();
     const std::string real = absl::StrCat(dir, "/", kRealCurrentName);
@@ -508,8 +506,7 @@ class PoolFileSystem : public FileSystemWrapper {
 
   // Two renames that a cut may part. So the files have their names in both directories of the pool
   // while the base renames: whichever of the two is there afterwards has its tables. What a cut
-  // leaves under the other name in the pool is forgotten when a directory of that name is made
-  // again.
+  // leaves under the other name in the pool is set aside when a database is made there.
   IOStatus RenameDirectory(const std::string& from, const std::string& to, const IOOptions& options,
                            IODebugContext* dbg) {
     ForgetGuards();

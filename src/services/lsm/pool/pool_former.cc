@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "base/file_calls.h"
 #include "base/log.h"
 
 namespace pulse::lsm {
@@ -109,6 +110,17 @@ absl::Status SetAsideFormer(store::Store& store, const std::string& directory, S
                    "kept as ",
                    aside, "; `pulse pool rm` deletes them, `pulse pool mv` brings them back"));
   return absl::OkStatus();
+}
+
+void DropCopies(store::Store& store, const std::string& directory) {
+  const std::string moving = directory + kMoving;
+  if (!store.HasDirectory(moving)) return;
+  // The guard may be in memory only: without it the names of DIRECTORY are copies, too.
+  absl::Status st = SyncDirectory(directory);
+  if (st.ok()) st = store.ClearDirectory(moving);
+  if (st.ok()) st = store.RemoveDirectory(moving);
+  if (st.ok()) return;
+  Log(LogLevel::kWarn, absl::StrCat("pool ", store.path(), ": ", moving, " stays: ", st.message()));
 }
 
 }  // namespace pulse::lsm

@@ -48,4 +48,8 @@ enum class Shared : uint8_t {
 absl::Status SetAsideFormer(store::Store& store, const std::string& directory, Shared shared,
                             absl::FunctionRef<bool(const std::string& name)> which);
 
+// Of a guarded database: removes what a conversion that was stopped has left in DIRECTORY#moving.
+// What cannot be removed stays, with a line in the log.
+void DropCopies(store::Store& store, const std::string& directory);
+
 }  // namespace pulse::lsm

@@ -256,6 +256,7 @@ TEST_F(NamesTest, DatabaseMadeWhereAFormerOneWas_KeepsTheTablesOfThatOne) {
   EXPECT_EQ(s.Read("a/1.sst"), "not found");
   EXPECT_EQ(s.Links("b/2.sst"), 2u);
   // A checkpoint is on its way there.
+  ASSERT_TRUE(s.fs->CreateDirIfMissing(s.root + "c", kIo, nullptr).ok());
   ASSERT_TRUE(s.fs->LinkFile(s.root + "b/2.sst", s.root + "c/3.sst", kIo, nullptr).ok());
   std::filesystem::remove(s.root + "c");
   ASSERT_TRUE(s.fs->CreateDir(s.root + "c", kIo, nullptr).ok());
