@@ -46,7 +46,8 @@ rule() {
 rule --name= 1
 rule -- 2
 rule "" 3
-rule --regexp= 0
+exits 1 "the rule --regexp=" "$PULSE" filter -c -F -e --regexp= options >out
+[[ "$(cat out)" == 0 ]] || fail "the rule '--regexp=' selects $(cat out)"
 exits 0 "an empty --regexp=" "$PULSE" filter -c --regexp= options >out
 [[ "$(cat out)" == 3 ]] || fail "an empty --regexp= selects $(cat out)"
 exits 2 "an empty -o behind a rule" "$PULSE" filter -e -o -o "" options
