@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <functional>
 #include <memory>
-#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -54,17 +53,13 @@ class Stage {
     UniqueFd mine(fds[writes ? 1 : 0]);
     other->reset(fds[writes ? 0 : 1]);
     ops::EnlargePipe(mine.get());
-    try {
-      thread_ = std::thread([this, work = std::move(work), fd = std::move(mine)]() mutable {
-        // The caller was told before which of these CPUs do not exist.
-        SetThreadAffinity(cpus_).IgnoreError();
-        status_ = CatchNoMemory([&] { return work(fd.get()); });
-        fd.reset();  // the other end sees that nothing follows, or that nobody reads
-      });
-    } catch (const std::system_error&) {
-      return NoThreadError("a filter");
-    }
-    return absl::OkStatus();
+    auto run = [this, work = std::move(work), fd = std::move(mine)]() mutable {
+      // The caller was told before which of these CPUs do not exist.
+      SetThreadAffinity(cpus_).IgnoreError();
+      status_ = CatchNoMemory([&] { return work(fd.get()); });
+      fd.reset();  // the other end sees that nothing follows, or that nobody reads
+    };
+    return StartThread("a filter", std::move(run), &thread_);
   }
   ~Stage() {
     if (thread_.joinable()) thread_.join();
