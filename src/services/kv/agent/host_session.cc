@@ -81,6 +81,8 @@ bool HostSession::Take(LaneOp op, std::string_view bytes, bool more) {
     }
     if (more &&
         lane_->assembling_ > std::max<uint64_t>(lane_->shared_->lane_bytes, incoming_.capacity())) {
+      // At once: others of this turn are to have its room, and not its fate.
+      DropIncoming();
       CloseWithError(kHoldTooMuch);
       return true;
     }
