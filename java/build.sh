@@ -62,10 +62,13 @@ for version in "${versions[@]}"; do
   echo "java/build.sh: plug-in for RocksDB $version (log: $out/$version.log)"
   # As deep as build/release, so that ccache knows what is compiled there.
   build=build/java-$version
+  rm -f "$build"/lib/libpulse_rocksdb_java-*.so  # of what the build directory was for before
   PKG_CONFIG_PATH=$pkg_config_path cmake -G Ninja -S . -B "$build" "${args[@]}" \
     >"$out/$version.log" 2>&1 || die "see $out/$version.log"
-  cmake --build "$build" -j "$jobs" --target pulse_java pulse_rocksdb_java \
+  cmake --build "$build" -j "$jobs" --target pulse_java pulse_java_test pulse_rocksdb_java \
     >>"$out/$version.log" 2>&1 || die "it does not build; see $out/$version.log"
+  ls "$build"/lib/libpulse_rocksdb_java-"$version"-*.so >/dev/null 2>&1 ||
+    die "the headers that were found are not of RocksDB $version (Debian 12's librocksdb-dev is 7.8)"
   for library in "$build"/lib/libpulse_java.so "$build"/lib/libpulse_rocksdb_java-*.so; do
     strip --strip-debug -o "$out/native/$(basename "$library")" "$library"
   done

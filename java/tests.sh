@@ -43,7 +43,7 @@ java/build.sh "${versions[@]}"
 for version in "${versions[@]}"; do
   of_maven "$version"
   echo "java/tests.sh: PulseEnv on rocksdbjni $version"
-  mvn -q -f java/pom.xml test "${maven[@]}"
+  mvn -q -f java/pom.xml test "${maven[@]}" -Dtest.library="$PWD/build/java-$version/lib/libpulse_java_test.so"
 done
 [[ -z "$quick" ]] || exit 0
 

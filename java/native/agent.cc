@@ -47,7 +47,12 @@ void JNICALL OnBind(jvmtiEnv* jvmti, JNIEnv* jni, jthread, jmethodID method, voi
 }  // namespace
 
 extern "C" JNIEXPORT jint JNICALL Agent_OnLoad(JavaVM* vm, char*, void*) {
-  const char* uri = std::getenv("PULSE_URI");
+  const char* uri = secure_getenv("PULSE_URI");
+  if (uri == nullptr && std::getenv("PULSE_URI") != nullptr) {
+    Say("PULSE_URI is set, and counts for nothing in a JVM with privileges that its user lacks",
+        "");
+    return JNI_ERR;
+  }
   if (uri == nullptr || *uri == '\0') {
     Say("the agent has nothing to do: PULSE_URI is not set", "");
     return JNI_OK;

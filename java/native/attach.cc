@@ -2,12 +2,19 @@
 
 #include <dirent.h>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <link.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -75,14 +82,69 @@ std::string PluginsIn(const std::string& directory) {
 
 std::atomic<const PulseJavaApi*> attached_api{nullptr};
 
+bool WriteAll(int fd, const std::string& bytes) {
+  for (size_t at = 0; at < bytes.size();) {
+    const ssize_t n = write(fd, bytes.data() + at, bytes.size() - at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    at += static_cast<size_t>(n);
+  }
+  return true;
+}
+
+void* Open(const std::string& path, std::string* why) {
+  void* const loaded = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  const char* const error = loaded == nullptr ? dlerror() : nullptr;
+  if (error != nullptr) *why = error;
+  return loaded;
+}
+
+// Loads a copy of the plug-in that needs RocksJava's `library`, by the path that this was loaded
+// from, so that RocksDB's names are looked up there. Made global instead, that library would have
+// its copies of zstd, LZ4 and zlib take the place of those of other libraries in the process.
+void* Load(const std::string& plugin, const std::string& library, std::string* why) {
+  // As CMakeLists.txt of the plug-in has it: the name of a library that is needed.
+  constexpr char kPlaceholder[] = "pulse_rocksdbjni=";
+  std::ifstream file(plugin, std::ios::binary);
+  std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  const size_t at = bytes.find(kPlaceholder);
+  const size_t room = at == std::string::npos ? 0 : bytes.find('\0', at) - at;
+  if (!file || library.size() > room) {
+    *why = !file       ? "it cannot be read"
+           : room == 0 ? "it is of another release of PulseDB than libpulse_java.so"
+                       : "the path " + library + " does not fit into it";
+    return nullptr;
+  }
+  bytes.replace(at, room, library + std::string(room - library.size(), '\0'));
+  const std::string name = plugin.substr(plugin.rfind('/') + 1);
+  // It stays open: its path is the name of what was loaded, which nothing else may have.
+  const int memory = memfd_create(name.c_str(), MFD_CLOEXEC);
+  if (memory >= 0) {
+    void* const loaded =
+        WriteAll(memory, bytes) ? Open("/proc/self/fd/" + std::to_string(memory), why) : nullptr;
+    if (loaded != nullptr) return loaded;
+    close(memory);
+  }
+  // Where nothing is loaded from memory.
+  std::string copy = plugin + ".XXXXXX";
+  const int fd = mkostemp(copy.data(), O_CLOEXEC);
+  const bool written = fd >= 0 && WriteAll(fd, bytes) && fchmod(fd, 0500) == 0;
+  if (!written) *why += "; nor can a copy be written beside it: " + std::string(strerror(errno));
+  if (fd < 0) return nullptr;
+  void* const loaded = written ? Open(copy, why) : nullptr;
+  close(fd);
+  unlink(copy.c_str());
+  return loaded;
+}
+
 Attached Refused(std::string why) { return {nullptr, std::move(why)}; }
 
 Attached AttachTo(const std::string& path, const std::string& directory) {
   // The name of a loaded object is enough, its file is not looked at.
-  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL);
+  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD);
   if (library == nullptr) {
     const char* why = dlerror();
-    return Refused("cannot make the names of " + path + " global: " + (why == nullptr ? "" : why));
+    return Refused("cannot find " + path + ", which is loaded: " + (why == nullptr ? "" : why));
   }
   const std::string version = VersionOf(library);
   if (version.empty()) {
@@ -90,11 +152,11 @@ Attached AttachTo(const std::string& path, const std::string& directory) {
                    " does not export RocksDB's C++ functions, so nothing can attach to it; " +
                    "use the library of Maven's rocksdbjni");
   }
-  // What the plug-in refers to by name has to be the library's. A RocksDB that was preloaded comes
-  // before it, also in the library's own references.
+  // What the plug-in refers to by name has to be the library's. A RocksDB whose names are global
+  // comes before it, also in the library's own references.
   constexpr char kName[] = "_ZN7rocksdb3Env7DefaultEv";
   void* const first = dlsym(RTLD_DEFAULT, kName);
-  if (first != dlsym(library, kName)) {
+  if (first != nullptr && first != dlsym(library, kName)) {
     Dl_info other{};
     dladdr(first, &other);
     return Refused("this process has another RocksDB before that of " + path + ": " +
@@ -108,12 +170,9 @@ Attached AttachTo(const std::string& path, const std::string& directory) {
         " (version and kind of std::string), which this program's rocksdbjni has; there are " +
         PluginsIn(directory));
   }
-  void* const loaded = dlopen(plugin.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (loaded == nullptr) {
-    const char* why = dlerror();
-    return Refused("cannot load " + plugin + ": " + (why == nullptr ? "" : why) +
-                   "; it needs liburing (Debian: apt install liburing2)");
-  }
+  std::string why;
+  void* const loaded = Load(plugin, path, &why);
+  if (loaded == nullptr) return Refused("cannot load " + plugin + ": " + why);
   const auto api = reinterpret_cast<const PulseJavaApi* (*)()>(dlsym(loaded, "pulse_java_api"));
   if (api == nullptr || api()->size != sizeof(PulseJavaApi) ||
       std::strcmp(api()->version, PULSE_VERSION_STRING) != 0) {
@@ -135,7 +194,7 @@ Attached Attach(const std::string& directory) {
                    "*.so is loaded: call RocksDB.loadLibrary() before");
   }
   if (libraries.size() > 1) {
-    // Its functions are called by name, and a name that is global is that of one of them.
+    // The plug-in's references are those to one of them.
     done = Refused(
         "this process has loaded RocksJava's library " + std::to_string(libraries.size()) +
         " times, from several class loaders; load it by one that all others have above them");

@@ -1,6 +1,6 @@
 // Finds the RocksDB inside RocksJava's JNI library, which the process has loaded, and attaches the
-// plug-in that was built for its version and its std::string: the library's names become global,
-// then the plug-in is loaded, whose references they satisfy.
+// plug-in that was built for its version and its std::string, in a copy that needs that library,
+// whose names satisfy its references.
 //
 // Threads: any; the first call does it, the others wait and get the same answer. Nothing is ever
 // unloaded.

@@ -1,5 +1,6 @@
 // The plug-in for the RocksDB inside RocksJava's JNI library. It is linked with no RocksDB: its
-// names are found in the library that libpulse_java.so has made global. See java_api.h.
+// names are found in that library, which the copy that libpulse_java.so loads needs. See
+// java_api.h.
 #include <cstdio>
 #include <map>
 #include <memory>

@@ -71,9 +71,16 @@ public final class PulseEnv extends PulseEnvBase {
   /**
    * Sets up what {@code placement=whole}, {@code placement=adaptive}, {@code flushes=} and {@code compression=agent} of
    * the URI need. Once, after {@code options.setEnv(env)} and before the database is opened; other URIs need no call.
+   *
+   * <p>It adds a native listener to the options. So set listeners before, since {@code setListeners} would remove it,
+   * and do not call {@code options.listeners()} afterwards: RocksJava takes each listener for one of Java's, and may
+   * crash.
    */
   public void place(final Options options) throws RocksDBException {
-    PulseNative.place(handleOf(options));
+    synchronized (this) {
+      checkOpen();
+      PulseNative.place(handleOf(options));
+    }
   }
 
   /** The same for a database with several column families, those that it is opened with. */
@@ -85,7 +92,10 @@ public final class PulseEnv extends PulseEnvBase {
       names[i] = families.get(i).getName();
       handles[i] = handleOf(families.get(i).getOptions());
     }
-    PulseNative.placeFamilies(handleOf(options), names, handles);
+    synchronized (this) {
+      checkOpen();
+      PulseNative.placeFamilies(handleOf(options), names, handles);
+    }
   }
 
   /**
@@ -94,7 +104,7 @@ public final class PulseEnv extends PulseEnvBase {
    */
   public void compress(final ColumnFamilyOptions options) throws RocksDBException {
     synchronized (this) {
-      if (closed) throw new IllegalStateException("this PulseEnv is closed");
+      checkOpen();
       PulseNative.compress(nativeHandle_, handleOf(options));
     }
   }
@@ -103,7 +113,7 @@ public final class PulseEnv extends PulseEnvBase {
   public Map<String, Long> counters() throws RocksDBException {
     final String[] all;
     synchronized (this) {
-      if (closed) throw new IllegalStateException("this PulseEnv is closed");
+      checkOpen();
       all = PulseNative.counters(nativeHandle_);
     }
     final Map<String, Long> counters = new TreeMap<>();
@@ -111,6 +121,11 @@ public final class PulseEnv extends PulseEnvBase {
       counters.put(all[i], Long.parseUnsignedLong(all[i + 1]));
     }
     return counters;
+  }
+
+  // Under this object's lock, as what needs it open.
+  private void checkOpen() {
+    if (closed) throw new IllegalStateException("this PulseEnv is closed");
   }
 
   @Override

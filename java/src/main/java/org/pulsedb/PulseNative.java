@@ -9,6 +9,8 @@ import java.nio.file.StandardCopyOption;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Scanner;
+import java.util.stream.Stream;
+import org.rocksdb.RocksDB;
 import org.rocksdb.RocksDBException;
 
 /**
@@ -25,12 +27,13 @@ final class PulseNative {
   private PulseNative() {}
 
   static synchronized void load() throws RocksDBException {
+    checkClassLoader();
+    final String given = System.getProperty("pulsedb.library.path");
     if (!loaded) {
       if (!"Linux".equals(System.getProperty("os.name")) || !"amd64".equals(System.getProperty("os.arch"))) {
         throw new RocksDBException("PulseDB's native libraries are for Linux on amd64, not for "
             + System.getProperty("os.name") + " on " + System.getProperty("os.arch"));
       }
-      final String given = System.getProperty("pulsedb.library.path");
       try {
         if (given != null) {
           System.load(Path.of(given).toAbsolutePath().resolve("libpulse_java.so").toString());
@@ -42,13 +45,42 @@ final class PulseNative {
         throw new RocksDBException("cannot load PulseDB's native library"
             + (given == null ? " from its jar, unpacked below java.io.tmpdir="
                 + System.getProperty("java.io.tmpdir") : " from pulsedb.library.path=" + given) + ": " + e.getMessage()
-            + (given == null ? "; where programs may not be loaded from there, unpack the jar's "
-                + RESOURCES.substring(1) + " and name that directory with -Dpulsedb.library.path" : ""));
+            + advice(e.getMessage(), given == null));
       }
       loaded = true;
     }
-    attach();
+    try {
+      attach();
+    } catch (RocksDBException e) {
+      throw new RocksDBException(e.getMessage() + advice(e.getMessage(), given == null));
+    }
     deleteUnpacked();
+  }
+
+  // A second copy of the jar, below the loader of the first, would have native libraries and Envs of its own, which
+  // stay when its loader goes; and a lone copy there cannot make an Env at all, whose constructor is not public.
+  private static void checkClassLoader() throws RocksDBException {
+    final ClassLoader ours = PulseNative.class.getClassLoader();
+    final ClassLoader theirs = RocksDB.class.getClassLoader();
+    if (ours != theirs) {
+      throw new RocksDBException("PulseDB's classes are loaded by another class loader (" + ours + ") than RocksDB's ("
+          + theirs + "): put PulseDB's jar beside RocksJava's and leave it out of the application's "
+          + "(Maven: scope provided; Flink: the jar is in lib alone)");
+    }
+  }
+
+  // What helps where the dynamic loader says `error`; empty where nothing is known.
+  static String advice(final String error, final boolean unpacked) {
+    if (error == null) return "";
+    if (Stream.of("GLIBC_", "GLIBCXX_", "CXXABI_", "libstdc++", "ld-linux", "Error relocating")
+            .anyMatch(error::contains)) {
+      return "; PulseDB's native libraries need glibc 2.34 or newer (not musl) and libstdc++ of GCC 12 or newer";
+    }
+    if (unpacked && Stream.of("failed to map segment", "Operation not permitted").anyMatch(error::contains)) {
+      return "; where programs may not be loaded from there, unpack the jar's " + RESOURCES.substring(1)
+          + " and name that directory with -Dpulsedb.library.path";
+    }
+    return "";
   }
 
   private static void loadUnpacked() throws IOException {

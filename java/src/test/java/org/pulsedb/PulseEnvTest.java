@@ -9,6 +9,10 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import java.io.File;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.net.URL;
+import java.net.URLClassLoader;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -159,10 +163,51 @@ final class PulseEnvTest {
     final PulseEnv env = PulseEnv.open("pulse://");
     env.close();
     assertThrows(IllegalStateException.class, env::counters);
-    try (ColumnFamilyOptions family = new ColumnFamilyOptions()) {
+    try (ColumnFamilyOptions family = new ColumnFamilyOptions(); Options options = new Options();
+        DBOptions db = new DBOptions()) {
       assertThrows(IllegalStateException.class, () -> env.compress(family));
+      // Not with the closed Env: where nothing is checked, it would be used.
+      assertThrows(IllegalStateException.class, () -> env.place(options));
+      assertThrows(IllegalStateException.class, () -> env.place(db, List.of()));
     }
     assertThrows(NullPointerException.class, () -> PulseEnv.open(null));
+  }
+
+  // As of a jar within a Flink job's, beside the one in lib.
+  @Test
+  void Open_SecondCopyOfTheClasses_IsRefusedByName() throws Exception {
+    final URL[] classes = {PulseEnv.class.getProtectionDomain().getCodeSource().getLocation()};
+    try (URLClassLoader copy = new URLClassLoader(classes, PulseEnv.class.getClassLoader()) {
+      @Override
+      protected Class<?> loadClass(final String name, final boolean resolve) throws ClassNotFoundException {
+        if (!name.startsWith("org.pulsedb.")) return super.loadClass(name, resolve);
+        final Class<?> loaded = findLoadedClass(name);
+        return loaded == null ? findClass(name) : loaded;
+      }
+    }) {
+      final Method open = Class.forName(PulseEnv.class.getName(), true, copy).getMethod("open", String.class);
+      final Throwable refused =
+          assertThrows(InvocationTargetException.class, () -> open.invoke(null, "pulse://")).getCause();
+      assertTrue(refused instanceof RocksDBException, refused.toString());
+      assertTrue(refused.getMessage().contains("another class loader"), refused.getMessage());
+    }
+  }
+
+  @Test
+  void Advice_ErrorOfTheLoader_FitsIt() {
+    for (final String error : List.of("/lib/libc.so.6: version `GLIBC_2.34' not found",
+        "/lib/libstdc++.so.6: version `GLIBCXX_3.4.30' not found",
+        "Error loading shared library ld-linux-x86-64.so.2: No such file or directory")) {
+      assertTrue(PulseNative.advice(error, true).contains("glibc 2.34"), error);
+      assertTrue(PulseNative.advice(error, false).contains("glibc 2.34"), error);
+    }
+    final String noexec = "libpulse_java.so: failed to map segment from shared object";
+    assertTrue(PulseNative.advice(noexec, true).contains("-Dpulsedb.library.path"));
+    for (final String error : List.of("libpulse_java.so: file too short", "No space left on device")) {
+      assertEquals("", PulseNative.advice(error, true));
+    }
+    assertEquals("", PulseNative.advice(noexec, false));
+    assertEquals("", PulseNative.advice(null, true));
   }
 
   @Test
