@@ -15,8 +15,13 @@ _pulse() {
     mapfile -t COMPREPLY < <(compgen -W "$(sed -n 's/^  \(-.,\)\{0,1\}\(--[a-z-]*\).*/\2/p' <<<"$help")" -- "$current")
     return
   fi
-  # What an option may be, where it says so: TEXT:{auto,on,off}.
+  # What an option may be, where it says so: TEXT:{auto,on,off}. Bash has `=` as a word of its own.
   word=${COMP_WORDS[COMP_CWORD - 1]}
+  if [[ $current == = ]]; then
+    current=
+  elif [[ $word == = ]]; then
+    word=${COMP_WORDS[COMP_CWORD - 2]}
+  fi
   if [[ $word == --* ]]; then
     local values
     values=$(sed -n "s/^  \(-.,\)\{0,1\}$word [^ ]*:{\([^}]*\)}.*/\2/p" <<<"$help")

@@ -32,7 +32,8 @@ if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
   die "this system has no apt. Install the equivalents of these Debian packages, then set PULSE_SKIP_SETUP=1: ${packages[*]}"
 fi
 
-is_installed() { [[ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" == installed ]]; }
+# Of several architectures, one a line.
+is_installed() { dpkg-query -W -f='${db:Status-Status}\n' "$1" 2>/dev/null | grep -qx installed; }
 
 missing=()
 for package in "${packages[@]}"; do

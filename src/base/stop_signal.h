@@ -7,9 +7,11 @@
 #pragma once
 
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstddef>
 #include <cstdlib>
@@ -34,8 +36,13 @@ inline void TellServiceManager(std::string_view state) {
   if (path[0] == '@') address.sun_path[0] = '\0';  // an abstract name
   const UniqueFd fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + size);
-  sendto(fd.get(), state.data(), state.size(), MSG_NOSIGNAL | MSG_DONTWAIT,
-         reinterpret_cast<const sockaddr*>(&address), length);
+  // A service manager that is busy makes it wait, but not for ever.
+  const timeval most{.tv_sec = 10, .tv_usec = 0};
+  setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &most, sizeof(most));
+  while (sendto(fd.get(), state.data(), state.size(), MSG_NOSIGNAL,
+                reinterpret_cast<const sockaddr*>(&address), length) < 0 &&
+         errno == EINTR) {
+  }
 }
 
 class StopSignal {

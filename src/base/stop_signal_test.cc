@@ -105,6 +105,43 @@ TEST(StopSignalTest, HangUp_ProgramThatFollowsItsTerminal_Ends) {
   EXPECT_EQ(WTERMSIG(status), SIGHUP);
 }
 
+// Whether the process has ended, or waits for something.
+bool IsAsleep(pid_t pid) {
+  char state = 'Z';
+  FILE* const file = fopen(("/proc/" + std::to_string(pid) + "/stat").c_str(), "r");
+  if (file == nullptr) return true;
+  if (fscanf(file, "%*d %*s %c", &state) != 1) state = 'Z';
+  fclose(file);
+  return state != 'R' && state != 'D';
+}
+
+TEST(StopSignalTest, Tell_ManagerWhoseQueueIsFull_HearsItLater) {
+  const testing_util::ScratchPath path("notify-full");
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  ASSERT_LT(path.get().size(), sizeof(address.sun_path));
+  std::memcpy(address.sun_path, path.c_str(), path.get().size());
+  const UniqueFd manager(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const auto* const name = reinterpret_cast<const sockaddr*>(&address);
+  ASSERT_EQ(bind(manager.get(), name, sizeof(address)), 0);
+  const UniqueFd other(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  int before = 0;
+  while (sendto(other.get(), "x", 1, MSG_DONTWAIT, name, sizeof(address)) == 1) ++before;
+  const pid_t child = fork();
+  if (child == 0) {
+    setenv("NOTIFY_SOCKET", path.c_str(), 1);
+    TellServiceManager("READY=1");
+    _exit(7);
+  }
+  while (!IsAsleep(child)) sched_yield();
+  for (; before > 0; --before) EXPECT_EQ(Heard(manager), "x");
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  char text[16] = {};
+  EXPECT_EQ(recv(manager.get(), text, sizeof(text), MSG_DONTWAIT), 7) << "it was not told";
+  EXPECT_STREQ(text, "READY=1");
+}
+
 TEST(StopSignalTest, Wait_ManagerThatIsNotThere_OnlyWaits) {
   const pid_t child = fork();
   if (child == 0) {

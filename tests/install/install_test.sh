@@ -61,13 +61,17 @@ grep -q compaction "$scratch/bench.log" || fail "pulse bench is not the benchmar
   _pulse
   [[ "${COMPREPLY[*]}" == import ]]
 ) || fail "bash does not complete 'pulse pool im' to import"
-(
-  # shellcheck source=/dev/null
-  source "$prefix/share/bash-completion/completions/pulse"
-  PATH=$prefix/bin:$PATH COMP_WORDS=(pulse agent --engine io) COMP_CWORD=3
-  _pulse
-  [[ "${COMPREPLY[*]}" == io_uring ]]
-) || fail "bash does not complete 'pulse agent --engine io'"
+for words in '--engine io' '--engine = io'; do
+  (
+    # shellcheck source=/dev/null
+    source "$prefix/share/bash-completion/completions/pulse"
+    # shellcheck disable=SC2206
+    PATH=$prefix/bin:$PATH COMP_WORDS=(pulse agent $words)
+    COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+    _pulse
+    [[ "${COMPREPLY[*]}" == io_uring ]]
+  ) || fail "bash does not complete 'pulse agent $words'"
+done
 if command -v help2man >/dev/null; then
   for page in pulse pulse-agent pulse-pool-import pulse-bench-demo; do
     grep -q '^\.SH OPTIONS' "$prefix/share/man/man1/$page.1" || fail "no manual page $page"
@@ -133,6 +137,38 @@ cmake -S tests/install/consumer -B "$scratch/cmake" -DCMAKE_PREFIX_PATH="$prefix
   -DCMAKE_BUILD_TYPE=Debug >"$scratch/configure.log" 2>&1 || fail "find_package(PulseDB)" "$scratch/configure.log"
 cmake --build "$scratch/cmake" -j "${JOBS:-2}" >"$scratch/build.log" 2>&1 || fail "consumers with CMake" "$scratch/build.log"
 run_all "$scratch/cmake" "$scratch/cmake/liboffload_program.so"
+# Directories of one project may ask for it each for itself.
+mkdir -p "$scratch/twice/below"
+printf 'find_package(PulseDB 0.1 REQUIRED COMPONENTS rocksdb kv)\n' | tee "$scratch/twice/below/CMakeLists.txt" >"$scratch/twice/tail"
+{ printf 'cmake_minimum_required(VERSION 3.25)\nproject(x CXX)\n'; cat "$scratch/twice/tail"; echo 'add_subdirectory(below)'; } \
+  >"$scratch/twice/CMakeLists.txt"
+cmake -S "$scratch/twice" -B "$scratch/twice/b" -DCMAKE_PREFIX_PATH="$prefix" >"$scratch/twice.log" 2>&1 ||
+  fail "find_package(PulseDB) below a directory that has called it" "$scratch/twice.log"
+# A prefix from where one is; units need to know where that was.
+(cd "$scratch" && cmake --install "$build" --prefix near --component runtime) >"$scratch/near.log" || fail "a relative prefix" "$scratch/near.log"
+grep -q "^ExecStart=\"$scratch/near/bin/pulse\" " "$scratch/near/lib/systemd/system/pulse-kv.service" ||
+  fail "a relative prefix stays relative in units"
+rm -rf "$scratch/near"
+# What a build is configured with, at once or later, counts.
+cached() { sed -n "s/^$1:[A-Z]*=//p" "$scratch/again/CMakeCache.txt"; }
+configure() { cmake -G Ninja -S . -B "$scratch/again" -DPULSE_BUILD_TESTS=OFF "$@" >"$scratch/again.log" 2>&1 || fail "cmake $*" "$scratch/again.log"; }
+configure -DCMAKE_INSTALL_LIBDIR=lib
+[[ "$(cached CMAKE_INSTALL_LIBDIR)" == lib ]] || fail "CMAKE_INSTALL_LIBDIR=lib became $(cached CMAKE_INSTALL_LIBDIR)"
+usual=$(cached ROCKSDB_INCLUDE)
+mkdir -p "$scratch/rocks/include" "$scratch/rocks/lib"
+ln -s "$usual/rocksdb" "$scratch/rocks/include/rocksdb"
+ln -s "$(cached ROCKSDB_LIB)" "$scratch/rocks/lib/librocksdb.so"
+configure -DROCKSDB_ROOT="$scratch/rocks"
+[[ "$(cached ROCKSDB_INCLUDE)" == "$scratch/rocks/include" && "$(cached ROCKSDB_LIB)" == "$scratch/rocks/lib/librocksdb.so" ]] ||
+  fail "ROCKSDB_ROOT has no effect in a tree that was configured before"
+mkdir -p "$scratch/headers"
+ln -s "$scratch/rocks/include" "$scratch/headers/include"
+configure -DROCKSDB_ROOT="$scratch/headers" -DROCKSDB_LIB="$scratch/rocks/lib/librocksdb.so"
+[[ "$(cached ROCKSDB_INCLUDE)" == "$scratch/headers/include" && "$(cached ROCKSDB_LIB)" == "$scratch/rocks/lib/librocksdb.so" ]] ||
+  fail "ROCKSDB_LIB that is given has no effect"
+configure -DROCKSDB_ROOT= -UROCKSDB_LIB
+[[ "$(cached ROCKSDB_INCLUDE)" == "$usual" ]] || fail "ROCKSDB_ROOT cannot be taken back"
+rm -rf "$scratch/again" "$scratch/rocks"
 # A component that does not exist, and a version that is not this one, are refused by name.
 mkdir "$scratch/wrong"
 for wrong in '0.1 REQUIRED COMPONENTS graphs' '9.0 REQUIRED'; do
