@@ -22,10 +22,10 @@
 // Order. Name operations of one group that one thread issued take effect in that order. All else is
 // unordered unless one operation had completed before the other was issued: two writes, or a write
 // and a read, of the same bytes that are outstanding together leave, or see, either in any mixture
-// of pages. CloseFile lets what was issued before it in the same group finish. Completions come as
-// operations finish, in any order: none waits for another of its group, while the group's response
-// space lasts. A read holds its part of that from when the agent takes it, also while it waits for
-// a SetSize.
+// of blocks of 512 bytes. CloseFile lets what was issued before it in the same group finish.
+// Completions come as operations finish, in any order: none waits for another of its group, while
+// the group's response space lasts. A read holds its part of that from when the agent takes it,
+// also while it waits for a SetSize.
 //
 // Durability. Directories and names (create, remove, rename) and SetSize are durable once they have
 // completed. Data, and a size that a write has raised, are durable once a SyncFile of that file

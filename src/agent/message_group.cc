@@ -1,5 +1,6 @@
 #include "agent/message_group.h"
 
+#include <cerrno>
 #include <cstring>
 #include <utility>
 
@@ -125,6 +126,10 @@ void MessageGroup::Answer(uint64_t id, uint16_t kind, int64_t result, std::strin
   if (closing_) {
     --open_;
     return;
+  }
+  if (data.size() > MaxData(8)) {  // there will never be room: it would be in the way for ever
+    if (result >= 0) result = -EMSGSIZE;
+    data.clear();
   }
   answers_.push_back({id, kind, result, std::move(data)});
   FlushAnswers();

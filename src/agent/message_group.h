@@ -49,7 +49,8 @@ class MessageGroup {
     --open_;
     responses_->Finish(reservation.ticket, result);
   }
-  // Any other answer; `data` are copied.
+  // Any other answer; `data` are copied. More than MaxData(8) cannot be given: the result is
+  // -EMSGSIZE, unless it is an error, and there are none.
   void Answer(uint64_t id, uint16_t kind, int64_t result, std::string data);
 
   uint64_t undelivered() const { return responses_->undelivered(); }

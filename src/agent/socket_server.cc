@@ -110,8 +110,9 @@ void SocketServer::AcceptLoop() {
 bool SocketServer::Accept() {
   UniqueFd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
   if (!socket.valid()) {
-    if (errno != EMFILE && errno != ENFILE) return true;
-    LogOnce("accept", ErrnoError(errno, "accepting a session on", options_.socket_path).message());
+    const int error = errno;
+    if (error != EMFILE && error != ENFILE && error != ENOMEM && error != ENOBUFS) return true;
+    LogOnce("accept", ErrnoError(error, "accepting a session on", options_.socket_path).message());
     return false;
   }
   if (absl::Status st = CheckPeerUser(socket.get(), "the agent"); !st.ok()) {

@@ -5,12 +5,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <map>
 #include <mutex>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "base/clock.h"
 #include "base/errors.h"
 #include "base/log.h"
 #include "base/poll_again.h"
@@ -23,7 +25,7 @@ namespace {
 
 // A peer that says nothing is let go; nobody but other watchers waits meanwhile.
 constexpr int kPatienceMs = 1000;
-// No descriptor was left for a connection: look again after this long.
+// No descriptor or memory was left for a connection: look again after this long.
 constexpr int kAcceptPauseMs = 100;
 
 std::mutex servers_mu;
@@ -104,7 +106,8 @@ void StatusServer::Serve() {
     paused = false;
     if (fds[1].revents == 0) continue;
     UniqueFd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    paused = !socket.valid() && (errno == EMFILE || errno == ENFILE);
+    const int error = socket.valid() ? 0 : errno;
+    paused = error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
     if (socket.valid()) Answer(std::move(socket));
   }
 }
@@ -120,7 +123,13 @@ void StatusServer::Answer(UniqueFd socket) {
     return;
   }
   pollfd fds[2] = {{stop_.fd(), POLLIN, 0}, {socket.get(), POLLIN, 0}};
-  if (poll(fds, 2, kPatienceMs) <= 0 || fds[0].revents != 0) return;
+  const int64_t deadline = NowNanos() + int64_t{kPatienceMs} * 1'000'000;
+  int ready = 0;
+  do {
+    const int64_t left_ms = std::max<int64_t>(0, (deadline - NowNanos()) / 1'000'000);
+    ready = poll(fds, 2, static_cast<int>(left_ms));
+  } while (ready < 0 && errno == EINTR);
+  if (ready <= 0 || fds[0].revents != 0) return;
   const auto message = ReceiveMessage(socket.get(), /*wait=*/false);
   if (!message.ok()) return;  // a probe that connects and leaves, or a stranger
   const absl::Status st = AnswerStatus(socket.get(), message->message, status_);

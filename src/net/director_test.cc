@@ -208,6 +208,22 @@ TEST_P(DirectorTest, Host_DiesWithRequests_IsToldOfAndFoundAgain) {
   EXPECT_EQ(director_->stats().host_connections, 2u);
 }
 
+// What this process lacks says nothing of the host.
+TEST_P(DirectorTest, HostConnection_NoDescriptorLeft_WaitsForOne) {
+  app_.order = Ordering::kAny;
+  options_.limits.connect_ms = 60'000;
+  OpenWithHost();
+  TestClient client(director_->port());
+  EXPECT_EQ(client.Ask("a1"), "agenta1");
+  {
+    const testing_util::NoMoreFiles none;
+    ASSERT_TRUE(client.Send("h2\na3\n"));
+    EXPECT_EQ(client.Line(), "agenta3");  // by then it has tried to connect
+  }
+  EXPECT_EQ(client.Line(), "hosth2");
+  EXPECT_EQ(director_->stats().host_failures, 0u);
+}
+
 TEST_P(DirectorTest, IdleHostConnection_Ends_IsReplacedUnnoticed) {
   OpenWithHost();
   TestClient client(director_->port());

@@ -76,8 +76,8 @@ void HostLink::ConnectLocal() {
 
 void HostLink::TryConnect() {
   const int fd = StartConnect(*loop_->shared().host);
-  // A full backlog of a Unix socket: the next sweep tries again.
-  if (fd == -EAGAIN) return;
+  // A full backlog of a Unix socket, or no descriptors here: the next sweep tries again.
+  if (fd == -EAGAIN || fd == -EMFILE || fd == -ENFILE) return;
   if (fd < 0) {
     Fail(ErrnoError(-fd, "connecting to", "the host"));
     return;

@@ -65,12 +65,33 @@ class Checker {
       return absl::OkStatus();
     }
     const auto copy = FindSuperblockCopy(device_, kMostScanned, options_.tick);
-    if (!copy.ok()) return absl::IsNotFound(copy.status()) ? superblock.status() : copy.status();
+    if (!copy.ok()) {
+      return absl::IsNotFound(copy.status()) ? NoSuperblock(superblock.status()) : copy.status();
+    }
     superblock_ = *copy;
     Problem(0, absl::StrCat("the superblock is damaged; its copy at offset ",
                             superblock_.copy_offset(), " is whole"));
     repair_superblocks_ = true;
     return absl::OkStatus();
+  }
+
+  // The first one is as `why` says, where it is not its contents; and there is no copy.
+  absl::Status NoSuperblock(const absl::Status& why) {
+    if (device_.size() < kBlock) return why;
+    AlignedBuffer block(kBlock);
+    PULSE_RETURN_IF_ERROR(device_.Read(0, block.data(), kBlock));
+    const absl::Status first = DecodeSuperblock(block.data()).status();
+    if (absl::IsNotFound(first)) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          device_.name(), ", offset 0: ", first.message(),
+          " here, and no copy of a superblock: none was made or completed, or its beginning is "
+          "lost, and nothing can be saved; `pulse pool create` makes one"));
+    }
+    if (!absl::IsDataLoss(first)) return why;
+    return absl::DataLossError(absl::StrCat(
+        device_.name(), ", offset 0: ", first.message(),
+        ", and there is no whole copy of it: nothing can be saved; `pulse pool create --force` "
+        "makes a new store in its place"));
   }
 
   void NoteSlots(const Recovered& recovered) {

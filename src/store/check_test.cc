@@ -121,10 +121,17 @@ TEST_F(CheckTest, Repair_DamagedCopy_RestoresItFromTheSuperblock) {
 TEST_F(CheckTest, Repair_NoSuperblockLeft_IsRefused) {
   Flip(100);
   Flip(superblock_.copy_offset() + 5);
-  EXPECT_TRUE(absl::IsDataLoss(Check(*device_, {.repair = true, .tick = {}}).status()));
+  const absl::Status damaged = Check(*device_, {.repair = true, .tick = {}}).status();
+  EXPECT_TRUE(absl::IsDataLoss(damaged));
   SimDevice zeros(1 << 20);
-  EXPECT_TRUE(absl::IsFailedPrecondition(Check(zeros, {.repair = true, .tick = {}}).status()));
+  const absl::Status none = Check(zeros, {.repair = true, .tick = {}}).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(none));
   EXPECT_EQ(zeros.writes, 0u);
+  // Nobody is sent back here.
+  for (const absl::Status& st : {damaged, none}) {
+    EXPECT_THAT(std::string(st.message()), HasSubstr("nothing can be saved"));
+    EXPECT_THAT(std::string(st.message()), Not(HasSubstr("pulse pool check")));
+  }
 }
 
 TEST_F(CheckTest, Repair_BatchDamagedInTheMiddle_KeepsThoseBefore) {

@@ -50,8 +50,9 @@ absl::StatusOr<Superblock> Design(const std::string& name, uint64_t size,
   s.segment_bytes = segment;
   s.segments = size / segment;
   if (s.segments > kMaxSegments) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, ": more than 2^32 segments; choose a larger --segment"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        name, ": more than 2^32 segments; ",
+        size / kMaxSegmentBytes > kMaxSegments ? "lower --size" : "choose a larger --segment"));
   }
   if (s.segments < 2) {
     return absl::InvalidArgumentError(
@@ -114,7 +115,8 @@ absl::Status Prefill(Device& device, uint64_t size, const CreateOptions& options
   AlignedBuffer zeros(std::min(kPrefillChunk, size));
   for (uint64_t at = 0; at < size; at += kPrefillChunk) {
     PULSE_RETURN_IF_ERROR(device.Write(at, zeros.data(), std::min(kPrefillChunk, size - at)));
-    if (options.progress) options.progress(std::min(at + kPrefillChunk, size), size);
+    if (!options.progress) continue;
+    PULSE_RETURN_IF_ERROR(options.progress(std::min(at + kPrefillChunk, size), size));
   }
   return device.Sync();
 }

@@ -112,7 +112,8 @@ struct CreateOptions {
   // as it is.
   bool prefill = true;
   bool force = false;  // replace what is there: a store, a file, a device that is not blank
-  std::function<void(uint64_t done, uint64_t total)> progress;  // of the prefill
+  // Of the prefill; an error ends it.
+  std::function<absl::Status(uint64_t done, uint64_t total)> progress;
 };
 
 // Makes `path` a store. Nothing is left of a new file if that fails. AlreadyExists without `force`;
@@ -189,9 +190,10 @@ class Store : public std::enable_shared_from_this<Store> {
   // if `offset` is past valid, since what lies between must be zeroed and declared before, or
   // together; or if the range is past the segments.
   absl::Status Wrote(FileId file, uint64_t offset, uint64_t length);
-  // Appends the extents of [offset, offset + length), cut at the size; holes are marked.
-  absl::Status MapRead(FileId file, uint64_t offset, uint64_t length,
-                       std::vector<Extent>* extents) const;
+  // Appends the extents of [offset, offset + length), cut at the size; holes are marked. `links`,
+  // if not null: as Attributes has it, of the same moment.
+  absl::Status MapRead(FileId file, uint64_t offset, uint64_t length, std::vector<Extent>* extents,
+                       uint32_t* links = nullptr) const;
   // Appends the extents of [offset, offset + length), reserving segments if need be.
   absl::Status MapWrite(FileId file, uint64_t offset, uint64_t length,
                         std::vector<Extent>* extents);

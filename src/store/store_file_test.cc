@@ -178,9 +178,18 @@ TEST(StoreFileTest, Prefill_LargeFile_ReportsProgressToTheEnd) {
     EXPECT_GT(done, last);
     EXPECT_LE(done, total);
     last = done;
+    return absl::OkStatus();
   };
   ASSERT_TRUE(Create(path.get(), options).ok());
   EXPECT_EQ(last, 64u << 20);
+}
+
+TEST(StoreFileTest, Prefill_Stopped_LeavesNothingOfANewFile) {
+  ScratchPath path("store");
+  CreateOptions options = Small();
+  options.progress = [](uint64_t, uint64_t) { return absl::CancelledError("enough"); };
+  EXPECT_TRUE(absl::IsCancelled(Create(path.get(), options)));
+  EXPECT_NE(access(path.c_str(), F_OK), 0);
 }
 
 // Many threads that each want durability share writes; each finds its changes durable.

@@ -193,9 +193,10 @@ void Store::Impl::Map(const File& file, uint64_t offset, uint64_t length,
 }
 
 absl::Status Store::MapRead(FileId id, uint64_t offset, uint64_t length,
-                            std::vector<Extent>* extents) const {
+                            std::vector<Extent>* extents, uint32_t* links) const {
   std::shared_lock lock(impl_->mu_);
   PULSE_ASSIGN_OR_RETURN(auto* file, impl_->FindFile(id));
+  if (links != nullptr) *links = file->links;
   if (offset >= file->size) return absl::OkStatus();
   length = std::min(length, file->size - offset);
   const uint64_t data = offset >= file->valid ? 0 : std::min(length, file->valid - offset);
@@ -225,7 +226,6 @@ absl::Status Store::MapWrite(FileId id, uint64_t offset, uint64_t length,
 
 absl::Status Store::MapAllocated(FileId id, std::vector<Extent>* extents) const {
   std::shared_lock lock(impl_->mu_);
-  PULSE_RETURN_IF_ERROR(impl_->Writable());
   PULSE_ASSIGN_OR_RETURN(auto* file, impl_->FindFile(id));
   impl_->Map(*file, 0, file->segments * impl_->segment_bytes_, extents);
   return absl::OkStatus();

@@ -71,7 +71,8 @@ refused_create metadata-all '--metadata' --size 64M --segment 1M --metadata 64M
 refused_create metadata-more '--metadata' --size 64M --segment 1M --metadata 1G
 refused_create metadata-too-little '--metadata' --size 64M --segment 4K --metadata 8K
 refused_create no-room 'bytes for;;free space;;--size' --size 8000T
-refused_create too-many-segments 'segments;;--segment' --size 32T --segment 4K
+refused_create too-many-segments 'segments;;larger --segment' --size 32T --segment 4K
+refused_create too-many-largest-segments 'segments;;lower --size' --size 8000000T --segment 1G
 expect_error no-directory "$SCRATCH/nowhere/pool: No such file" "$PULSE" pool create \
   "$SCRATCH/nowhere/pool" --size 64M --segment 1M
 expect_error a-directory 'neither a file nor a block device' "$PULSE" pool create "$SCRATCH" \
@@ -81,6 +82,38 @@ expect_error a-character-device 'neither a file nor a block device' "$PULSE" poo
 echo "a letter to keep" >"$SCRATCH/letter"
 expect_error not-a-pool-to-replace 'exists;;--force' "$PULSE" pool create "$SCRATCH/letter" --size 64M
 [[ $(cat "$SCRATCH/letter") == "a letter to keep" ]] || fail "somebody's file was overwritten"
+
+# A limit of files is an error, and ends nothing by a signal.
+# shellcheck disable=SC2016
+status create-limit 1 bash -c 'ulimit -f 16384 && exec "$@"' _ "$PULSE" pool create "$SCRATCH/none" \
+  --size 64M --segment 1M
+require_match create-limit 'File too large' "$SCRATCH/create-limit.log"
+[[ ! -e "$SCRATCH/none" ]] || fail "create-limit: a file was left behind"
+
+# stopped_create SIGNAL: it ends by the signal, and nothing is left. Where it was faster than that, it is
+# tried again.
+stopped_create() {
+  local signal=$1 new="$SCRATCH/stopped" log="$SCRATCH/stopped-$1.log" rc
+  for _ in 1 2 3 4 5; do
+    start "$log" "$PULSE" pool create "$new" --size 512M --segment 1M
+    until [[ -e "$new" ]] || is_gone "$STARTED"; do :; done
+    kill "-$signal" "$STARTED" 2>/dev/null
+    await 60 is_gone "$STARTED" || fail "create did not end by $signal" "$log"
+    wait "$STARTED"
+    rc=$?
+    if ((rc == 0)); then
+      rm "$new"
+      continue
+    fi
+    ((rc == 130)) || fail "create, stopped by $signal: exit status $rc" "$log"
+    require_match "stopped-$signal" 'stopped;;nothing is left' "$log"
+    [[ ! -e "$new" ]] || fail "create, stopped by $signal: a file was left behind"
+    return
+  done
+  fail "create was always through before the signal came"
+}
+stopped_create INT
+stopped_create TERM
 
 # ---- ls
 run_ok ls 60 "$PULSE" pool ls "$pool"
@@ -100,8 +133,11 @@ expect_error mv-no-directory 'no directory a;;pulse pool ls' "$PULSE" pool mv "$
 # ---- check
 status check-sound 0 "$PULSE" pool check "$pool"
 require_match check-sound 'sound' "$SCRATCH/check-sound.log"
+truncate -s 64M "$SCRATCH/zeros"
 status check-no-pool 2 "$PULSE" pool check "$SCRATCH/none"
 status check-foreign 2 "$PULSE" pool check "$SCRATCH/letter" --repair
+status check-zeros 2 "$PULSE" pool check "$SCRATCH/zeros"
+require_match check-zeros 'no PulseDB store here;;no copy of a superblock' "$SCRATCH/check-zeros.log"
 [[ $(cat "$SCRATCH/letter") == "a letter to keep" ]] || fail "check --repair wrote to what is no pool"
 status check-json 0 "$PULSE" pool check "$pool" --json
 python3 -c 'import json, sys; r = json.load(open(sys.argv[1])); assert r["sound"] and not r["problems"]' \

@@ -1,5 +1,4 @@
 // `pulse pool import` and `pulse pool export`.
-#include <csignal>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,19 +16,6 @@
 
 namespace pulse::pool {
 namespace {
-
-constexpr int kStopped = 130;  // as a shell says it of SIGINT
-
-volatile std::sig_atomic_t stop_asked = 0;
-
-// From now on SIGINT and SIGTERM ask to stop; the second one ends the process, which is safe, too.
-void CatchSignals() {
-  struct sigaction action {};
-  action.sa_handler = [](int) { stop_asked = 1; };
-  action.sa_flags = SA_RESETHAND;
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
-}
 
 struct ConvertArgs {
   std::string path;
@@ -95,7 +81,7 @@ absl::Status Stopped(const Direction& direction, bool switched) {
 }
 
 absl::Status RunConvert(const Direction& direction, const ConvertArgs& args) {
-  CatchSignals();
+  CatchSignals();  // a process that is ended is safe, too
   convert::Options options;
   options.pool = args.path;
   options.database = args.database;
@@ -104,7 +90,7 @@ absl::Status RunConvert(const Direction& direction, const ConvertArgs& args) {
   options.unchecked = args.unchecked;
   Progress progress(1);
   options.on_step = [&](const convert::Progress& p) {
-    if (stop_asked != 0) return Stopped(direction, p.switched);
+    if (StopAsked()) return Stopped(direction, p.switched);
     progress.Bytes(p.what, p.done, p.total);
     return absl::OkStatus();
   };
@@ -142,11 +128,6 @@ absl::Status RunExport(const ConvertArgs& args, bool has_database) {
         "these options go with DB; name the directory of the database after the pool");
   }
   return ListDatabases(args.path);
-}
-
-void FinishConvert(const absl::Status& status) {
-  Finish(status);
-  if (absl::IsCancelled(status)) SetExitCode(kStopped);
 }
 
 void AddOptions(CLI::App* cmd, ConvertArgs* args) {
@@ -191,7 +172,7 @@ void AddConvertCommands(CLI::App& pool) {
       "\nIts write-ahead log and everything else stay where they are. To give up an import that "
       "was stopped, run `pulse pool export PATH DB`.\n"
       "Example: pulse pool import /data/pool /data/db"));
-  cmd->callback([args] { FinishConvert(RunConvert(kImport, *args)); });
+  cmd->callback([args] { FinishStoppable(RunConvert(kImport, *args)); });
 
   cmd = pool.add_subcommand(
       "export", "Move the tables and blob files of a database out of a pool, or list databases");
@@ -202,7 +183,7 @@ void AddConvertCommands(CLI::App& pool) {
   AddOptions(cmd, args.get());
   cmd->footer(absl::StrCat("Afterwards the database is plain files, and any RocksDB opens it.\n",
                            kSafety, "\nExample: pulse pool export /data/pool /data/db"));
-  cmd->callback([args, database] { FinishConvert(RunExport(*args, database->count() > 0)); });
+  cmd->callback([args, database] { FinishStoppable(RunExport(*args, database->count() > 0)); });
 }
 
 }  // namespace pulse::pool

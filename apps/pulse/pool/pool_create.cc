@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
 #include "apps/pulse/commands.h"
 #include "apps/pulse/pool/pool_commands.h"
 #include "apps/pulse/util/disk.h"
@@ -39,7 +40,8 @@ absl::Status RunCreate(const CreateArgs& args) {
   PULSE_RETURN_IF_ERROR(read_size("--segment", args.segment, &options.segment_bytes));
   PULSE_RETURN_IF_ERROR(read_size("--metadata", args.metadata, &options.metadata_bytes));
   std::error_code ec;
-  if (args.size.empty() && !std::filesystem::exists(args.path, ec)) {
+  const bool existed = std::filesystem::exists(args.path, ec);
+  if (args.size.empty() && !existed) {
     throw CLI::RequiredError("--size of a new file");
   }
   const auto path = std::filesystem::weakly_canonical(args.path, ec);
@@ -48,7 +50,9 @@ absl::Status RunCreate(const CreateArgs& args) {
   options.force = args.force;
   Progress progress(kSteps);
   int step = -1;
-  options.progress = [&](uint64_t done, uint64_t total) {
+  CatchSignals();
+  options.progress = [&](uint64_t done, uint64_t total) -> absl::Status {
+    if (StopAsked()) return absl::CancelledError("stopped");
     const int now =
         static_cast<int>(static_cast<double>(done) / static_cast<double>(total) * kSteps);
     if (step < 0) {
@@ -60,8 +64,15 @@ absl::Status RunCreate(const CreateArgs& args) {
       if (step + 1 < kSteps) progress.Begin("writing zeros");
     }
     progress.Tick();
+    return absl::OkStatus();
   };
-  PULSE_RETURN_IF_ERROR(store::Create(args.path, options));
+  const absl::Status created = store::Create(args.path, options);
+  if (!created.ok() && StopAsked()) {  // it may also have broken off a call
+    return absl::CancelledError(existed
+                                    ? absl::StrCat("stopped; what ", args.path, " had may be lost")
+                                    : absl::StrCat("stopped; nothing is left of ", args.path));
+  }
+  PULSE_RETURN_IF_ERROR(created);
   PULSE_ASSIGN_OR_RETURN(const auto opened,
                          store::Store::Open(args.path, {.read_only = true, .device = nullptr}));
   const store::Geometry& g = opened->geometry();
@@ -97,9 +108,10 @@ void AddCreateCommand(CLI::App& pool) {
       "block then changes metadata of the file system");
   cmd->add_flag("--force", args->force, "Replace what is there, and lose it");
   cmd->footer(
+      "Stopped by SIGINT or SIGTERM, it leaves nothing of a new file, and ends with status 130.\n"
       "Example: pulse pool create /data/pool --size 20G\n"
       "RocksDB then uses it by fs_uri=pulse://?layout=pool&pool=/data/pool");
-  cmd->callback([args] { Finish(RunCreate(*args)); });
+  cmd->callback([args] { FinishStoppable(RunCreate(*args)); });
 }
 
 }  // namespace pulse::pool

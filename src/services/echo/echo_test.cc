@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <memory>
 #include <random>
 #include <string>
@@ -54,6 +55,41 @@ TEST_F(EchoTest, Send_TooLongOrAgentGone_Fails) {
   server_.reset();
   EXPECT_FALSE(host->Send("hello").ok());
   EXPECT_TRUE(absl::IsNotFound(Host::Open(path_).status()));
+}
+
+class Results : public HostMessageGroup::Taker {
+ public:
+  bool OnResponse(const TakenResponse& r, uint32_t /*slot*/) override {
+    last = r.result;
+    return false;
+  }
+  void OnLost(uint64_t /*id*/, uint32_t /*slot*/) override { last = -ECONNRESET; }
+  int64_t last = 0;
+};
+
+// A host may have less room for answers than for requests.
+TEST_F(EchoTest, Answer_LongerThanThereIsEverRoom_FailsAndOthersGoOn) {
+  Serve();
+  const LinkOptions link{.service = {kServiceId, kServiceVersion}, .socket_path = path_};
+  const auto channel = MessageChannel::Open(link, "").value();
+  const GroupShape shape = {uint64_t{1} << 20, kMinGroupRing, 16};
+  const auto group = HostMessageGroup::Create(channel.get(), shape).value();
+  Results results;
+  const auto send = [&](size_t size) {
+    Request request{};
+    const uint32_t slot = group->TakeSlot(&request.id);
+    const std::string text(size, 't');
+    EXPECT_EQ(group->Submit(slot, request.id, kEcho, {&request, sizeof(request)},
+                            {text.data(), text.size()}),
+              absl::OkStatus());
+    EXPECT_EQ(group->Wait(&results, 1, 60'000'000).value_or(0), 1u);
+    return results.last;
+  };
+  constexpr size_t kMost = kMinGroupRing / 2;
+  EXPECT_EQ(send(kMost), static_cast<int64_t>(kMost));
+  EXPECT_EQ(send(kMost + 1), -EMSGSIZE);
+  EXPECT_EQ(send(100), 100);
+  channel->Close();
 }
 
 TEST_F(EchoTest, Open_NotOffered_NamesWhatIs) {

@@ -365,6 +365,9 @@ void FileStore::Unlinked(store::FileId id) {
 }
 
 absl::Status FileStore::RefreshSegments(OpenFile* file, uint64_t at_least) {
+  // A change that could not be committed may have taken segments from the file, which are nobody
+  // else's either: it is read on as it was before.
+  PULSE_RETURN_IF_ERROR(store_->status());
   PULSE_RETURN_IF_ERROR(LoadSegments(file));
   if (file->allocated_ < at_least) {
     return absl::InternalError("a file has fewer segments than it was given");

@@ -342,6 +342,16 @@ class CutRig {
   std::unique_ptr<Library> library;  // goes before the agent
 };
 
+std::shared_ptr<store::SimDevice> FormattedDevice() {
+  auto device = std::make_shared<store::SimDevice>(size_t{4} << 20);
+  store::CreateOptions create;
+  create.size = device->size();
+  create.segment_bytes = 16384;
+  create.metadata_bytes = 512 << 10;
+  EXPECT_EQ(store::Format(*device, create), absl::OkStatus());
+  return device;
+}
+
 // A file of words; each write fills its words with the file's tag and a version of its own.
 struct CutFile {
   uint32_t tag = 0;
@@ -355,13 +365,7 @@ TEST(FilesCut, PowerCut_RandomWrites_KeepsSyncedDataAndNothingForeign) {
   std::mt19937_64 random(TestSeed());
   uint64_t checked = 0;
   for (int round = 0; round < 24; ++round) {
-    auto device = std::make_shared<store::SimDevice>(size_t{4} << 20);
-    store::CreateOptions create;
-    create.size = device->size();
-    create.segment_bytes = 16384;
-    create.metadata_bytes = 512 << 10;
-    create.prefill = false;
-    ASSERT_EQ(store::Format(*device, create), absl::OkStatus());
+    const auto device = FormattedDevice();
     std::map<std::string, CutFile> files;
     std::vector<uint8_t> image;
     {
@@ -448,13 +452,7 @@ TEST(FilesCut, PowerCut_RandomWrites_KeepsSyncedDataAndNothingForeign) {
 }
 
 TEST(FilesDevice, FailedWrite_AmongAppends_FailsOnlyWhatIsBehindIt) {
-  auto device = std::make_shared<store::SimDevice>(size_t{4} << 20);
-  store::CreateOptions create;
-  create.size = device->size();
-  create.segment_bytes = 16384;
-  create.metadata_bytes = 512 << 10;
-  ASSERT_EQ(store::Format(*device, create), absl::OkStatus());
-  CutRig rig(device, TestSeed());
+  CutRig rig(FormattedDevice(), TestSeed());
   Client client(rig.library.get());
   ASSERT_EQ(client.CreateDirectory("d"), absl::OkStatus());
   const File f = client.Create("d", "f").file;
@@ -487,6 +485,31 @@ TEST(FilesDevice, FailedWrite_AmongAppends_FailsOnlyWhatIsBehindIt) {
             absl::StatusCode::kInternal);
   EXPECT_EQ(client.Read(f, 0, 100'000), expected);
   EXPECT_EQ(client.Sync(f), absl::OkStatus());
+}
+
+// The store takes no more changes then; what it has is read all the same.
+TEST(FilesDevice, FailedCommit_FilesOpenedBeforeAndAfter_AreRead) {
+  CutRig rig(FormattedDevice(), TestSeed());
+  Client client(rig.library.get());
+  ASSERT_EQ(client.CreateDirectory("d"), absl::OkStatus());
+  const File held = client.Create("d", "held").file;
+  const File closed = client.Create("d", "closed").file;
+  const std::string data = std::string(16384, 'a') + std::string(16384, 'b') + "end";
+  for (const File f : {held, closed}) {
+    ASSERT_EQ(client.Write(f, 0, data).status, absl::OkStatus());
+    ASSERT_EQ(client.Sync(f), absl::OkStatus());
+  }
+  ASSERT_EQ(client.Close(closed), absl::OkStatus());
+  rig.device->fail_syncs = true;
+  EXPECT_FALSE(client.SetSize(held, 5).ok());
+  EXPECT_EQ(client.Read(held, 0, 100'000), data);
+  EXPECT_FALSE(client.Write(held, 100'000, "more").status.ok());
+  EXPECT_EQ(client.Read(held, 0, 100'000), data);
+  const Completion again = client.Open("d", "closed");
+  ASSERT_EQ(again.status, absl::OkStatus());
+  EXPECT_EQ(client.Read(again.file, 0, 100'000), data);
+  EXPECT_FALSE(client.SetSize(again.file, 5).ok());
+  EXPECT_EQ(client.Read(again.file, 0, 100'000), data);
 }
 
 }  // namespace

@@ -387,6 +387,31 @@ TEST(FilesSession, Listing_ChangedBetweenParts_GoesOnWithCurrentNames) {
   }
 }
 
+// Other programs may make such names, as the databases of a pool have them.
+TEST(FilesSession, Listing_OfDirectoriesWithSlashes_GoesOnBehindThem) {
+  TestAgent agent;
+  agent.Start();
+  std::vector<std::string> made;
+  for (int i = 0; i < 100; ++i) {
+    made.push_back("/db/" + std::to_string(1000 + i) + std::string(990, 'n'));
+    ASSERT_EQ(agent.files()->store().CreateDirectory(made.back()), absl::OkStatus());
+  }
+  auto library = agent.Connect();
+  Client client(library.get());
+  std::vector<std::string> names;
+  Completion part;
+  int parts = 0;
+  do {
+    const std::string after = names.empty() ? "" : names.back();
+    part = client.Wait(library->ListDirectories(client.poll(), after, 0));
+    ASSERT_EQ(part.status, absl::OkStatus());
+    for (const DirectoryEntry& e : part.entries) names.push_back(e.name);
+    ++parts;
+  } while (part.more);
+  EXPECT_EQ(names, made);
+  EXPECT_GT(parts, 1);
+}
+
 TEST(FilesSession, Listing_BegunAnewBehindOneThatWasLeft_HasSizesOfNow) {
   TestAgent agent;
   agent.Start();

@@ -30,19 +30,19 @@ constexpr bool kDirectory = true;
 struct Name {
   std::string_view text;
   bool directory;
-  bool optional = false;  // may be empty
+  bool after = false;  // where a list goes on: may be empty, or any name that a store can have
 };
 
 absl::Status CheckName(const Name& checked) {
-  const auto [name, directory, optional] = checked;
-  if (name.empty() && optional) return absl::OkStatus();
+  const auto [name, directory, after] = checked;
+  if (name.empty() && after) return absl::OkStatus();
   const size_t most = directory ? kMaxDirectoryName : kMaxFileName;
   const char* const what = directory ? "directory" : "file";
   if (name.empty() || name.size() > most) {
     return absl::InvalidArgumentError(
         absl::StrCat("a ", what, "'s name has 1 to ", most, " bytes; this has ", name.size()));
   }
-  if (name.find('/') != name.npos || name.find('\0') != name.npos ||
+  if ((!after && name.find('/') != name.npos) || name.find('\0') != name.npos ||
       (!directory && (name == "." || name == ".."))) {
     return absl::InvalidArgumentError(
         absl::StrCat("no name for a ", what, ": \"", std::string(name), "\" (no '/', no NUL)"));

@@ -159,7 +159,10 @@ EngineStats::Counter EngineFlow::TryRead(Ticket ticket, std::string_view request
   std::vector<store::Extent>& extents = state_->extents;
   extents.clear();
   const uint64_t bytes = op.offset + op.size - begin;
-  if (!state_->engine->store().MapRead(op.file, begin, bytes, &extents).ok()) {
+  uint32_t links = 0;
+  // Of a file that was removed and is still open, the host alone knows who may read it.
+  if (!state_->engine->store().MapRead(op.file, begin, bytes, &extents, &links).ok() ||
+      links == 0) {
     return refuse(EngineStats::kNotThere);
   }
   uint64_t there = 0;

@@ -201,7 +201,7 @@ TEST(EngineTest, Read_OfACutOrRemovedFile_GoesToTheHost) {
   ASSERT_EQ(s.files->SetSize(s.file, 4096), absl::OkStatus());
   EXPECT_EQ(client.Do(s.ReadOf(1, 0, 4096)).header.by_agent, 1u);
   EXPECT_EQ(client.Do(s.ReadOf(2, 4096, 10)).header.by_agent, 0u);
-  // A second file, removed and closed: its number names nothing any more.
+  // A second file, removed: also while it is open.
   const files::Completion other = s.files->Create("d", "g");
   ASSERT_EQ(s.files->Write(other.file, 0, Stamped(5, 4096)).status, absl::OkStatus());
   ASSERT_EQ(s.files->Sync(other.file), absl::OkStatus());
@@ -209,6 +209,9 @@ TEST(EngineTest, Read_OfACutOrRemovedFile_GoesToTheHost) {
   EXPECT_EQ(client.Do(read).data, Stamped(5, 4096));
   ASSERT_EQ(s.files->Wait(s.library->RemoveFile(s.files->poll(), "d", "g", 0)).status,
             absl::OkStatus());
+  EXPECT_EQ(client.Do(read).header.by_agent, 0u);
+  EXPECT_EQ(s.Count(EngineStats::kNotThere), 2u);
+  // Then its number names nothing any more.
   ASSERT_EQ(s.files->Close(other.file), absl::OkStatus());
   EXPECT_EQ(client.Do(read).header.by_agent, 0u);
 }
