@@ -1,6 +1,8 @@
 // `pulse bench all`: every benchmark in a short form, each as a program of its own, and one report.
 // Which, and how, is in data/all.json.
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -13,13 +15,17 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "apps/pulse/util/progress.h"
 #include "base/errors.h"
 #include "bench/macro/bench_data.h"
+#include "bench/macro/bench_dir.h"
 #include "bench/macro/benchmarks.h"
+#include "bench/macro/paper/result_files.h"
 #include "bench/macro/program_process.h"
 #include "bench/macro/report_program.h"
 #include "bench/macro/revision.h"
@@ -33,11 +39,22 @@ using Words = std::vector<std::string>;
 struct AllStep {
   std::string name;
   std::string what;
-  double seconds = 0;  // that it takes, about
-  Words words;         // of its command line
-  std::string result;  // the file that it leaves
+  double seconds = 0;    // that it takes, about
+  Words words;           // of its command line
+  std::string result;    // the file that it leaves
+  bool goes_on = false;  // it takes up results that are there, unless it is told --redo
   bool done = false;
 };
+
+// The version and the revision; where that stays when the source changes, also the program's file.
+std::string BuildMark() {
+  std::string mark = absl::StrCat(PULSE_VERSION, " ", SourceRevision());
+  struct stat self = {};
+  if (SaysLittle(SourceRevision()) && stat("/proc/self/exe", &self) == 0) {
+    absl::StrAppend(&mark, " ", self.st_size, " ", self.st_mtim.tv_sec, " ", self.st_mtim.tv_nsec);
+  }
+  return mark;
+}
 
 class AllRun {
  public:
@@ -53,16 +70,22 @@ class AllRun {
 
  private:
   Words WordsOf(const nlohmann::json& step) const;
-  // What the mark of a step that is done says: another revision or another command is not the same.
+  // What the mark of a step that is done says: another build or another command is not the same.
   std::string Mark(const AllStep& step) const {
-    return absl::StrCat(SourceRevision(), "\n", absl::StrJoin(step.words, " "), "\n");
+    return absl::StrCat(BuildMark(), "\n", absl::StrJoin(step.words, " "), "\n");
   }
   std::string MarkFile(const AllStep& step) const {
     return absl::StrCat(out_, "/logs/", step.name, ".done");
   }
+  // Of a step that goes on: what is begun and not done.
+  std::string BegunFile(const AllStep& step) const {
+    return absl::StrCat(out_, "/logs/", step.name, ".begun");
+  }
   std::string LogFile(const AllStep& step) const {
     return absl::StrCat(out_, "/logs/", step.name, ".log");
   }
+  // Makes way for a new result; returns the words of the command line.
+  absl::StatusOr<Words> Prepare(const AllStep& step) const;
   // Empty: it is done. Else what went wrong.
   std::string RunStep(const AllStep& step, Progress* progress) const;
 
@@ -75,6 +98,14 @@ class AllRun {
 std::string ReadFile(const std::string& path) {
   std::ifstream in(path);
   return std::string(std::istreambuf_iterator<char>(in), {});
+}
+
+absl::Status WriteMark(const std::string& path, const std::string& text) {
+  std::ofstream out(path);
+  out << text;
+  out.close();
+  if (out.good()) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("cannot write ", path));
 }
 
 std::string LastLineOf(const std::string& path) {
@@ -128,6 +159,7 @@ absl::Status AllRun::Read() {
     s.seconds = args_.common.tiny ? 15 : 60 * step.at("minutes").get<double>();
     s.words = WordsOf(step);
     s.result = absl::StrCat(out_, "/", step.value("check", s.name + ".json"));
+    s.goes_on = step.value("goes_on", false);
     std::error_code ec;
     s.done = !args_.Get<bool>("redo") && ReadFile(MarkFile(s)) == Mark(s) &&
              std::filesystem::exists(s.result, ec);
@@ -152,11 +184,35 @@ void AllRun::List() const {
   fmt::print("about {} in all, on two CPUs\n", FormatDuration(seconds));
 }
 
-std::string AllRun::RunStep(const AllStep& step, Progress* progress) const {
+absl::StatusOr<Words> AllRun::Prepare(const AllStep& step) const {
+  Words words = step.words;
   std::error_code ec;
+  if (step.goes_on) {
+    // Anew: when asked, over what another build or another command has left, and where it had begun
+    // anew when it was interrupted, of which its own record says how far it has come.
+    const std::string mark = Mark(step);
+    std::string last = ReadFile(BegunFile(step));
+    if (last.empty()) last = ReadFile(MarkFile(step));
+    const bool anew = args_.Get<bool>("redo") || (!last.empty() && last != mark);
+    if (anew) words.emplace_back("--redo");
+    if (last == mark + "--redo\n") words.emplace_back("--keep-older");
+    PULSE_RETURN_IF_ERROR(WriteMark(BegunFile(step), mark + (anew ? "--redo\n" : "")));
+  } else {
+    // If this run fails, an earlier result must not pass for its own.
+    std::filesystem::rename(step.result, step.result + ".old", ec);
+    if (ec && ec != std::errc::no_such_file_or_directory) {
+      return ErrnoError(ec.value(), "moving aside", step.result);
+    }
+  }
   std::filesystem::remove(MarkFile(step), ec);
+  return words;
+}
+
+std::string AllRun::RunStep(const AllStep& step, Progress* progress) const {
+  const absl::StatusOr<Words> words = Prepare(step);
+  if (!words.ok()) return std::string(words.status().message());
   ProgramProcess process;
-  if (absl::Status st = process.Start(step.words, {}, LogFile(step), "/proc/self/exe"); !st.ok()) {
+  if (absl::Status st = process.Start(*words, {}, LogFile(step), "/proc/self/exe"); !st.ok()) {
     return std::string(st.message());
   }
   while (process.Runs()) {
@@ -164,25 +220,30 @@ std::string AllRun::RunStep(const AllStep& step, Progress* progress) const {
     // sleep: the program says nothing to its parent but its end
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
   }
-  std::filesystem::remove_all(absl::StrCat(work_, "/", step.name), ec);
+  if (absl::Status st = BenchDir::RemoveWhole(absl::StrCat(work_, "/", step.name)); !st.ok()) {
+    fmt::print(stderr, "not removed: {}\n", std::string(st.message()));
+  }
   const int status = process.wait_status();
   if (WIFSIGNALED(status)) return fmt::format("it ended by signal {}", WTERMSIG(status));
   if (WEXITSTATUS(status) != 0) {
     return fmt::format("exit status {}: {}", WEXITSTATUS(status), LastLineOf(LogFile(step)));
   }
+  std::error_code ec;
   if (!std::filesystem::exists(step.result, ec)) {
     return absl::StrCat("it left no result at ", step.result);
   }
-  std::ofstream mark(MarkFile(step));
-  mark << Mark(step);
-  mark.close();
-  return mark.good() ? "" : absl::StrCat("cannot write ", MarkFile(step));
+  if (absl::Status st = WriteMark(MarkFile(step), Mark(step)); !st.ok()) {
+    return std::string(st.message());
+  }
+  std::filesystem::remove(BegunFile(step), ec);
+  return "";
 }
 
 absl::Status AllRun::Run() {
-  std::error_code ec;
+  bool made = false;  // the last of them, by this run
   for (const std::string& directory : {out_ + "/logs", work_}) {
-    std::filesystem::create_directories(directory, ec);
+    std::error_code ec;
+    made = std::filesystem::create_directories(directory, ec);
     if (ec) return ErrnoError(ec.value(), "creating", directory);
   }
   int left = 0;
@@ -209,7 +270,8 @@ absl::Status AllRun::Run() {
       fmt::print(stderr, "{} failed: {}; its log: {}\n", step.name, wrong, LogFile(step));
     }
   }
-  std::filesystem::remove(work_, ec);  // if nothing is left in it
+  // OUT/work may be of an earlier run that was interrupted. Fails where anything is left in it.
+  if (made || args_.common.dir.empty()) rmdir(work_.c_str());
   const absl::Status report = failed.size() == steps_.size() ? absl::OkStatus() : Report();
   if (failed.empty()) return report;
   if (!report.ok()) fmt::print(stderr, "no report: {}\n", std::string(report.message()));

@@ -26,6 +26,12 @@ absl::Status Error(const std::error_code& ec, absl::string_view what, absl::stri
   return ec ? ErrnoError(ec.value(), what, target) : absl::OkStatus();
 }
 
+absl::Status LockMark(int mark, const std::string& dir) {
+  if (flock(mark, LOCK_EX | LOCK_NB) == 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "directory ", dir, " is in use by another benchmark; wait for it, or choose another --dir"));
+}
+
 // Opens the mark, creating it in an empty directory only.
 absl::StatusOr<UniqueFd> TakeMark(const std::string& dir) {
   const std::string mark = absl::StrCat(dir, "/", kMark);
@@ -39,11 +45,7 @@ absl::StatusOr<UniqueFd> TakeMark(const std::string& dir) {
                      " holds files that are not this benchmark's; choose an empty or new --dir"));
   }
   if (!fd.valid()) return ErrnoError(errno, "opening", mark);
-  if (flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("directory ", dir,
-                     " is in use by another benchmark; wait for it, or choose another --dir"));
-  }
+  PULSE_RETURN_IF_ERROR(LockMark(fd.get(), dir));
   if (empty && write(fd.get(), kMarkText, sizeof(kMarkText) - 1) < 0) {
     return ErrnoError(errno, "writing", mark);
   }
@@ -88,6 +90,19 @@ absl::Status BenchDir::Remove(const std::string& name) const {
   std::error_code ec;
   fs::remove_all(Sub(name), ec);
   return Error(ec, "removing", Sub(name));
+}
+
+absl::Status BenchDir::RemoveWhole(const std::string& path) {
+  const UniqueFd mark(open(absl::StrCat(path, "/", kMark).c_str(), O_RDWR | O_CLOEXEC));
+  if (!mark.valid()) {
+    if (errno != ENOENT && errno != ENOTDIR) return ErrnoError(errno, "opening the mark of", path);
+    rmdir(path.c_str());  // no benchmark's; fails where it holds anything
+    return absl::OkStatus();
+  }
+  PULSE_RETURN_IF_ERROR(LockMark(mark.get(), path));
+  std::error_code ec;
+  fs::remove_all(path, ec);
+  return Error(ec, "removing", path);
 }
 
 absl::Status BenchDir::RemoveAll(const std::string& prefix) const {

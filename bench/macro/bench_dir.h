@@ -25,6 +25,10 @@ class BenchDir {
   // Removes the sub-directory or file `name` with all it holds, if it is there.
   absl::Status Remove(const std::string& name) const;
 
+  // Removes the directory `path` as a whole if it is empty or has the mark; FailedPrecondition
+  // while it is in use. Another one, or something else of that name, is left as it is.
+  static absl::Status RemoveWhole(const std::string& path);
+
   // Removes everything whose name begins with `prefix`, which must not be empty.
   absl::Status RemoveAll(const std::string& prefix) const;
 

@@ -49,6 +49,32 @@ TEST_F(BenchDirTest, Open_AlreadyInUse_IsRefused) {
   EXPECT_EQ(Open(root_).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
+TEST_F(BenchDirTest, RemoveWhole_WithTheMark_RemovesAllUnlessInUse) {
+  const std::string path = root_ + "/ours";
+  {
+    const auto dir = Open(path);
+    ASSERT_TRUE(dir.ok());
+    Write(dir->Sub("data"), "x");
+    EXPECT_EQ(BenchDir::RemoveWhole(path).code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_TRUE(fs::exists(dir->Sub("data")));
+  }
+  EXPECT_TRUE(BenchDir::RemoveWhole(path).ok());
+  EXPECT_FALSE(fs::exists(path));
+}
+
+TEST_F(BenchDirTest, RemoveWhole_WithoutTheMark_RemovesAnEmptyDirectoryOnly) {
+  fs::create_directory(root_ + "/foreign");
+  Write(root_ + "/foreign/precious", "x");
+  Write(root_ + "/file", "x");
+  fs::create_directory(root_ + "/empty");
+  for (const char* name : {"foreign", "file", "empty", "missing"}) {
+    EXPECT_TRUE(BenchDir::RemoveWhole(root_ + "/" + name).ok()) << name;
+  }
+  EXPECT_TRUE(fs::exists(root_ + "/foreign/precious"));
+  EXPECT_TRUE(fs::exists(root_ + "/file"));
+  EXPECT_FALSE(fs::exists(root_ + "/empty"));
+}
+
 TEST_F(BenchDirTest, Open_TooLittleSpace_IsRefused) {
   const auto dir = BenchDir::Open(root_, true, UINT64_MAX);
   EXPECT_EQ(dir.status().code(), absl::StatusCode::kResourceExhausted);

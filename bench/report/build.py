@@ -11,7 +11,7 @@ import service_targets
 import soak
 import other_pages
 import targets
-from figures import (STOCK, flag_in, number_in, object_in, rows_of, text_in)
+from figures import STOCK, flag_in, list_in, number_in, object_in, rows_of, text_in
 from model import Page, Report
 from overview import date_of, facts, highlights, revision_of, warnings
 
@@ -48,7 +48,7 @@ def _how(result):
 
 
 def page_of(entry, command):
-    figures = ", ".join(f for f in entry.paper.get("figures", []) if isinstance(f, str))
+    figures = ", ".join(f for f in list_in(entry.paper, "figures") if isinstance(f, str))
     page = Page(entry.name, entry.title, figures)
     if entry.result is None:
         page.done = False
@@ -73,6 +73,14 @@ def page_of(entry, command):
     return page
 
 
+def _page_or_failure(report, entry, command):
+    failure = Page(entry.name, entry.title, done=False)
+    page = report.attempt(entry.path, lambda: page_of(entry, command), failure)
+    if page is failure:
+        page.statement = f"This page could not be made of {report.failed[-1]}."
+    return page
+
+
 def _stall_note(results):
     """Stock that keeps up leaves nothing to gain by faster compactions."""
     tails = results.of("tails")
@@ -90,7 +98,8 @@ def _add_targets(report, results):
     report.targets = [targets.judge(aim, results.of(aim.experiment)) for aim in aims]
     report.needs = targets.needs_of(aims, report.targets) + _stall_note(results)
     for entry in results.done:
-        report.targets += service_targets.rows(entry)
+        report.targets += report.attempt(f"targets of {entry.path}",
+                                         lambda e=entry: list(service_targets.rows(e)), [])
     counts = [sum(row.verdict == verdict for row in report.targets)
               for verdict in (targets.HELD, targets.MISSED, targets.NOT_CLEAR)]
     report.targets_summary = (
@@ -114,13 +123,15 @@ def build(results, earlier=None):
                    "and the most. Absolute figures mean little on another machine. The agent's CPU "
                    "stands for the DPU.")
     report.facts = facts(results)
-    report.highlights = highlights(results)
+    report.highlights = report.attempt("highlights", lambda: highlights(results), [])
     # What has not run should be like what has.
     like = next((object_in(e.result, "settings") for e in results.done
                  if text_in(e.result, "experiment")), object_in(results.catalogue, "settings"))
     command = paper_pages.command_for(results.folder, like) + text_in(results.catalogue, "flags")
-    report.pages = [page_of(entry, command) for entry in results.entries]
+    report.pages = [_page_or_failure(report, entry, command) for entry in results.entries]
     if earlier is not None:
-        report.pages.insert(0, changes.page(earlier, results))
+        report.pages[:0] = report.attempt(f"changes against {earlier.folder}",
+                                          lambda: [changes.page(earlier, results)], [])
     _add_targets(report, results)
+    report.warnings += [f"Not made: {failure}." for failure in report.failed]
     return report

@@ -72,6 +72,24 @@ def compare(earlier, results):
     return found
 
 
+def _only_in_one(earlier, results):
+    """What is measured in one of both only: results, and rows of those that both have."""
+    notes = []
+    for where, one, other in (("there", earlier, results), ("here", results, earlier)):
+        names = []
+        for entry in one.done:
+            counterpart = other.of(entry.name)
+            if counterpart is None:
+                names.append(entry.name)
+                continue
+            rows = {label for label, _ in _ratios(counterpart)}
+            names += dict.fromkeys(f"{entry.name} ({label})" for label, _ in _ratios(entry.result)
+                                   if label not in rows)
+        if names:
+            notes.append(f"Only {where}: {', '.join(names)}.")
+    return notes
+
+
 def page(earlier, results):
     made = Page("changes", f"Against the results in {earlier.folder}")
     compared = compare(earlier, results)
@@ -92,6 +110,8 @@ def page(earlier, results):
         made.notes.append("Nothing that was measured here was measured there.")
     tiny = [e.name for r in (earlier, results) for e in r.done
             if flag_in(object_in(e.result, "settings"), "tiny")]
+    made.notes += _only_in_one(earlier, results)
+    made.notes += [f"{entry.problem}." for entry in earlier.entries if entry.problem]
     if tiny:
         made.notes.append("Results of tiny runs are among these; their figures mean nothing.")
     return made

@@ -36,7 +36,8 @@ def render(report):
         sources=[(source, [row for row in report.targets if row.source == source])
                  for source in sources],
         figure=format_figure, spread=format_range,
-        draw=lambda chart: charts.inline(charts.draw(chart)),
+        draw=lambda chart: report.attempt(f"chart {chart.title}",
+                                          lambda: charts.inline(charts.draw(chart)), ""),
         light=_variables({**charts.LIGHT, **LIGHT}) + " color-scheme: light;",
         dark=_variables({**charts.DARK, **DARK}) + " color-scheme: dark;",
         style=(HERE / "style.css").read_text(encoding="utf-8"),

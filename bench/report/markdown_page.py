@@ -31,8 +31,10 @@ class Writer:
     def __init__(self, folder):
         self.folder, self.plots, self.lines = folder, {}, []
 
-    def _plot(self, name, chart):
-        svg = charts.draw(chart)
+    def _plot(self, report, name, chart):
+        svg = report.attempt(f"plot {name}", lambda: charts.draw(chart), "")
+        if not svg:
+            return
         self.plots[f"{name}-light.svg"] = charts.standalone(svg, charts.LIGHT) + "\n"
         self.plots[f"{name}-dark.svg"] = charts.standalone(svg, charts.DARK) + "\n"
         folder, label = charts.escape(self.folder), charts.escape(chart.title)
@@ -49,7 +51,7 @@ class Writer:
     def write(self, report):
         for number, highlight in enumerate(report.highlights):
             self.lines += [f"### {plain(highlight.paper)}", "", plain(highlight.sentence), ""]
-            self._plot(f"paper-{number + 1}", highlight.chart)
+            self._plot(report, f"paper-{number + 1}", highlight.chart)
         if report.facts:
             facts = "; ".join(f"{name}: {value}" for name, value in report.facts)
             self.lines += [f"Measured on: {plain(facts)}.", ""]
@@ -57,7 +59,7 @@ class Writer:
         for warning in report.warnings:
             self.lines += [f"> {plain(warning)}", ""]
         for page in report.pages:
-            self._page(page)
+            self._page(report, page)
         self.lines += ["### Targets", ""]
         rows = [[row.what, row.asked, format_figure(row.got.median) if row.got else "–",
                  (format_range(row.got) if row.got else "") or "–", str(row.pairs or "–"),
@@ -68,14 +70,14 @@ class Writer:
         self._notes(report.needs)
         return "\n".join(self.lines)
 
-    def _page(self, page):
+    def _page(self, report, page):
         paper = f", in the paper {plain(page.figures)}" if page.figures else ""
         self.lines += [f"### {plain(page.title)}", "", f"`{page.name}`{paper}", "",
                        plain(page.statement), ""]
         if page.command:
             self.lines += [f"To run it: <code>{plain(page.command)}</code>", ""]
         for chart in page.charts[:1]:
-            self._plot(page.name, chart)
+            self._plot(report, page.name, chart)
         for table in page.tables:
             self.lines += _table(table.caption, table.header, table.rows)
         self._notes(page.notes)

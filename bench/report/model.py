@@ -1,5 +1,7 @@
 """What a report is made of: plain values, without a word of HTML, Markdown or SVG."""
+import traceback
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Optional
 
 
@@ -121,3 +123,15 @@ class Report:
     targets: list = field(default_factory=list)
     targets_summary: str = ""
     needs: list = field(default_factory=list)  # what it would take to show the rest
+    failed: list = field(default_factory=list)  # what could not be made, and why
+
+    def attempt(self, what, make, otherwise):
+        """What `make` returns: a file with values that no benchmark writes keeps only its own part from
+        being made."""
+        try:
+            return make()
+        except Exception as error:  # pylint: disable=broad-except
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            self.failed.append(f"{what}: {type(error).__name__}: {error} "
+                               f"({Path(place.filename).name}:{place.lineno})")
+            return otherwise

@@ -6,7 +6,7 @@
   report.py --check [--markdown FILE]                           whether it could be written here
 
 Needs Debian's python3-matplotlib and python3-jinja2. Exit status: 0 done; 2 the input is wrong; 3 this
-machine lacks a Python package."""
+machine lacks a Python package; 4 a part of the page could not be made, and the others are."""
 import argparse
 import sys
 from pathlib import Path
@@ -23,7 +23,7 @@ import results  # noqa: E402
 import soak  # noqa: E402
 from figures import text_in  # noqa: E402
 
-WRONG_INPUT, NO_PACKAGE = 2, 3
+WRONG_INPUT, NO_PACKAGE, NOT_WHOLE = 2, 3, 4
 CHARTS = {"soak": soak.chart_of, "ring": other_pages.ring_chart}
 
 
@@ -36,20 +36,27 @@ def lacking():
     return charts.missing_module()
 
 
+def load(folder):
+    """Also says which of its files are no results."""
+    found = results.load(folder, remote.entries())
+    for entry in found.entries:
+        if entry.problem:
+            print(f"report: {entry.problem}", file=sys.stderr)
+    return found
+
+
 def load_earlier(folder):
     if not folder:
         return None
-    earlier = results.load(folder, remote.entries())
+    earlier = load(folder)
     if not earlier.done:
         raise results.ReportError(f"--against {folder} has no result; name the --out of an earlier run")
     return earlier
 
 
 def write_page(args):
-    found = results.load(args.results, remote.entries())
-    for entry in found.entries:
-        if entry.problem:
-            print(f"report: {entry.problem}", file=sys.stderr)
+    """Whether all of it could be made."""
+    found = load(args.results)
     if not found.done and not args.allow_empty:
         raise results.ReportError(
             f"there is no result in {args.results}; run the experiments first, with the same --out and "
@@ -59,6 +66,10 @@ def write_page(args):
     markdown_page.write_whole(out, html_page.render(report))
     if args.markdown:
         markdown_page.write(args.markdown, report)
+    if report.failed:
+        print(f"report: {out} lacks what could not be made: {'; '.join(report.failed)}",
+              file=sys.stderr)
+    return not report.failed
 
 
 def write_chart(args):
@@ -96,8 +107,8 @@ def main(words=None):
             write_chart(args)
         elif args.check:
             load_earlier(args.against)
-        else:
-            write_page(args)
+        elif not write_page(args):
+            return NOT_WHOLE
     except results.ReportError as error:
         print(f"report: {error}", file=sys.stderr)
         return WRONG_INPUT

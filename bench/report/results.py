@@ -24,6 +24,7 @@ class Entry:
     result: object = None  # None: not run, or `problem` says why there is none
     problem: str = ""
     command: str = ""  # that makes it
+    path: str = ""
 
 
 @dataclass
@@ -74,6 +75,7 @@ def read_json(path):
 
 
 def _read_entry(entry, path, is_result):
+    entry.path = str(path)
     if not path.exists():
         return
     try:

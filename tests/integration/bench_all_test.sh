@@ -47,12 +47,57 @@ require_match none '0 of 2 benchmarks to run' "$SCRATCH/none.log"
 grep -q 'Against the results in' "$out/report.html" || fail "the report compares nothing"
 note "it goes on where it was stopped, and compares with an earlier one from a release archive"
 
-# One that fails does not keep the others from running, and is named.
+# One that fails does not keep the others from running, and is named; its earlier result is set aside.
 rm "$out"/logs/*.done
 mkdir -p "$out/work" && printf 'not a directory\n' >"$out/work/ring"
 expect_error failed '1 of 2 benchmarks failed: ring;;logs' "${all[@]}" --only ring,vdpu
 [[ -e "$out/logs/vdpu.done" && ! -e "$out/logs/ring.done" ]] || fail "the other did not run"
+[[ ! -e "$out/ring.json" && -s "$out/ring.json.old" ]] || fail "the earlier result passes for the one that failed"
+! grep -q 'id="ring"' "$out/report.html" || fail "the report shows the earlier result"
 rm -f "$out/work/ring"
+
+# Somebody's files in the way, and a --dir that was there before, are left.
+mine=$SCRATCH/mine
+mkdir -p "$mine/ring" && printf 'precious\n' >"$mine/ring/letter"
+expect_error foreign '1 of 1 benchmarks failed: ring;;holds files that are not' "${all[@]}" --only ring --dir "$mine"
+[[ $(cat "$mine/ring/letter") == precious ]] || fail "somebody's file was removed"
+rm -r "$mine/ring"
+run_ok own-dir 300 "${all[@]}" --only ring --dir "$mine"
+[[ -d "$mine" && -z $(ls -A "$mine") ]] || fail "--dir was removed, or something is left in it"
+note "only what is of the benchmark is removed"
+
+# The file of the program tells one build from another where the revision does not.
+run_ok this-build 60 "${all[@]}" --only vdpu --list
+grep -q ' done$' "$SCRATCH/this-build.log" || fail "what has a result is not done" "$SCRATCH/this-build.log"
+cp --reflink=auto "$(dirname "$PULSE")/pulse-bench" "$SCRATCH/another"
+run_ok another-build 60 "$SCRATCH/another" "${all[@]:2}" --only vdpu --list
+rm "$SCRATCH/another"
+another=$(grep -c ' done$' "$SCRATCH/another-build.log")
+if grep -qE '"revision": "(unknown|[^"]*-dirty)"' "$out/ring.json"; then
+  ((another == 0)) || fail "the result of another build is taken for this one's"
+else
+  ((another == 1)) || fail "a copy of the program of this revision has no result"
+fi
+
+# begins NAME YES|NO ARGUMENTS...: whether `bench paper` is told to begin anew. It is stopped where it
+# writes its first file.
+mkdir -p "$out/experiments.json.part/in-the-way"
+begins() {
+  local name=$1 anew=$2 said=NO
+  shift 2
+  expect_error "$name" '1 of 1 benchmarks failed: paper;;experiments.json' "${all[@]}" --only paper "$@"
+  if grep -q 'tails: begins anew' "$out/logs/paper.log"; then said=YES; fi
+  [[ $said == "$anew" ]] || fail "$name: begins anew: $said" "$out/logs/paper.log"
+}
+begins paper-first NO
+begins paper-goes-on NO
+begins paper-redo YES --redo
+begins paper-redo-goes-on YES
+rm "$out/logs/paper.begun"
+printf 'another build\n' >"$out/logs/paper.done"
+begins paper-another-build YES
+rm -r "$out/experiments.json.part"
+note "paper begins anew over results of another build, and goes on where it was stopped"
 
 expect_error unknown '--only: there is no rings;;kv-model' "${all[@]}" --only rings
 expect_error no-older 'has no result;;--out of an earlier run' "${all[@]}" --against "$SCRATCH/nowhere"

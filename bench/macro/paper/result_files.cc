@@ -39,11 +39,6 @@ void Compare(const nlohmann::json& there, const nlohmann::json& now,
   }
 }
 
-// A name that stays when the source changes.
-bool SaysLittle(const std::string& revision) {
-  return revision == "unknown" || absl::EndsWith(revision, "-dirty");
-}
-
 nlohmann::json ProgramIn(const nlohmann::json& result) {
   nlohmann::json program = nlohmann::json::object();
   for (const char* key : {"pulse_version", "revision"}) {
@@ -53,6 +48,10 @@ nlohmann::json ProgramIn(const nlohmann::json& result) {
 }
 
 }  // namespace
+
+bool SaysLittle(const std::string& revision) {
+  return revision == "unknown" || absl::EndsWith(revision, "-dirty");
+}
 
 EarlierResult FindResult(const std::string& file, const nlohmann::json& identity) {
   std::ifstream in(file);

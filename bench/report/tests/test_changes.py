@@ -62,7 +62,22 @@ class ChangesTest(ReportTestCase):
     def test_Page_NothingInCommon_SaysSo(self):
         page = self.compared({"benchmark": "fill"}, runs({"stock": 1, "pulse": 2}, (1, 1)))
         self.assertIn("0 ratios", page.statement)
-        self.assertEqual(page.notes, ["Nothing that was measured here was measured there."])
+        self.assertEqual(page.notes, ["Nothing that was measured here was measured there.",
+                                      "Only here: fill (1024 B)."])
+
+    def test_Page_WhatOneOfBothHas_IsNamed(self):
+        both = runs({"stock": 100, "pulse": 150}, (10, 5))
+        (self.dir / "earlier").mkdir()
+        self.put("earlier/ring.json", both)
+        self.put("earlier/kv.json", "{")
+        for name in ("kv", "ops"):
+            self.put(f"{name}.json", both)
+        more = runs({"stock": 100, "pulse": 150}, (10, 5))
+        more["value_sizes"].append({**more["value_sizes"][0], "value_bytes": 64})
+        page = self.compared(more, both)
+        self.assertIn("Only there: fill (64 B), ring.", page.notes)
+        self.assertIn("Only here: kv, ops.", page.notes)
+        self.assertAnyHas("earlier/kv.json is no JSON", page.notes)
 
     def test_Report_WithEarlierOne_BeginsWithTheChanges(self):
         (self.dir / "earlier").mkdir()
@@ -73,6 +88,16 @@ class ChangesTest(ReportTestCase):
         page = (self.dir / "page.html").read_text(encoding="utf-8")
         self.assertLess(page.index("Against the results in"), page.index('id="fill"'))
         self.assertIn('<td class="missed">worse', page)
+
+    def test_Report_DamagedEarlierResult_IsSaidBeforeAndAfterMeasuring(self):
+        (self.dir / "earlier").mkdir()
+        self.put("earlier/fill.json", runs({"stock": 100, "pulse": 150}, (10, 5)))
+        self.put("earlier/ring.json", "{")
+        self.put("fill.json", runs({"stock": 200, "pulse": 220}, (10, 5)))
+        for words in (["--check"], [str(self.dir)]):
+            with contextlib.redirect_stderr(io.StringIO()) as said:
+                self.assertEqual(report.main([*words, "--against", str(self.dir / "earlier")]), 0)
+            self.assertIn("earlier/ring.json is no JSON", said.getvalue())
 
     def test_Report_WithoutEarlierResults_IsRefused(self):
         self.put("fill.json", runs({"stock": 200, "pulse": 220}, (10, 5)))

@@ -455,6 +455,28 @@ class FilesTest(ReportTestCase):
         self.assertEqual(status, program.WRONG_INPUT)
         self.assertIn("experiments.json is no JSON", said)
 
+    def test_Page_ThatCannotBeMade_IsNamedAndTheOthersAre(self):
+        self.write_tails()
+        self.put("blocks.json", blocks())
+        fails = mock.Mock(side_effect=TypeError("no list"))
+        with mock.patch.dict(program.build.BENCHMARK_PAGES, {"blocks": fails}):
+            status, said = self.run_program(self.dir)
+        self.assertEqual(status, program.NOT_WHOLE)
+        self.assertRegex(said.splitlines()[-1], r"report\.html lacks .*blocks\.json: TypeError: no list")
+        html = (self.dir / "report.html").read_text()
+        self.assertRegex(html, r"This page could not be made of [^<]*blocks\.json: TypeError")
+        self.assertIn('id="tails"', html)
+        with mock.patch.object(charts, "draw", side_effect=ValueError("no scale")):
+            status, said = self.run_program(self.dir, "--markdown", self.dir / "doc.md")
+        self.assertEqual(status, program.NOT_WHOLE)
+        self.assertIn("`tails`", (self.dir / "doc.md").read_text())
+        self.assertRegex(said, r"chart .*: ValueError: no scale")
+
+    def test_Paper_OfOddTypes_MakesItsPage(self):
+        for paper in ({"figures": None}, {"figures": 3, "values": None}, None):
+            self.put("novel.json", {"paper": paper})
+            self.assertEqual(self.run_program(self.dir), (0, ""))
+
     def test_Svg_SoakAndRing_AreDrawnAndOthersRefused(self):
         for name, result in (("soak", soak()), ("ring", ring())):
             self.put(f"{name}.json", result)
