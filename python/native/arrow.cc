@@ -23,6 +23,20 @@ void FreeCapsule(PyObject* capsule) {
   delete stream;
 }
 
+// Releases a stream at the end.
+class Taken {
+ public:
+  explicit Taken(ArrowArrayStream* stream) : stream_(stream) {}
+  Taken(const Taken&) = delete;
+  Taken& operator=(const Taken&) = delete;
+  ~Taken() {
+    if (stream_->release != nullptr) stream_->release(stream_);
+  }
+
+ private:
+  ArrowArrayStream* const stream_;
+};
+
 [[noreturn]] void Throw(const absl::Status& status) {
   if (!cypher::InfoOf(status).kind.empty()) Raise(status, cypher::Doing::kQuery);
   const std::string message(status.message());
@@ -56,6 +70,8 @@ NamedColumns ColumnsFromArrow(nb::handle source, uint64_t* rows,
   const nb::object capsule = source.attr("__arrow_c_stream__")();
   auto* stream = static_cast<ArrowArrayStream*>(PyCapsule_GetPointer(capsule.ptr(), kCapsule));
   if (stream == nullptr) throw nb::python_error();
+  // It gives its rows once: whoever reads it again is told so, and does not get the rest of them.
+  const Taken taken(stream);
   absl::StatusOr<NamedColumns> columns;
   {
     // The source may read on threads of its own, which may need the interpreter.

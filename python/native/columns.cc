@@ -125,13 +125,16 @@ Column FromList(const std::string& name, PyObject* list) {
     Py_DECREF(item);
     if (!good) {
       nb::python_error error;
-      // Which says more than a text, and so cannot be made of one; it is a ValueError.
-      const bool encoding = error.matches(PyExc_UnicodeEncodeError);
-      nb::raise_from(
-          error,
-          encoding ? PyExc_ValueError : reinterpret_cast<PyObject*>(Py_TYPE(error.value().ptr())),
-          "column %s, row %zu: %s", name.c_str(), row,
-          nb::cast<std::string>(nb::str(error.value())).c_str());
+      nb::handle type = error.type();
+      // It says more than a text, and so cannot be made of one; it is a ValueError.
+      if (type.is(PyExc_UnicodeEncodeError)) type = PyExc_ValueError;
+      // Others are no refusals of the value: what a signal handler raised, or code of the caller.
+      if (!type.is(PyExc_TypeError) && !type.is(PyExc_ValueError) &&
+          !type.is(PyExc_OverflowError)) {
+        throw error;
+      }
+      nb::raise_from(error, type.ptr(), "column %s, row %zu: %s", name.c_str(), row,
+                     nb::cast<std::string>(nb::str(error.value())).c_str());
       throw nb::python_error();
     }
     ints += value.is_int() ? 1 : 0;

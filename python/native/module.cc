@@ -180,13 +180,16 @@ class Transaction {
   bool ended_ = false;
 };
 
+// Of a path, which may be of any bytes.
+std::string TextOfBytes(const nb::bytes& bytes) { return {bytes.c_str(), bytes.size()}; }
+
 class Graph {
  public:
   Graph(const nb::bytes& path, bool read_only, bool create, bool sync, uint64_t memory,
         uint64_t query_memory, nb::object timeout, uint64_t retain, bool page_reads, bool damaged,
-        const std::string& spill, uint64_t spill_limit, int threads)
-      : graph_(Open({path.c_str(), path.size()}, read_only, create, sync, memory, query_memory,
-                    timeout, retain, page_reads, damaged, spill, spill_limit, threads)) {}
+        const nb::bytes& spill, uint64_t spill_limit, int threads)
+      : graph_(Open(TextOfBytes(path), read_only, create, sync, memory, query_memory, timeout,
+                    retain, page_reads, damaged, TextOfBytes(spill), spill_limit, threads)) {}
   EmbeddedGraph* get() const { return graph_.get(); }
   bool closed() const { return graph_.peek()->closed(); }
 
@@ -282,27 +285,27 @@ uint64_t LoadEdges(Graph& self, const std::string& type, nb::handle data, nb::ha
   });
 }
 
+// `nodes`, `edges`: bytes, "NAME=FILE"; `types`: (property, type).
 nb::dict LoadFiles(Graph& self, nb::handle nodes, nb::handle edges, nb::handle types,
                    const std::string& dialect, const std::string& null_text,
-                   const std::string& reject, int threads) {
+                   const nb::bytes& reject, int threads) {
   EmbeddedGraph* const graph = self.get();
   graph::LoadOptions options;
   const auto check = [](const auto& parsed) {
     if (!parsed.ok()) Raise(parsed.status(), cypher::Doing::kQuery);
   };
   for (const nb::handle text : nodes) {
-    auto file = graph::ParseNodeFile(nb::cast<std::string>(text));
+    auto file = graph::ParseNodeFile(TextOfBytes(nb::cast<nb::bytes>(text)));
     check(file);
     options.nodes.push_back(*std::move(file));
   }
   for (const nb::handle text : edges) {
-    auto file = graph::ParseEdgeFile(nb::cast<std::string>(text));
+    auto file = graph::ParseEdgeFile(TextOfBytes(nb::cast<nb::bytes>(text)));
     check(file);
     options.edges.push_back(*std::move(file));
   }
   for (const nb::handle pair : types) {
-    options.types[nb::cast<std::string>(nb::object(pair[0]))] =
-        nb::cast<std::string>(nb::object(pair[1]));
+    options.types[TextOfPart(pair, 0)] = TextOfPart(pair, 1);
   }
   // Four characters: delimiter, quote, escape, array delimiter; NUL: none.
   options.dialect.delimiter = dialect.at(0);
@@ -310,7 +313,7 @@ nb::dict LoadFiles(Graph& self, nb::handle nodes, nb::handle edges, nb::handle t
   if (dialect.at(2) != '\0') options.dialect.escape = dialect.at(2);
   options.dialect.array_delimiter = dialect.at(3);
   options.dialect.null_text = null_text;
-  options.reject_path = reject;
+  options.reject_path = TextOfBytes(reject);
   options.threads = threads;
   const SignalPoll poll;
   options.interrupted = poll.ask();
@@ -324,7 +327,13 @@ nb::dict LoadFiles(Graph& self, nb::handle nodes, nb::handle edges, nb::handle t
   out["dangling"] = report.dangling;
   out["duplicates"] = report.duplicates;
   nb::list examples;
-  for (const std::string& example : report.examples) examples.append(example);
+  for (const std::string& example : report.examples) {
+    // It names a file, and has what stands there: any bytes.
+    PyObject* text =
+        PyUnicode_DecodeUTF8(example.data(), static_cast<Py_ssize_t>(example.size()), "replace");
+    if (text == nullptr) throw nb::python_error();
+    examples.append(nb::steal(text));
+  }
   out["examples"] = examples;
   return out;
 }
@@ -388,7 +397,7 @@ void BindTransaction(nb::module_& module) {
 void BindGraph(nb::module_& module) {
   nb::class_<Graph>(module, "Graph", nb::is_weak_referenceable())
       .def(nb::init<const nb::bytes&, bool, bool, bool, uint64_t, uint64_t, nb::object, uint64_t,
-                    bool, bool, const std::string&, uint64_t, int>(),
+                    bool, bool, const nb::bytes&, uint64_t, int>(),
            nb::arg("path"), nb::arg("read_only"), nb::arg("create"), nb::arg("sync"),
            nb::arg("memory"), nb::arg("query_memory"), nb::arg("timeout").none(), nb::arg("retain"),
            nb::arg("page_reads"), nb::arg("damaged"), nb::arg("spill"), nb::arg("spill_limit"),
@@ -416,6 +425,8 @@ void BindGraph(nb::module_& module) {
           },
           nb::kw_only(), nb::arg("read_only") = false, nb::arg("timeout").none() = nb::none(),
           nb::arg("serializable") = false,
+          // A temporary graph ends with its object, and so would the transaction.
+          nb::keep_alive<0, 1>(),
           "Begins a Transaction: a snapshot, and what it writes, which nobody else sees before "
           "commit(). A serializable one is also refused by commit() where another one has changed "
           "what it read.")

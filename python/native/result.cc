@@ -23,7 +23,7 @@ nb::object Str(std::string_view text) {
   return Steal(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
 }
 
-nb::list FetchMany(Result& self, size_t most) {
+nb::list FetchRows(Result& self, size_t most) {
   size_t first = 0;
   const size_t count = self.Take(most, &first);
   nb::object out = nb::steal(PyList_New(static_cast<Py_ssize_t>(count)));
@@ -36,6 +36,13 @@ nb::list FetchMany(Result& self, size_t most) {
     PyList_SET_ITEM(out.ptr(), static_cast<Py_ssize_t>(i), row);
   }
   return nb::borrow<nb::list>(out);
+}
+
+nb::list FetchMany(Result& self, nb::handle size) {
+  const Py_ssize_t most = PyNumber_AsSsize_t(size.ptr(), nullptr);  // at most what there can be
+  if (most == -1 && PyErr_Occurred() != nullptr) throw nb::python_error();
+  if (most < 0) throw nb::value_error("size is a number of rows, 0 or more");
+  return FetchRows(self, static_cast<size_t>(most));
 }
 
 nb::object FetchOne(Result& self) {
@@ -79,6 +86,13 @@ nb::list RowsOf(Result& self, nb::slice slice) {
     out.append(RowAt(self, start + static_cast<Py_ssize_t>(i) * step));
   }
   return out;
+}
+
+nb::object Item(Result& self, nb::handle key) {
+  if (nb::isinstance<nb::slice>(key)) return RowsOf(self, nb::borrow<nb::slice>(key));
+  const Py_ssize_t at = PyNumber_AsSsize_t(key.ptr(), PyExc_IndexError);
+  if (at == -1 && PyErr_Occurred() != nullptr) throw nb::python_error();
+  return RowAt(self, at);
 }
 
 nb::dict Facts(const Result& self) {
@@ -185,13 +199,13 @@ void BindResult(nb::module_& module) {
       .def_prop_ro("columns", &Columns, "The names of the columns, in their order.")
       .def("__len__", [](const Result& self) { return self.table().rows(); })
       .def("__bool__", [](const Result&) { return true; })
-      .def("__getitem__", &RowAt, nb::arg("row"), "A row by its number, from 0.")
-      .def("__getitem__", &RowsOf, nb::arg("rows"), "Rows by a slice of their numbers, as a list.")
+      .def("__getitem__", &Item, nb::arg("row"),
+           "A row by its number, from 0; rows by a slice of their numbers, as a list.")
       .def("fetchone", &FetchOne, "The next row, or None at the end.")
       .def("fetchmany", &FetchMany, nb::arg("size") = 1,
            "The next rows, at most `size` of them. Where a value cannot be had, none is taken.")
       .def(
-          "fetchall", [](Result& self) { return FetchMany(self, self.left()); },
+          "fetchall", [](Result& self) { return FetchRows(self, self.left()); },
           "The rows that were not taken yet, as a list. Where a value cannot be had, none is "
           "taken; fetchone() goes over such a row.")
       .def("to_dicts", &ToDicts, "All rows, each as a dict by column.")

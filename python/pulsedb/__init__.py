@@ -11,6 +11,7 @@ Any number of threads may use one Graph. Statements run without the GIL.
 """
 
 import atexit
+import collections.abc
 import os
 import shutil
 import tempfile
@@ -88,14 +89,15 @@ _open = weakref.WeakSet()
 
 def _bytes(name, size):
     """A size: a number of bytes, or text as "256M"."""
-    if isinstance(size, int) and not isinstance(size, bool) and size > 0:
-        return size
+    given = size
     if isinstance(size, str):
         text = size.strip().upper().removesuffix("B").removesuffix("I")
         number, unit = (text, "") if text[-1:].isdigit() else (text[:-1], text[-1:])
-        if unit in _UNITS and number.isdigit() and int(number) > 0:
-            return int(number) * _UNITS[unit]
-    raise ValueError(f'{name} is a number of bytes, or text as "256M", not {size!r}')
+        if unit in _UNITS and number.isdigit():
+            size = int(number) * _UNITS[unit]
+    if isinstance(size, int) and not isinstance(size, bool) and 0 < size < 2**63:
+        return size
+    raise ValueError(f'{name} is a number of bytes, or text as "256M", below 2**63, not {given!r}')
 
 
 def _threads(threads):
@@ -106,19 +108,36 @@ def _threads(threads):
     raise ValueError(f"threads is a number of threads, 1 to 256, or None, not {threads!r}")
 
 
+def _retain(retain):
+    if isinstance(retain, int) and not isinstance(retain, bool) and 0 <= retain < 2**63:
+        return retain
+    raise ValueError(f"retain is a number of commits, 0 or more, not {retain!r}")
+
+
+def _text(what, text):
+    if isinstance(text, str):
+        return text
+    raise TypeError(f"{what} is a str, not {type(text).__name__}")
+
+
+def _path(path):
+    """The bytes of a path, which may be text of any kind that Python takes."""
+    path = os.fsencode(path)
+    if b"\0" in path:
+        raise ValueError("embedded null byte")
+    return path
+
+
+def _absolute(path):
+    """The same after a chdir(). Not normal: `link/..` is where the link leads to."""
+    return path if not path or os.path.isabs(path) else os.path.join(os.getcwdb(), path)
+
+
 @atexit.register
 def _close_all():
     # Graphs that a fork took along stay as they are: they belong to the other process.
     for graph in list(_open):
-        try:
-            graph.close()
-        except Error:
-            pass  # nobody is left to tell; what was committed is durable all the same
-
-
-def _remove_directory(path, process):
-    if os.getpid() == process:
-        shutil.rmtree(path, ignore_errors=True)
+        graph._end()
 
 
 class Graph(_native.Graph):
@@ -152,6 +171,8 @@ class Graph(_native.Graph):
     process leave the database alone, and everything else is a ClosedError.
     """
 
+    _temporary = None  # the directory that goes with the graph
+
     def __init__(
         self,
         path=":memory:",
@@ -169,36 +190,51 @@ class Graph(_native.Graph):
         spill=None,
         spill_limit="16G",
     ):
-        temporary = None
-        path = ":memory:" if path is None else os.fsdecode(path)
-        if "\0" in path:
-            raise ValueError("embedded null byte")
-        if path == ":memory:":
-            if read_only:
-                raise ValueError("a temporary graph cannot be read only: there is nothing in it")
-            path = temporary = tempfile.mkdtemp(prefix="pulsedb-")
-            sync = False
-        # Before anything can fail; it removes the directory also where nobody closes the graph.
-        self._process = os.getpid()
-        self._remove = temporary and weakref.finalize(self, _remove_directory, temporary, self._process)
-        self._path = path
-        super().__init__(
-            os.fsencode(path),
-            bool(read_only),
-            bool(create),
-            bool(sync),
+        path = b":memory:" if path is None else _path(path)
+        options = (
             _bytes("memory", memory),
             _bytes("query_memory", query_memory),
             timeout,
-            retain,
+            _retain(retain),
             bool(page_reads),
             bool(damaged),
-            "" if spill is None else os.fsdecode(spill),
+            b"" if spill is None else _absolute(_path(spill)),
             0 if spill_limit == 0 else _bytes("spill_limit", spill_limit),
             _threads(threads),
         )
+        self._process = os.getpid()
+        if path == b":memory:":
+            if read_only:
+                raise ValueError("a temporary graph cannot be read only: there is nothing in it")
+            self._temporary = tempfile.mkdtemp(prefix="pulsedb-")
+            path = os.fsencode(self._temporary)
+            sync = False
+        path = _absolute(path)
+        self._path = os.fsdecode(path)
+        try:
+            super().__init__(path, bool(read_only), bool(create), bool(sync), *options)
+        except BaseException:
+            self._remove()
+            raise
         self._read_only = bool(read_only)
         _open.add(self)
+
+    def _remove(self):
+        place, self._temporary = self._temporary, None
+        if place:
+            shutil.rmtree(place, ignore_errors=True)
+
+    def _end(self):
+        """close(), where nobody is left to tell of an error."""
+        try:
+            self.close()
+        except Error:  # what was committed is durable all the same
+            self._remove()
+
+    def __del__(self):
+        # By close(): while something writes there, the directory cannot go.
+        if self._temporary:
+            self._end()
 
     @property
     def damage(self):
@@ -229,8 +265,7 @@ class Graph(_native.Graph):
         if os.getpid() != self._process:
             return
         self._close()
-        if self._remove:
-            self._remove()
+        self._remove()
 
     def __enter__(self):
         return self
@@ -269,7 +304,8 @@ class Graph(_native.Graph):
         null, comes twice, or is there already is an ArgumentError, and an index on it is made where
         there is none.
         """
-        return self._load_nodes(label, columns_of(data), key or "")
+        key = "" if key is None else _text("the key", key)
+        return self._load_nodes(_text("the label", label), columns_of(data, [key] if key else []), key)
 
     def load_edges(self, type, data, source, target, *, columns=("source", "target")):
         """Makes a relationship of each row, in one transaction; returns how many.
@@ -283,15 +319,18 @@ class Graph(_native.Graph):
 
         NotFoundError names the first value that no node has, ArgumentError one that several have.
         """
+        if not isinstance(columns, (tuple, list)) or len(columns) != 2:
+            raise TypeError("columns are the names of two columns, those of the source and of the target")
         ends = []
         for end, column in zip((source, target), columns):
-            if isinstance(end, str) or not 2 <= len(end) <= 3:
+            if not isinstance(end, (tuple, list)) or not 2 <= len(end) <= 3:
                 raise TypeError("source and target are (label, key), or (label, key, column)")
             label, key, name = (*end, column)[:3]
             ends.append((name, label or "", key))
         if ends[0][0] == ends[1][0]:
             raise ValueError(f"source and target are both the column {ends[0][0]}")
-        return self._load_edges(type, columns_of(data), *ends)
+        names = [name for name, _, _ in ends]
+        return self._load_edges(_text("the type", type), columns_of(data, names), *ends)
 
     def load_csv(
         self,
@@ -329,16 +368,31 @@ class Graph(_native.Graph):
             elif not isinstance(value, str) or len(value) != 1 or not 0 < ord(value) < 128:
                 raise ValueError(f"{name} is one character of ASCII, not {value!r}")
             dialect += value
+        types = [
+            (_text("a property of `types`", name), _text(f"the type of {name}", kind))
+            for name, kind in _items("types", types)
+        ]
         return self._load_files(
-            _files(nodes), _files(edges), list((types or {}).items()), dialect, null,
-            os.fsdecode(reject) if reject else "", threads,
+            _files("nodes", nodes),
+            _files("edges", edges),
+            types,
+            dialect,
+            _text("null", null),
+            _path(reject) if reject else b"",
+            threads,
         )
 
 
-def _files(given):
-    """"NAME=FILE" of a dict of names and files."""
+def _items(what, given):
+    if not isinstance(given or {}, collections.abc.Mapping):
+        raise TypeError(f"{what} is a dict, not {type(given).__name__}")
+    return (given or {}).items()
+
+
+def _files(what, given):
+    """"NAME=FILE", as bytes, of a dict of names and files."""
     out = []
-    for name, files in (given or {}).items():
+    for name, files in _items(what, given):
         for file in files if isinstance(files, (list, tuple)) else [files]:
-            out.append(f"{name}={os.fsdecode(file)}")
+            out.append(_text(f"a name of {what}", name).encode() + b"=" + _path(file))
     return out

@@ -1,8 +1,9 @@
+import builtins
 import datetime
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from types import TracebackType
-from typing import Any, Literal, NoReturn, overload
+from typing import Any, Literal, NoReturn, Self, SupportsIndex, overload
 
 __version__: str
 
@@ -30,7 +31,7 @@ class NotFoundError(Error): ...
 class ConstraintError(Error): ...
 class ReadOnlyError(Error): ...
 class TransientError(Error): ...
-class TimeoutError(Error): ...
+class TimeoutError(Error, builtins.TimeoutError): ...
 class CancelledError(Error): ...
 class LimitError(Error, MemoryError): ...
 class LockedError(Error): ...
@@ -105,9 +106,34 @@ class Duration:
 
 class DateTime(datetime.datetime):
     nanosecond: int
+    def replace(
+        self,
+        year: SupportsIndex = ...,
+        month: SupportsIndex = ...,
+        day: SupportsIndex = ...,
+        hour: SupportsIndex = ...,
+        minute: SupportsIndex = ...,
+        second: SupportsIndex = ...,
+        microsecond: SupportsIndex = ...,
+        tzinfo: datetime.tzinfo | None = ...,
+        *,
+        fold: int = ...,
+        nanosecond: int | None = None,
+    ) -> Self: ...
 
 class Time(datetime.time):
     nanosecond: int
+    def replace(
+        self,
+        hour: SupportsIndex = ...,
+        minute: SupportsIndex = ...,
+        second: SupportsIndex = ...,
+        microsecond: SupportsIndex = ...,
+        tzinfo: datetime.tzinfo | None = ...,
+        *,
+        fold: int = ...,
+        nanosecond: int | None = None,
+    ) -> Self: ...
 
 class Summary:
     nodes_created: int

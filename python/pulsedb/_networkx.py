@@ -121,6 +121,8 @@ class BackendGraph:
             return f"({variable}:N {{i: ${variable}}})", {variable: index}
         if not isinstance(node, numbers.Integral):
             raise nx.NodeNotFound(f"Node {node} not found in graph: its nodes are ids, integers")
+        if not -(2**63) <= node < 2**63:
+            raise nx.NodeNotFound(f"Node {node} not found in graph")
         labels = self._options.get("labels")
         text = "MATCH (n) WHERE id(n) = $id"
         if labels is not None:
@@ -147,13 +149,20 @@ class BackendGraph:
         nodes = self._nodes
         return ((nodes[row[0]], *row[1:]) for row in rows)
 
+    def _sum(self, weight):
+        """Of the weights of a copy; 0 of a database, whose weights only the procedure sees."""
+        total = sum(() if self._nodes is None else self._columns.get(weight, ()))
+        if math.isinf(total):
+            raise NotImplementedError(f"the sum of the attribute {weight!r} is more than a float holds")
+        return total
+
     def _number(self, weight):
         """What distances are: of a copy ints where all weights are, as NetworkX has them."""
-        weights = () if self._nodes is None else self._columns.get(weight, ())
+        total = self._sum(weight)
         # A column has one type (_weights).
-        if self._nodes is None or (weights and isinstance(weights[0], float)):
+        if self._nodes is None or isinstance(total, float):
             return float
-        if sum(weights) > 2**53:
+        if total > 2**53:
             raise NotImplementedError(f"the sum of the attribute {weight!r} is more than a float holds exactly")
         return int
 
@@ -232,6 +241,8 @@ def _copy(G, edge_attrs):
         ":target": [index[v] for _, v, _ in edges],
     }
     for attribute, otherwise in (edge_attrs or {}).items():
+        if attribute == "" or attribute in columns:
+            raise NotImplementedError(f"`weight` cannot be {attribute!r}: that is no name of a property here")
         columns[attribute] = _weights(attribute, [data.get(attribute, otherwise) for _, _, data in edges])
     return BackendGraph(
         _load(nodes, columns),
@@ -243,9 +254,22 @@ def _copy(G, edge_attrs):
 
 
 def _weight(weight):
-    if not (weight is None or isinstance(weight, str)):
+    if not (weight is None or isinstance(weight, str) and weight):
         raise NotImplementedError("`weight` has to be the name of an attribute")
     return {} if weight is None else {"weight": weight}
+
+
+def _why_no_pagerank(alpha=0.85, max_iter=100, tol=1.0e-6, personalization=None, nstart=None, dangling=None, **_):
+    """Why it is NetworkX's own that takes these; None: it is not."""
+    for name, value in (("personalization", personalization), ("nstart", nstart), ("dangling", dangling)):
+        if value is not None:
+            return f"`{name}` is not supported"
+    for name, value in (("alpha", alpha), ("tol", tol)):
+        if not (isinstance(value, numbers.Real) and 0 <= value <= 1):
+            return f"`{name}` has to be a number from 0 to 1"
+    if not (isinstance(max_iter, numbers.Integral) and max_iter <= 1_000_000):
+        return "`max_iter` has to be an int, at most 1,000,000"
+    return None
 
 
 class _Functions:
@@ -267,14 +291,12 @@ class _Functions:
         except TypeError as error:
             return str(error)
         weight = kwargs.get("weight")
-        if not (weight is None or isinstance(weight, str)):
+        if not (weight is None or isinstance(weight, str) and weight):
             return "`weight` has to be the name of an attribute"
         if name == "clustering" and weight is not None:
             return "`weight` is not supported"
-        if name == "pagerank":
-            for option in ("personalization", "nstart", "dangling"):
-                if kwargs.get(option) is not None:
-                    return f"`{option}` is not supported"
+        if name == "pagerank" and (why := _why_no_pagerank(**kwargs)):
+            return why
         if name in ("clustering", "triangles") and kwargs["G"].is_directed():
             return "only undirected graphs"
         return True
@@ -296,11 +318,12 @@ class _Functions:
     ):
         import networkx as nx
 
-        if personalization is not None or nstart is not None or dangling is not None:
-            raise NotImplementedError("personalization, nstart and dangling are not supported")
+        if why := _why_no_pagerank(alpha, max_iter, tol, personalization, nstart, dangling):
+            raise NotImplementedError(why)
+        G._sum(weight)
         if max_iter < 1:
             raise nx.PowerIterationFailedConvergence(max_iter)
-        options = {"damping": alpha, "iterations": max_iter, "tolerance": tol, **_weight(weight)}
+        options = {"damping": float(alpha), "iterations": int(max_iter), "tolerance": float(tol), **_weight(weight)}
         rows = list(G._call("pageRank", "score, converged", options=options))
         if rows and not rows[0][2]:
             raise nx.PowerIterationFailedConvergence(max_iter)
@@ -334,7 +357,13 @@ class _Functions:
                 return values[nodes]
         except TypeError:  # no node, but several
             pass
-        return {node: values[node] for node in nodes if node in values}
+        try:
+            return {node: values[node] for node in nodes if node in values}
+        except TypeError:
+            import networkx as nx
+
+            list(nx.Graph().nbunch_iter(nodes))  # which raises what NetworkX raises for these
+            raise
 
     @staticmethod
     def _not_for_multigraphs(G):
@@ -371,8 +400,10 @@ class _Functions:
         options = _weight(weight)
         number = G._number(weight)
         rows = G._call("shortestPaths", "distance", source=source, options=options)
-        rows = ((node, number(distance)) for node, distance in rows if cutoff is None or distance <= cutoff)
-        return dict(sorted(rows, key=lambda row: row[1]))
+        if cutoff is not None:
+            # As NetworkX has it: the source is there, whatever the cutoff, and nothing is beyond one that is no number.
+            rows = (row for row in rows if not row[1] > cutoff or row[0] is source or row[0] == source)
+        return dict(sorted(((node, number(distance)) for node, distance in rows), key=lambda row: row[1]))
 
     @staticmethod
     def _shortest(G, source, target, weight):

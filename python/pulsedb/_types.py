@@ -425,13 +425,20 @@ def _day(value, months=0, days=0):
             return datetime.date(1970 + year, month + 1, 1)
         return datetime.date.fromordinal(_EPOCH + days)
     except (ValueError, OverflowError):
-        raise OverflowError(f"{value!r} is beyond the years 1 to 9999, which Python's datetime has") from None
+        raise _beyond(repr(value)) from None
+
+
+def _beyond(what):
+    return OverflowError(f"{what} is beyond the years 1 to 9999, which Python's datetime has")
 
 
 def _simplify_time(value):
     if value != value:  # pandas.NaT
         return ("value", None)
     if isinstance(value, datetime.datetime):
+        # One of pandas may be beyond; to C it looks like another year then.
+        if not 1 <= value.year <= 9999:
+            raise _beyond(f"a {type(value).__name__} of the year {value.year}")
         return ("datetime", value)
     if isinstance(value, datetime.timedelta):
         nanos = value.microseconds * 1000 + getattr(value, "nanoseconds", 0)

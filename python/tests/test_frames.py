@@ -104,6 +104,15 @@ def test_arrow_of_mixed_types_names_the_column(graph):
         assert name in str(caught.value)
 
 
+def test_arrow_of_names_with_nul_is_refused(graph):
+    pytest.importorskip("pyarrow")
+    for query in ("RETURN 1 AS `a\0b`", "RETURN $m AS m", "RETURN [$m] AS m", "CREATE (n:N) SET n += $m RETURN n"):
+        result = graph.execute(query, {"m": {"a\0b": 1, "a\0c": "x"}} if "$m" in query else None)
+        with pytest.raises(TypeError, match="NUL"):
+            result.to_arrow()
+        assert len(result.to_dicts()) == 1
+
+
 def test_numpy_arrays(result):
     np = pytest.importorskip("numpy")
     columns = result.to_numpy()

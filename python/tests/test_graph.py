@@ -2,9 +2,11 @@
 
 import gc
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
 import time
@@ -76,6 +78,57 @@ def test_memory_graph_leaves_nothing():
     assert not os.path.exists(place)
 
 
+def test_temporary_graph_that_nobody_closes_ends_before_its_directory(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    removed, remove = [], shutil.rmtree
+
+    def look(place, **options):
+        fds = [f"/proc/self/fd/{fd}" for fd in os.listdir("/proc/self/fd")]
+        removed.append([os.readlink(fd) for fd in fds if os.path.exists(fd) and place in os.readlink(fd)])
+        remove(place, **options)
+
+    monkeypatch.setattr(shutil, "rmtree", look)
+    graph = pulsedb.Graph()
+    graph.execute("CREATE (:N)")
+    del graph
+    gc.collect()
+    graph = pulsedb.Graph()
+    graph.execute("CREATE (:N)")
+    graph.itself = graph
+    del graph
+    gc.collect()
+    assert removed == [[], []] and os.listdir(tmp_path) == []
+    # What began in it goes on, and it with that.
+    transaction = pulsedb.Graph().begin()
+    gc.collect()
+    transaction.execute("CREATE (:N)")
+    transaction.commit()
+    assert len(os.listdir(tmp_path)) == 1
+    del transaction
+    gc.collect()
+    for options in ({"timeout": -1}, {"memory": 0}, {"read_only": True}):
+        with pytest.raises(ValueError):
+            pulsedb.Graph(**options)
+    assert os.listdir(tmp_path) == []
+
+
+def test_relative_paths_stay_where_they_were(tmp_path, monkeypatch):
+    for name in ("first/spill", "second"):
+        (tmp_path / name).mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "first")
+    texts = [str(i * 7919 % 30000) for i in range(30000)]
+    with pulsedb.Graph("g", query_memory="3M", spill="spill") as graph:
+        monkeypatch.chdir(tmp_path / "second")
+        assert graph.path == str(tmp_path / "first" / "g")
+        graph.execute("UNWIND range(1, 100) AS i CREATE (:N)-[:R]->(:M)")
+        graph.checkpoint()
+        query = "UNWIND $texts AS t WITH t, count(*) AS c ORDER BY t RETURN t"
+        assert len(graph.execute(query, {"texts": texts})) == 30000
+    assert os.listdir(tmp_path / "second") == []
+    with pulsedb.Graph("../first/g", create=False) as graph:
+        assert count(graph, "N") == 100
+
+
 def test_second_writer_is_refused_readers_are_not(graph):
     graph.execute("CREATE (:N)")
     with pytest.raises(pulsedb.LockedError, match=str(os.getpid())):
@@ -114,6 +167,8 @@ def test_paths_are_bytes_too_and_have_no_null(tmp_path):
     for path in (f"{tmp_path}/a\0b", os.fsencode(tmp_path) + b"/a\0b"):
         with pytest.raises(ValueError, match="embedded null byte"):
             pulsedb.Graph(path)
+        with pytest.raises(ValueError, match="embedded null byte"):
+            pulsedb.Graph(spill=path)
     assert len(os.listdir(tmp_path)) == 3
 
 
@@ -166,7 +221,10 @@ def test_damaged_log_is_read_as_far_as_it_goes(tmp_path):
     [
         {"memory": "many"},
         {"memory": 0},
+        {"memory": 2**70},
         {"query_memory": True},
+        {"retain": -1},
+        {"retain": "many"},
         {"spill_limit": -1},
         {"timeout": 0},
         {"timeout": -1},
@@ -176,7 +234,7 @@ def test_damaged_log_is_read_as_far_as_it_goes(tmp_path):
     ],
 )
 def test_open_with_senseless_options_is_refused(tmp_path, options):
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match=next(iter(options))):
         pulsedb.Graph(tmp_path / "g", **options)
 
 
@@ -525,5 +583,14 @@ def test_rows_by_number_and_slice(graph):
     result = graph.execute("UNWIND range(0, 9) AS x RETURN x")
     assert result[-1] == (9,) and result[2:4] == [(2,), (3,)]
     assert result[::-4] == [(9,), (5,), (1,)] and result[20:] == []
-    with pytest.raises(TypeError):
-        result["x"]
+    assert result.fetchmany(2**70) == result[:]
+    for row in (10, -11, 2**70, -(2**70)):
+        with pytest.raises(IndexError):
+            result[row]
+    for wrong in ("x", 1.0, None):
+        with pytest.raises(TypeError):
+            result[wrong]
+        with pytest.raises(TypeError):
+            result.fetchmany(wrong)
+    with pytest.raises(ValueError, match="size"):
+        result.fetchmany(-1)

@@ -129,6 +129,55 @@ def test_numpy_dates_masks_and_overflow(graph):
         graph.load_nodes("N", {"i": np.array([2**63], dtype="uint64")})
 
 
+def test_numpy_arrays_of_more_dimensions_or_none(graph):
+    np = pytest.importorskip("numpy")
+    day = datetime.datetime(2020, 1, 2)
+    columns = {
+        "ns": np.array([["2020-01-02", "2020-01-02"]], dtype="datetime64[ns]"),
+        "us": np.array([["2020-01-02"]], dtype="datetime64[us]"),
+        "td": np.array([[1, 2]], dtype="timedelta64[ns]"),
+        "i": np.array([[1, 2]]),
+        "m": np.ma.masked_array([[1, 2]], mask=[[False, False]]),
+        "md": np.ma.masked_array(np.array([["2020-01-02"]], dtype="datetime64[ns]"), mask=[[False]]),
+    }
+    graph.load_nodes("N", columns)
+    assert graph.execute("MATCH (n:N) RETURN n").scalar().properties == {
+        "ns": [day, day],
+        "us": [day],
+        "td": [pulsedb.Duration(nanoseconds=1), pulsedb.Duration(nanoseconds=2)],
+        "i": [1, 2],
+        "m": [1, 2],
+        "md": [day],
+    }
+    with pytest.raises(pulsedb.ArgumentError, match="column x, row 1"):  # null in a list
+        graph.load_nodes("N", {"x": np.ma.masked_array([[1], [2]], mask=[[False], [True]])})
+    for wrong in (np.array(5), np.int64(5), np.ma.masked_array(5)):
+        with pytest.raises(TypeError, match="column x is .* without a dimension"):
+            graph.load_nodes("N", {"x": wrong})
+    assert graph.execute("MATCH (n) RETURN count(*)").scalar() == 1
+
+
+def test_what_a_conversion_raises_is_raised(graph):
+    class Odd(Exception):
+        def __init__(self, first, second):
+            super().__init__(first, second)
+
+    class Raises:
+        def __init__(self, error):
+            self.error = error
+
+        def __index__(self):
+            raise self.error
+
+    for error in (SystemExit(3), KeyboardInterrupt(), Odd(1, 2), MemoryError("x"), pulsedb.ClosedError("x")):
+        with pytest.raises(type(error)) as caught:
+            graph.load_nodes("N", {"x": [1, Raises(error)]})
+        assert caught.value is error
+    for kind in (TypeError, ValueError, OverflowError):
+        with pytest.raises(kind, match="^column x, row 1: why$"):
+            graph.load_nodes("N", {"x": [1, Raises(kind("why"))]})
+
+
 def test_pandas_frame_missing_is_null(graph):
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(
@@ -193,6 +242,46 @@ def test_arrow_table_and_result_round_trip(graph):
     assert graph.execute("MATCH (n:Copy) RETURN sum(n.u)").scalar() == 6
     with pytest.raises(TypeError, match="column x"):
         graph.load_nodes("N", pa.table({"x": pa.array([b"bytes"])}))
+
+
+def test_arrow_stream_that_was_read_is_refused(graph):
+    pa = pytest.importorskip("pyarrow")
+
+    class Once:
+        def __init__(self, source):
+            self.capsule = source.__arrow_c_stream__()
+
+        def __arrow_c_stream__(self, requested_schema=None):
+            return self.capsule
+
+    table = pa.table({"i": [1, 2, 3]})
+    for source in (table, graph.execute("UNWIND [1, 2, 3] AS i RETURN i")):
+        for read in (lambda once: graph.load_nodes("N", once), lambda once: pa.table(once).num_rows):
+            once = Once(source)
+            assert read(once) == 3
+            for _ in range(2):
+                with pytest.raises(TypeError, match="read already"):
+                    graph.load_nodes("N", once)
+    # Nor is there a rest to load of one that could not be.
+    once = Once(pa.table({"i": pa.chunked_array([[1], [2**63], [3]], pa.uint64())}))
+    with pytest.raises(OverflowError):
+        graph.load_nodes("N", once)
+    with pytest.raises(TypeError, match="read already"):
+        graph.load_nodes("N", once)
+    assert graph.execute("MATCH (n:N) RETURN count(*)").scalar() == 6
+
+
+def test_arrow_columns_whose_names_have_nul_are_refused(graph, tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table = pa.table({"a\0b": [1], "a\0c": [2]})
+    parquet.write_table(table, tmp_path / "n.parquet")
+    for data in (table, table.to_batches()[0], table.to_reader(), tmp_path / "n.parquet"):
+        with pytest.raises(ValueError, match="NUL"):
+            graph.load_nodes("N", data)
+    # In lists they are what they are.
+    graph.load_nodes("N", {"a\0b": [1], "a\0c": [2]})
+    assert graph.execute("MATCH (n) RETURN n").scalar().properties == {"a\0b": 1, "a\0c": 2}
 
 
 def test_arrow_timestamp_beyond_the_years_is_refused(graph):
@@ -345,6 +434,8 @@ def test_parquet_file_that_is_none_loads_nothing(graph, tmp_path):
         ({"a": [2**63]}, OverflowError),
         ({"a": [{"b": 1}]}, pulsedb.ArgumentError),
         ({"a": [[1, [2]]]}, pulsedb.ArgumentError),
+        ("", TypeError),
+        (b"", TypeError),
     ],
 )
 def test_data_that_cannot_be_is_refused(graph, data, error):
@@ -363,6 +454,22 @@ def test_load_arguments_are_checked(graph):
     for wrong in ((None, None), ("N", None), (5, "id"), ("N", "id", 3)):
         with pytest.raises(TypeError, match="str"):
             graph.load_edges("E", {"source": [1], "target": [1]}, wrong, ("N", "id"))
+    for columns in (("source",), ("source", "target", "more"), "st"):
+        with pytest.raises(TypeError, match="columns are the names of two columns"):
+            graph.load_edges("E", {"s": [1], "t": [1]}, ("N", "id"), ("N", "id"), columns=columns)
+    for call in (
+        lambda: graph.load_nodes(None, {"a": [1]}),
+        lambda: graph.load_nodes("N", {"a": [1]}, key=5),
+        lambda: graph.load_edges(None, {"source": [1], "target": [1]}, ("N", "id"), ("N", "id")),
+        lambda: graph.load_csv(null=None),
+        lambda: graph.load_csv({"N": "n.csv"}, types={"a": int}),
+        lambda: graph.load_csv({"N": "n.csv"}, types={1: "int"}),
+    ):
+        with pytest.raises(TypeError, match="is a str, not"):
+            call()
+    for wrong in ({"nodes": "n.csv"}, {"edges": ["n.csv"]}, {"types": "int"}):
+        with pytest.raises(TypeError, match="is a dict, not"):
+            graph.load_csv(**wrong)
     with pytest.raises(ValueError, match="column a, row 1.*surrogates"):
         graph.load_nodes("N", {"a": ["a", "\ud800"]})
 
@@ -370,6 +477,12 @@ def test_load_arguments_are_checked(graph):
 def test_empty_load_is_nothing(graph):
     assert graph.load_nodes("N", {"id": []}, key="id") == 0
     assert graph.load_edges("E", {"source": [], "target": []}, ("N", "id"), ("N", "id")) == 0
+    for rows in ([], ()):
+        assert graph.load_nodes("N", rows) == graph.load_nodes("N", rows, key="id") == 0
+        assert graph.load_edges("E", rows, ("N", "id"), ("N", "id", "to")) == 0
+    graph.close()
+    with pytest.raises(pulsedb.ClosedError):
+        graph.load_nodes("N", [])
 
 
 @pytest.fixture
@@ -386,6 +499,29 @@ def test_csv_dialect_is_of_single_characters(graph, tmp_path):
             graph.load_csv({"N": tmp_path / "n.csv"}, **wrong)
     graph.load_csv({"N": tmp_path / "n.csv"}, escape="\\")
     assert graph.execute("MATCH (n:N) RETURN n.name").scalar() == 'a"b'
+
+
+def test_csv_paths_are_of_any_bytes(graph, tmp_path):
+    (tmp_path / "n.csv").write_text("id\n1\n")
+    place = os.fsencode(tmp_path)
+    for name in (b"\xff", b"plain"):
+        with open(place + b"/" + name, "w") as file:
+            file.write("id|name\n1|Ann\n1|Bob\nx\n")
+        given = place + b"/" + name
+        for path in (given, os.fsdecode(given)):
+            report = graph.load_csv({"N": [path]}, delimiter="|", reject=given + b".reject", types={"id": "string"})
+            assert report["rejected"] >= 1 and all(isinstance(line, str) for line in report["examples"])
+            assert os.path.exists(given + b".reject")
+        os.mkdir(given + b".spill")
+        with pulsedb.Graph(spill=given + b".spill") as other:
+            assert other.execute("RETURN 1").scalar() == 1
+    with pytest.raises(pulsedb.NotFoundError):
+        graph.load_csv({"N": place + b"/\xfe"})
+    for wrong in (f"{tmp_path}/n.csv\0", place + b"/n.csv\0"):
+        with pytest.raises(ValueError, match="embedded null byte"):
+            graph.load_csv({"N": wrong})
+        with pytest.raises(ValueError, match="embedded null byte"):
+            graph.load_csv({"N": tmp_path / "n.csv"}, reject=wrong)
 
 
 def test_csv_with_semicolons_between_fields(graph, tmp_path):

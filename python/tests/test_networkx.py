@@ -70,11 +70,11 @@ def test_distances_are_networkxs(kind, rng):
         found = nx.single_source_shortest_path_length(made, source, cutoff, backend="pulsedb")
         assert found == dict(expected)
         assert list(found.values()) == sorted(found.values())
-        expected = nx.single_source_dijkstra_path_length(made, source, cutoff, backend="networkx")
-        assert nx.single_source_dijkstra_path_length(made, source, cutoff, backend="pulsedb") == expected
-    for cutoff in (0.5, 1.0, 1.5, -1, -0.5, 2**32 - 3, 2**32, 2**70, math.inf, -math.inf, math.nan):
+    for cutoff in (None, 0, 2, 0.5, 1.0, 1.5, -1, -0.5, 2**32 - 3, 2**32, 2**70, math.inf, -math.inf, math.nan):
         expected = nx.single_source_shortest_path_length(made, source, cutoff, backend="networkx")
         assert nx.single_source_shortest_path_length(made, source, cutoff, backend="pulsedb") == dict(expected)
+        expected = nx.single_source_dijkstra_path_length(made, source, cutoff, backend="networkx")
+        assert nx.single_source_dijkstra_path_length(made, source, cutoff, backend="pulsedb") == expected
     target = rng.choice(list(made))
     try:
         expected = nx.dijkstra_path_length(made, source, target, backend="networkx")
@@ -111,6 +111,13 @@ def test_triangles_are_networkxs(rng):
     some = list(made)[:3]
     assert nx.triangles(made, some, backend="pulsedb") == nx.triangles(made, some, backend="networkx")
     assert nx.triangles(made, some[0], backend="pulsedb") == nx.triangles(made, some[0], backend="networkx")
+    for missing in (99, [["unhashable"]], None.__class__, 1.5):
+        for of in (nx.triangles, nx.clustering):
+            with pytest.raises(nx.NetworkXError) as expected:
+                of(made, missing, backend="networkx")
+            with pytest.raises(type(expected.value)) as caught:
+                of(made, missing, backend="pulsedb")
+            assert str(caught.value) == str(expected.value)
 
 
 def test_label_propagation_is_networkxs(rng):
@@ -149,8 +156,13 @@ def test_database_without_a_copy(graph):
     assert nx.pagerank(graph.to_backend(labels=[])) == {}
     assert pulsedb._networkx.backend.convert_to_nx(graph.to_backend(types=[])).number_of_edges() == 0
     assert pulsedb._networkx.backend.convert_to_nx(graph.to_backend(labels=[])).number_of_nodes() == 0
-    with pytest.raises(nx.NodeNotFound):
-        nx.single_source_shortest_path_length(view, m + 100)
+    for missing in (m + 100, 2**63, -(2**63) - 1, 2**70):
+        with pytest.raises(nx.NodeNotFound):
+            nx.single_source_shortest_path_length(view, missing)
+        with pytest.raises(nx.NetworkXNoPath):
+            nx.dijkstra_path(view, a, missing, "w")
+        with pytest.raises(nx.NetworkXError, match=f"Node {missing} is not in the graph"):
+            nx.triangles(graph.to_backend(directed=False), missing)
     with pytest.raises(nx.NetworkXNotImplemented):
         nx.triangles(view)
     # It sees what is written.
@@ -193,6 +205,50 @@ def test_weights_that_it_cannot_take_are_networkxs(monkeypatch):
     nx.set_edge_attributes(made, -1, "weight")
     with pytest.raises(ValueError, match="negative"):
         nx.single_source_dijkstra_path_length(made, 0)
+
+
+def test_floats_whose_sum_is_infinite_are_networkxs(monkeypatch):
+    made = nx.Graph([(0, 1, {"weight": 1e308}), (1, 2, {"weight": 1e308})])
+    for of in (nx.pagerank, lambda G, **backend: nx.dijkstra_path_length(G, 0, 2, **backend)):
+        with pytest.raises(NotImplementedError):
+            of(made, backend="pulsedb")
+    monkeypatch.setattr(nx.config.backend_priority, "algos", ["pulsedb"])
+    assert nx.dijkstra_path_length(made, 0, 2) == math.inf
+    assert nx.single_source_dijkstra_path_length(made, 0) == {0: 0, 1: 1e308, 2: math.inf}
+    assert nx.pagerank(made) == nx.pagerank(made, backend="networkx")
+
+
+@pytest.mark.parametrize("weight", ["", ":source", ":target"])
+def test_attributes_of_odd_names_are_networkxs(monkeypatch, weight):
+    made = nx.path_graph(4)
+    nx.set_edge_attributes(made, 3, weight)
+    with pytest.raises(NotImplementedError):
+        nx.dijkstra_path_length(made, 0, 3, weight=weight, backend="pulsedb")
+    monkeypatch.setattr(nx.config.backend_priority, "algos", ["pulsedb"])
+    assert nx.dijkstra_path_length(made, 0, 3, weight=weight) == 9
+    assert nx.pagerank(made, weight=weight) == nx.pagerank(made, weight=weight, backend="networkx")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"alpha": -0.5}, {"alpha": None}, {"alpha": math.nan}, {"alpha": "x"}, {"alpha": 1.5, "max_iter": 3}]
+    + [{"tol": 2}, {"tol": -1, "max_iter": 3}, {"tol": math.inf}]
+    + [{"max_iter": 1.5}, {"max_iter": None}, {"max_iter": 1_000_001}, {"max_iter": 2**70}],
+)
+def test_pagerank_that_it_cannot_take_is_networkxs(monkeypatch, options):
+    made = nx.karate_club_graph()
+
+    def outcome(**backend):
+        try:
+            return nx.pagerank(made, **options, **backend)
+        except Exception as error:  # compared
+            return type(error)
+
+    with pytest.raises(NotImplementedError):
+        nx.pagerank(made, **options, backend="pulsedb")
+    expected = outcome(backend="networkx")
+    monkeypatch.setattr(nx.config.backend_priority, "algos", ["pulsedb"])
+    assert outcome() == expected
 
 
 def test_distances_are_ints_where_weights_are():

@@ -376,6 +376,21 @@ def test_numpy_times_that_do_not_fit_are_refused(graph):
     assert graph.execute("RETURN $d", {"d": np.timedelta64("NaT", "D")}).scalar() is None
 
 
+def test_pandas_timestamps_that_do_not_fit_are_refused(graph):
+    np, pd = pytest.importorskip("numpy"), pytest.importorskip("pandas")
+    for text in ("12000-01-01", "10000-01-01", "0000-12-31", "-0005-03-01"):
+        far = np.array(["2020-01-01", text], dtype="datetime64[s]")
+        for value in (pd.Timestamp(far[1]), pd.Timestamp(far[1]).tz_localize("UTC")):
+            with pytest.raises(OverflowError, match="years 1 to 9999"):
+                graph.execute("RETURN $d", {"d": value})
+        with pytest.raises(OverflowError, match="column x, row 1"):
+            graph.load_nodes("N", pd.DataFrame({"x": far}))
+    for text in ("0001-01-01", "9999-12-31T23:59:59"):
+        value = pd.Timestamp(np.datetime64(text, "s"))
+        assert graph.execute("RETURN $d", {"d": value}).scalar() == value.to_pydatetime()
+    assert graph.execute("MATCH (n) RETURN count(*)").scalar() == 0
+
+
 def test_deleted_node_in_a_result(graph):
     graph.execute("CREATE (:N {i: 1})")
     node = graph.execute("MATCH (n:N) DELETE n RETURN n").scalar()

@@ -62,14 +62,15 @@ struct ArrowArrayStream {
 
 namespace pulse::graph {
 
-// A stream of all rows, in batches of 65,536. InvalidArgument where a column has no single type.
+// A stream of all rows, in batches of 65,536. InvalidArgument where a column has no single type, or
+// its name, or that of a field below it, has a NUL, at which Arrow's names end.
 absl::Status ExportArrow(std::shared_ptr<const ResultTable> table, ArrowArrayStream* out);
 
-// The columns of a stream of structs. InvalidArgument where it is none, or where a column's type is
-// none of these: null, boolean, integers, decimals without a fraction, floats, UTF-8, dates, times,
-// timestamps, durations, intervals, lists of these, and dictionaries of them. OutOfRange: an
-// integer is beyond 64 bits with a sign, or a time beyond its day. ArgumentError (syntax/error.h):
-// a text is not UTF-8. Internal: what the stream says.
+// The columns of a stream of structs. InvalidArgument where it is none, or was released, or where a
+// column's type is none of these: null, boolean, integers, decimals without a fraction, floats,
+// UTF-8, dates, times, timestamps, durations, intervals, lists of these, and dictionaries of them.
+// OutOfRange: an integer is beyond 64 bits with a sign, or a time beyond its day. ArgumentError
+// (syntax/error.h): a text is not UTF-8. Internal: what the stream says.
 using NamedColumns = std::vector<std::pair<std::string, cypher::Column>>;
 absl::StatusOr<NamedColumns> ImportArrow(ArrowArrayStream* stream, uint64_t* rows,
                                          const Interrupted* interrupted = nullptr);

@@ -354,6 +354,13 @@ std::string FindMixed(const FrameType& type, const std::string& name) {
   return {};
 }
 
+// Whether a name at which Arrow's would end early is in it.
+bool HasNul(const FrameType& type) {
+  return std::any_of(type.names.begin(), type.names.end(),
+                     [](const auto& name) { return name.find('\0') != std::string::npos; }) ||
+         std::any_of(type.children.begin(), type.children.end(), HasNul);
+}
+
 }  // namespace
 
 absl::Status ExportArrow(std::shared_ptr<const ResultTable> table, ArrowArrayStream* out) {
@@ -368,6 +375,11 @@ absl::Status ExportArrow(std::shared_ptr<const ResultTable> table, ArrowArrayStr
     if (mixed.empty()) continue;
     return absl::InvalidArgumentError(
         Concat(mixed, "; a column of Arrow has one type: let the query return toString() of it"));
+  }
+  if (HasNul(state->row)) {
+    return absl::InvalidArgumentError(
+        "the name of a column, or a key of a map, has a NUL, which no name in Arrow can have: let "
+        "the query name it otherwise");
   }
   out->get_schema = GetSchema;
   out->get_next = GetNext;

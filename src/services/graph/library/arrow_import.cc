@@ -327,6 +327,10 @@ class Reader {
 
 absl::StatusOr<NamedColumns> ImportArrow(ArrowArrayStream* stream, uint64_t* rows,
                                          const Interrupted* interrupted) {
+  if (stream->release == nullptr) {
+    return absl::InvalidArgumentError(
+        "this Arrow stream was read already: it gives its rows once, so make another");
+  }
   const auto failed = [stream] {
     const char* why = stream->get_last_error(stream);
     return absl::InternalError(why == nullptr ? "the Arrow stream failed" : why);

@@ -163,6 +163,21 @@ TEST_F(GraphCApiTest, Arrow_ResultOfOneGraph_LoadsIntoAnother) {
   EXPECT_EQ(pulse_graph_arrow(result_, &stream, &error_), PULSE_GRAPH_INVALID);
 }
 
+TEST_F(GraphCApiTest, Arrow_StreamThatWasReleased_IsRefused) {
+  ArrowArrayStream stream = {};
+  uint64_t rows = 0;
+  EXPECT_TRUE(absl::IsInvalidArgument(ImportArrow(&stream, &rows).status()));
+}
+
+TEST_F(GraphCApiTest, Arrow_NameWithNul_IsRefused) {
+  using std::string_literals::operator""s;
+  ArrowArrayStream stream;
+  for (const std::string& query : {"RETURN 1 AS `a\0b`"s, "RETURN [{`a\0b`: 1}] AS x"s}) {
+    ASSERT_EQ(Run(query), PULSE_GRAPH_OK) << error_.message;
+    EXPECT_EQ(pulse_graph_arrow(result_, &stream, &error_), PULSE_GRAPH_INVALID) << query;
+  }
+}
+
 TEST_F(GraphCApiTest, Errors_OfStatements_SayWhere) {
   EXPECT_EQ(Run("MATCH (n)\nRETURN n.x +"), PULSE_GRAPH_QUERY);
   EXPECT_EQ(error_.line, 2);
