@@ -100,7 +100,7 @@ absl::StatusOr<Options> ParseOptions(const std::string& uri) {
   }
   Options o;
   bool sched_given = parsed.options.count("agent_sched") != 0;
-  if (const char* env = std::getenv("PULSE_OPTIONS"); env != nullptr && *env != '\0') {
+  if (const char* env = secure_getenv("PULSE_OPTIONS"); env != nullptr && *env != '\0') {
     auto defaults = ParseOptionList(env);
     absl::Status st = defaults.ok() ? Read(*defaults, &o) : defaults.status();
     if (!st.ok()) {

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <functional>
 #include <memory>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -506,6 +507,25 @@ TEST(CompactionTaskTest, PlaceCompactions_WrongOptions_IsRefused) {
   twice.env = env.get();
   EXPECT_TRUE(PlaceCompactions(&twice).ok());
   EXPECT_TRUE(PlaceCompactions(&twice).IsInvalidArgument());
+}
+
+// As Java's setListeners does, called after env.place.
+TEST(CompactionTaskTest, ListenersReplaced_Compactions_AreSaidNotToBePlaced) {
+  ScratchDir dir;
+  const auto fs = Embedded("pulse://?placement=whole");
+  const auto env = rocksdb::NewCompositeEnv(fs);
+  rocksdb::Options o = SmallDbOptions(env.get());
+  ASSERT_TRUE(PlaceCompactions(&o).ok());
+  o.listeners.clear();
+  TestDb db(o, dir / "db");
+  std::mt19937_64 rng(TestSeed());
+  testing::internal::CaptureStderr();
+  ASSERT_TRUE(db.Open().ok());
+  ASSERT_TRUE(db.Fill(&rng, 2000, 500).ok());
+  ASSERT_TRUE(db.CompactAll().ok());
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              testing::HasSubstr("compactions are not placed"));
+  EXPECT_EQ(db.Difference(), "");
 }
 
 }  // namespace

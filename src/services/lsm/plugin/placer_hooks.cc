@@ -1,12 +1,14 @@
 #include "services/lsm/plugin/placer_hooks.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/log.h"
 #include "services/lsm/core/rocksdb_compat.h"
 
 namespace pulse::lsm {
@@ -16,7 +18,9 @@ using rocksdb::CompactionServiceJobStatus;
 
 class PlacerService : public rocksdb::CompactionService {
  public:
-  explicit PlacerService(std::shared_ptr<CompactionPlacer> placer) : placer_(std::move(placer)) {}
+  PlacerService(std::shared_ptr<CompactionPlacer> placer,
+                std::weak_ptr<rocksdb::EventListener> listener)
+      : placer_(std::move(placer)), listener_(std::move(listener)) {}
 
   static const char* kClassName() { return "PulseCompactionService"; }
   const char* Name() const override { return kClassName(); }
@@ -25,7 +29,7 @@ class PlacerService : public rocksdb::CompactionService {
 #if PULSE_ROCKSDB_AT_LEAST(10, 0)
   rocksdb::CompactionServiceScheduleResponse Schedule(const rocksdb::CompactionServiceJobInfo& info,
                                                       const std::string& input) override {
-    if (!placer_->Start(info.db_name, info.job_id, input)) {
+    if (!Begin(info, input)) {
       return rocksdb::CompactionServiceScheduleResponse(CompactionServiceJobStatus::kUseLocal);
     }
     return {absl::StrCat(info.job_id, " ", info.db_name), CompactionServiceJobStatus::kSuccess};
@@ -43,8 +47,8 @@ class PlacerService : public rocksdb::CompactionService {
 #else
   CompactionServiceJobStatus StartV2(const rocksdb::CompactionServiceJobInfo& info,
                                      const std::string& input) override {
-    return placer_->Start(info.db_name, info.job_id, input) ? CompactionServiceJobStatus::kSuccess
-                                                            : CompactionServiceJobStatus::kUseLocal;
+    return Begin(info, input) ? CompactionServiceJobStatus::kSuccess
+                              : CompactionServiceJobStatus::kUseLocal;
   }
   CompactionServiceJobStatus WaitForCompleteV2(const rocksdb::CompactionServiceJobInfo& info,
                                                std::string* result) override {
@@ -54,7 +58,20 @@ class PlacerService : public rocksdb::CompactionService {
 #endif
 
  private:
+  bool Begin(const rocksdb::CompactionServiceJobInfo& info, const std::string& input) {
+    // Options hold it, and so do databases that were opened with them.
+    if (listener_.expired() && !said_.exchange(true)) {
+      Log(LogLevel::kWarn,
+          "compactions are not placed, and placement= and flushes= of the URI have no effect: "
+          "the listener that PlaceCompactions has added to the options is gone. Set listeners "
+          "before it is called; in Java, setListeners before env.place(options)");
+    }
+    return placer_->Start(info.db_name, info.job_id, input);
+  }
+
   const std::shared_ptr<CompactionPlacer> placer_;
+  const std::weak_ptr<rocksdb::EventListener> listener_;
+  std::atomic<bool> said_{false};
 };
 
 class PlacerListener : public rocksdb::EventListener {
@@ -100,14 +117,14 @@ CompactionPlacer* PlacerOf(const rocksdb::CompactionService* service) {
   return ours == nullptr ? nullptr : ours->placer();
 }
 
-std::shared_ptr<rocksdb::CompactionService> NewPlacerService(
-    std::shared_ptr<CompactionPlacer> placer) {
-  return std::make_shared<PlacerService>(std::move(placer));
-}
-
 std::shared_ptr<rocksdb::EventListener> NewPlacerListener(
     std::shared_ptr<CompactionPlacer> placer) {
   return std::make_shared<PlacerListener>(std::move(placer));
+}
+
+std::shared_ptr<rocksdb::CompactionService> NewPlacerService(
+    std::shared_ptr<CompactionPlacer> placer, std::weak_ptr<rocksdb::EventListener> listener) {
+  return std::make_shared<PlacerService>(std::move(placer), std::move(listener));
 }
 
 }  // namespace pulse::lsm

@@ -10,10 +10,10 @@
 
 namespace pulse::lsm {
 
-// For DBOptions: both share `placer`.
-std::shared_ptr<rocksdb::CompactionService> NewPlacerService(
-    std::shared_ptr<CompactionPlacer> placer);
+// For DBOptions: both share `placer`, and the service needs the listener beside it.
 std::shared_ptr<rocksdb::EventListener> NewPlacerListener(std::shared_ptr<CompactionPlacer> placer);
+std::shared_ptr<rocksdb::CompactionService> NewPlacerService(
+    std::shared_ptr<CompactionPlacer> placer, std::weak_ptr<rocksdb::EventListener> listener);
 // Whether they have one already.
 bool HasPlacer(const rocksdb::DBOptions& options);
 // Behind a service that NewPlacerService made; null for another.

@@ -14,7 +14,7 @@ namespace {
 __attribute__((constructor)) void RegisterOnLoad() {
   // A wrong version is told to whoever opens pulse://, not to every program that loads the object.
   pulse::RegisterRocksDb().PermitUncheckedError();
-  const char* uri = std::getenv("PULSE_URI");
+  const char* uri = secure_getenv("PULSE_URI");
   if (uri != nullptr && *uri != '\0' && strcmp(program_invocation_short_name, "java") == 0) {
     // It ends there before anything of PulseDB's could refuse.
     pulse::Log(

@@ -141,12 +141,12 @@ bool Needs(const Object& object, const Object& library) {
 
 // What the environment lets a program do whose RocksDB the plug-in cannot serve.
 bool FallsBackToStock() {
-  const char* fallback = std::getenv("PULSE_FALLBACK");
+  const char* fallback = secure_getenv("PULSE_FALLBACK");
   return fallback != nullptr && absl::string_view(fallback) == "stock";
 }
 
 std::string HowToFallBack() {
-  const char* fallback = std::getenv("PULSE_FALLBACK");
+  const char* fallback = secure_getenv("PULSE_FALLBACK");
   if (fallback == nullptr || *fallback == '\0') {
     return "With PULSE_FALLBACK=stock the program runs without PulseDB";
   }
@@ -234,7 +234,14 @@ void RefuseVersion(const std::vector<Object>& objects, absl::string_view why) {
 void InstallDefaultEnv() {
   const char* uri = std::getenv("PULSE_URI");
   if (uri == nullptr || *uri == '\0' || IsOwnProgram()) return;
-  const char* list = std::getenv("PULSE_MATCH");
+  uri = secure_getenv("PULSE_URI");
+  if (uri == nullptr) {  // whoever starts such a program must not choose what it opens
+    Log(LogLevel::kWarn,
+        "PULSE_URI is ignored in a program with setuid, setgid or file capabilities; its databases "
+        "are not on PulseDB");
+    return;
+  }
+  const char* list = secure_getenv("PULSE_MATCH");
   absl::StatusOr<PathMatch> match =
       list == nullptr ? absl::StatusOr<PathMatch>(PathMatch()) : PathMatch::Parse(list);
   std::vector<Object> objects;

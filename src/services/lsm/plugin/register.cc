@@ -176,8 +176,9 @@ rocksdb::Status PlaceCompactions(rocksdb::DBOptions* options,
       o.placement != lsm::PlacementMode::kHost && o.placement != lsm::PlacementMode::kOffloadIo;
   if (!compactions && o.flushes == lsm::FlushMode::kHost) return rocksdb::Status::OK();
   auto placer = std::make_shared<lsm::CompactionPlacer>(fs, context, *options, families);
-  if (compactions) options->compaction_service = lsm::NewPlacerService(placer);
-  options->listeners.push_back(lsm::NewPlacerListener(placer));
+  const std::shared_ptr<rocksdb::EventListener> listener = lsm::NewPlacerListener(placer);
+  if (compactions) options->compaction_service = lsm::NewPlacerService(placer, listener);
+  options->listeners.push_back(listener);
   return rocksdb::Status::OK();
 }
 
