@@ -121,7 +121,7 @@ absl::Status DecompressOne(const CodecArguments& args, const std::string& file,
   if (!args.index.empty()) choices.keep = true;  // what an index is of
   if (!args.range.empty()) {
     PULSE_ASSIGN_OR_RETURN(options.range, ReadRange(args.range));
-    if (!choices.to_stdout && choices.output.empty()) {
+    if (!args.test && !choices.to_stdout && choices.output.empty()) {
       return absl::InvalidArgumentError("--range is a part of the file: say where with -c or -o");
     }
   }
@@ -180,6 +180,10 @@ void RunCodec(const CodecArguments& args) {
     Finish(absl::InvalidArgumentError("-o names one output; there are several inputs"));
     return;
   }
+  if (args.test && !args.choices.output.empty()) {
+    Finish(absl::InvalidArgumentError("-t writes nothing, and -o names an output; leave one out"));
+    return;
+  }
   if (args.choices.to_stdout && !args.choices.output.empty()) {
     Finish(absl::InvalidArgumentError("-c and -o name two outputs; leave one of them out"));
     return;
@@ -223,7 +227,7 @@ void AddShared(CLI::App* command, CodecArguments& args) {
                       "file is replaced");
   command->add_option(
       "--range", args.range,
-      "With --index: only the data from OFFSET on, or OFFSET+BYTES; needs -c or -o");
+      "With --index: only the data from OFFSET on, or OFFSET+BYTES; needs -c, -o or -t");
 }
 
 // Without it, -0 would be the name of a file, and -10 the level 1 and such a file.

@@ -222,11 +222,12 @@ void AddFilterCommand(CLI::App& app) {
       "--input-format", args->input_format,
       "what the input is compressed with: gzip, zlib, bgzf, zstd or lz4; anything else\n"
       "is an error. Without it compressed input is recognised, but for zlib's");
-  cmd->add_option("--compress", args->compress,
-                  "compress the output: gzip, zlib, bgzf, zstd or lz4");
+  CLI::Option* compress = cmd->add_option("--compress", args->compress,
+                                          "compress the output: gzip, zlib, bgzf, zstd or lz4");
   cmd->add_option("--level", args->level, "of --compress, 1 to 9")
       ->check(CLI::Range(1, 9))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->needs(compress);
   cmd->add_flag("--force", args->force, "replace the output file if it exists");
   cmd->add_flag("--explain", args->explain,
                 "say on standard error which engine serves each rule, and what each processor did");

@@ -406,8 +406,8 @@ void AddKvCommand(CLI::App& app) {
   auto args = std::make_shared<KvArgs>();
   CLI::App* cmd = app.add_subcommand(
       "kv",
-      "Keep keys and values in memory, for Redis clients: strings, bits, expiry, SCAN, MULTI,\n"
-      "over RESP2 and RESP3.\n"
+      "Keep keys and values in memory, for clients of Redis (RESP2, RESP3: strings, bits, expiry,\n"
+      "SCAN, MULTI) and of memcached (text and meta commands), on one port.\n"
       "  pulse kv --memory 4G &   redis-cli set greeting hello\n"
       "Nothing is written to disk. Stops on SIGTERM or SIGINT; ignores SIGHUP.");
   AddListenOptions(cmd, args.get());
@@ -437,10 +437,10 @@ void AddKvCommand(CLI::App& app) {
   cmd->add_option("--agent-cpus", args->agent_cpus,
                   "CPUs of the agent, for the designs that have one");
   AddClusterOptions(cmd, args.get());
-  CLI::Option* const etcd =
-      cmd->add_option("--etcd", args->etcd,
-                      "register the server's endpoints in etcd, as http://HOST:PORT, by its JSON\n"
-                      "gateway (version 3)");
+  CLI::Option* const etcd = cmd->add_option("--etcd", args->etcd,
+                                            "register the server's endpoints in etcd, as "
+                                            "http://HOST:PORT or https://HOST:PORT, by its JSON\n"
+                                            "gateway (version 3)");
   cmd->add_option("--etcd-prefix", args->etcd_prefix, "what their keys begin with")
       ->needs(etcd)
       ->capture_default_str();

@@ -75,14 +75,15 @@ absl::Status ReadRedisServerArgs(RedisServerArgs* args) {
   }
   PULSE_RETURN_IF_ERROR(ChooseAgent(args));
   if (!options.host_socket.empty()) {
-    // Clients come to the agent, which may take the port.
-    options.listen_tcp = args->port_given;
+    // All clients come to the agent: what they wrote past it would leave its reads old.
     if (args->port_given || !options.socket.empty()) {
-      Say(absl::StrFormat(
-          "pulse serve: what is written through --port and --socket is not seen by the "
-          "agent at %s: its clients may read old values",
-          options.host_socket));
+      return absl::InvalidArgumentError(absl::StrCat(
+          args->port_given ? "--port" : "--socket", " and --host-socket ", options.host_socket,
+          ": the agent would not see what is written there, and its clients would go on reading "
+          "old "
+          "values; leave it out, and have all clients come to the agent (pulse agent --serve)"));
     }
+    options.listen_tcp = false;
   }
   // A power cut may leave holes in what was not synced.
   const bool may_have_holes = args->damaged_log == "auto" && args->sync != "always";
@@ -186,7 +187,7 @@ void AddServeCommand(CLI::App& app) {
   cmd->add_option(
       "--host-socket", options.host_socket,
       "Unix socket for a separate agent (pulse agent --serve-host), which clients then come\n"
-      "to: no TCP port is listened on, unless --port is given");
+      "to: nothing else is listened on");
   cmd->add_option(
          "--offload", args->offload,
          "on: an agent in front answers reads without the host; off: none; auto: on where\n"

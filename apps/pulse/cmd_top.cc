@@ -23,6 +23,7 @@
 #include "apps/pulse/top/terminal.h"
 #include "apps/pulse/top/view.h"
 #include "apps/pulse/util/option_values.h"
+#include "apps/pulse/util/terminal_text.h"
 #include "base/clock.h"
 #include "base/errors.h"
 #include "base/json.h"
@@ -243,10 +244,11 @@ absl::Status RunTop(TopArgs args) {
   Look look;
   const int interval_ms = static_cast<int>(args.interval * 1000);
   const bool terminal = isatty(STDOUT_FILENO) == 1;
+  const bool screen_obeys = terminal && HasTerminalSequences();
   look.blocks = top::HasUnicode();
-  look.colours = terminal && std::getenv("NO_COLOR") == nullptr;
+  look.colours = screen_obeys && std::getenv("NO_COLOR") == nullptr;
   if (terminal) look.width = Terminal::SizeOf(STDOUT_FILENO).width;
-  if (args.once || args.json || !terminal || isatty(STDIN_FILENO) != 1) {
+  if (args.once || args.json || !screen_obeys || isatty(STDIN_FILENO) != 1) {
     do {
       usleep(static_cast<useconds_t>(interval_ms) * 1000);
       AskAll(&all);

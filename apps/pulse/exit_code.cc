@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "apps/pulse/commands.h"
+#include "apps/pulse/util/terminal_text.h"
 #include "base/errors.h"
 #include "base/log.h"
 
@@ -19,7 +20,7 @@ int ExitCode() { return exit_code; }
 
 void Finish(const absl::Status& status) {
   if (status.ok()) return;
-  Say(absl::StrCat("pulse: ", status.message()), LogLevel::kError);
+  Say(absl::StrCat("pulse: ", CleanLines(status.message())), LogLevel::kError);
   SetExitCode(1);
 }
 

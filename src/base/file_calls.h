@@ -54,6 +54,20 @@ inline mode_t CopyOwner(int fd, const struct stat& from) {
   return mode;
 }
 
+// What root has just made (with O_EXCL: nothing else may be given away) in the directory of another
+// user becomes that user's, whose programs could not write to it otherwise. As far as it is
+// allowed.
+inline void GiveToOwnerOfDirectory(int fd, const std::string& path) {
+  if (geteuid() != 0) return;
+  const size_t slash = path.rfind('/');
+  const std::string directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  struct stat file {
+  }, parent{};
+  if (fstat(fd, &file) != 0 || stat(directory.c_str(), &parent) != 0) return;
+  if (file.st_uid != 0 || parent.st_uid == 0) return;
+  if (fchown(fd, parent.st_uid, parent.st_gid) != 0) errno = 0;  // it stays root's
+}
+
 inline bool IsSameFile(const struct stat& a, const struct stat& b) {
   return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }

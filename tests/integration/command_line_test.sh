@@ -84,6 +84,7 @@ needs --shm-clients --shm kv --port 0 --shm-clients 2
 needs --agent-loops --agent-socket kv --port 0 --agent-loops 2
 needs --udp-threads --udp-port kv --port 0 --udp-threads 1
 needs --etcd-ttl --etcd kv --port 0 --etcd-ttl 5s
+needs --level --compress filter -e x --level 3
 needs --metrics-anywhere --metrics kv --port 0 --metrics-anywhere
 needs --metrics-anywhere --metrics agent --socket a.sock --metrics-anywhere
 needs --ingest-anywhere --ingest agent --socket a.sock --ingest-anywhere
@@ -157,6 +158,15 @@ says "give at least 16M, or 0 for none"
 note "output that is lost"
 pool="$SCRATCH/pool"
 run_ok pool-create 60 "$PULSE" pool create "$pool" --size 64M --segment 1M
+# As another process has it that writes.
+flock "$pool" "$PULSE" doctor --pool "$pool" --json >doctor.json
+python3 - doctor.json <<'PYTHON' || fail "a pool that is in use" doctor.json
+import json, sys
+found = [check for check in json.load(open(sys.argv[1]))["checks"] if check["check"] == "pool"]
+assert [check["verdict"] for check in found] == ["ok"] and found[0]["remedy"] == "", found
+assert "is in use by " in found[0]["found"] and "when nobody has it open" in found[0]["found"], found
+assert "end it first" not in found[0]["found"], found
+PYTHON
 for words in --help --version "doctor --help" "pool ls $pool" "compress --help"; do
   # shellcheck disable=SC2086
   exits 1 "a full device: $words" "$PULSE" $words >/dev/full

@@ -279,6 +279,7 @@ same back large "members that follow each other"
 "$PULSE" decompress --index foreign.idx --range 3000000+70000 -c foreign.gz > out.bytes || fail "a range"
 [[ $(stat -c %s out.bytes) = 70000 ]] && cmp -s -n 70000 -i 3000000:0 large out.bytes ||
   fail "the range is another one"
+"$PULSE" decompress --index foreign.idx --range 3000000+70000 -t foreign.gz || fail "a test of a range"
 expect_error range-alone 'needs an index' "$PULSE" decompress --range 5 -c foreign.gz
 expect_error range-where 'say where' "$PULSE" decompress --index foreign.idx --range 5 foreign.gz
 expect_error range-text "--range 'x'" "$PULSE" decompress --index foreign.idx --range x -c foreign.gz

@@ -112,6 +112,19 @@ said=$("$PULSE" graph query loaded --json 'MATCH (a) RETURN count(*) AS n')
   >load.out 2>&1 || fail "load with --reject" load.out
 grep -q '^3 nodes, 1 relationships' load.out && grep -q '2 lines were rejected' load.out || fail "rejects" load.out
 [[ $(grep -c 'likes.csv:' rejected.txt) == 2 ]] || fail "the rejected lines" rejected.txt
+# Texts of files, which a terminal would obey.
+printf 'id,name\n1,Ann\n\033[2J,x\n\033[2J,y\n' >escapes.csv
+refused "?[2J" load escapes --nodes Person=escapes.csv
+grep -q $'\033' refused.err && fail "an escape sequence of a file in an error" refused.err
+"$PULSE" graph load escapes --nodes Person=escapes.csv --reject escaped.txt >load.out 2>&1 || fail "load of escapes" load.out
+grep -qF '?[2J' load.out || fail "the rejected line is not named" load.out
+grep -q $'\033' load.out && fail "an escape sequence of a file in a report" load.out
+if [[ -e /dev/full ]]; then
+  said=$("$PULSE" graph load full --nodes Person=people.csv 2>&1 >/dev/full) && fail "a load on a full device is said to be well"
+  [[ "$said" == *"The load is committed: do not run it again"* ]] || fail "a load on a full device says: $said"
+  said=$("$PULSE" graph query full --json 'MATCH (a) RETURN count(*) AS n')
+  [[ "$said" == '{"n":3}' ]] || fail "after a load on a full device: $said"
+fi
 refused "nothing to load" load loaded
 refused "expected one character" load loaded --nodes Person=people.csv --delimiter ab
 refused "no.csv" load loaded --nodes Person=no.csv
@@ -161,7 +174,7 @@ grep -q 'sound: 3 nodes' check.out || fail "check of torn says" check.out
 # Without its last byte, the log has lost the third one.
 cp -r torn short
 truncate -s -1 short/00000001.wal
-refused "the log has lost its end: short/COMMITTED says that commit 3 was on the device, and the newest that is there is 2" check short
+refused "/short/COMMITTED says that commit 3 was on the device, and the newest that is there is 2" check short
 refused "commits up to 2 (2 nodes, 0 relationships) can be read" check short
 python3 -c 'import struct
 with open("torn/00000001.wal", "r+b") as f:
@@ -343,6 +356,35 @@ if [[ -e /dev/full ]]; then
   [[ $(refused_full 'RETURN 1') == *"writing the result"* ]] || fail "a full device, reading"
   [[ $(refused_full 'RETURN 1') != *"is committed"* ]] || fail "a full device, reading, and a commit"
 fi
+# A reader who has enough is no error. What writes runs to its end, what reads stops, and so does the shell.
+enough() { # WHAT STATUSES-OF-THE-PIPE
+  [[ "$2" == "0 0" ]] || fail "$1, and a reader who has enough: $2" piped.err
+  ! grep -q '^pulse: ' piped.err || fail "$1, and a reader who has enough, is an error" piped.err
+}
+endless='UNWIND range(1, 100000) AS i UNWIND range(1, 100000) AS j RETURN j'
+for json in "" --json; do
+  # shellcheck disable=SC2086
+  timeout 120 "$PULSE" graph query piped $json 'UNWIND range(1, 20000) AS i CREATE (n:X {i: i}) RETURN i' 2>piped.err |
+    head -n 1 >head.out
+  enough "a statement that writes" "${PIPESTATUS[*]}"
+  # shellcheck disable=SC2086
+  timeout 120 "$PULSE" graph query piped $json "$endless" 2>piped.err | head -n 1 >head.out
+  enough "a statement that reads" "${PIPESTATUS[*]}"
+done
+said=$("$PULSE" graph query piped --json 'MATCH (n:X) RETURN count(n) AS n')
+[[ "$said" == '{"n":40000}' ]] || fail "what was written for a reader who has enough: $said"
+printf '%s;\n' "$endless" 'CREATE (:Behind)' |
+  timeout 120 "$PULSE" graph shell piped 2>piped.err | head -n 1 >head.out
+statuses=("${PIPESTATUS[@]}")
+enough "a shell" "${statuses[1]} ${statuses[2]}"
+said=$("$PULSE" graph query piped --json 'MATCH (n:Behind) RETURN count(n) AS n')
+[[ "$said" == '{"n":0}' ]] || fail "a shell whose reader has gone goes on: $said"
+# Standard input that cannot be read is not empty.
+refused "reading standard input" shell db <&-
+refused "reading standard input" shell db <.
+refused "reading standard input" query db - <.
+"$PULSE" graph shell db >shell.out 2>&1 <<<$':param {`a\033[2J`: 1}\n:params' || fail "a parameter of a strange name" shell.out
+grep -qF 'a?[2J: 1' shell.out || fail "a parameter of a strange name" shell.out
 python3 "$here/graph_shell_terminal.py" "$PULSE" db >terminal.out 2>&1 || fail "the shell on a terminal" terminal.out
 if printf ':begin\nCREATE (:Lost);\n' | "$PULSE" graph shell db >shell.out 2>shell.err; then
   fail "a transaction that nobody committed ends with success"

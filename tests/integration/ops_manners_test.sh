@@ -214,6 +214,12 @@ note "other manners"
 gzip -c ab >asked.gz
 exits 0 "gunzip's -d" "$PULSE" decompress -dc asked.gz >out
 same out ab "-d of decompress has other bytes"
+exits 0 "gzip's -tc" "$PULSE" decompress -tc asked.gz >out
+[[ ! -s out ]] || fail "-tc writes something"
+exits 1 "-t with -o" "$PULSE" decompress -t -o tested asked.gz
+says "-t writes nothing"
+exits 1 "compress -t with -o" "$PULSE" compress -t -o tested asked.gz
+[[ ! -e tested ]] || fail "-t with -o writes something"
 exits 0 "-dcf of what is not compressed" "$PULSE" decompress -cf ab >out
 same out ab "-dcf has other bytes"
 exits 0 "-dcf of nothing" "$PULSE" decompress -cf /dev/null >out

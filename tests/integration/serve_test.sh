@@ -36,6 +36,10 @@ expect_error serve-agent-on-pool '--offload on;;layout=pool' \
   "$PULSE" serve --offload on --uri 'pulse://?layout=pool&pool=/x' --db "$SCRATCH/db2"
 expect_error serve-two-agents '--host-socket;;--offload on;;one of the two' \
   "$PULSE" serve --offload on --host-socket "$SOCKET_DIR/host.sock" --db "$SCRATCH/db2"
+expect_error serve-past-the-agent '--port and --host-socket;;old values' \
+  "$PULSE" serve --host-socket "$SOCKET_DIR/host.sock" --port 0 --db "$SCRATCH/db2"
+expect_error serve-past-the-agent-by-socket '--socket and --host-socket;;old values' \
+  "$PULSE" serve --host-socket "$SOCKET_DIR/host.sock" --socket "$SOCKET_DIR/s.sock" --db "$SCRATCH/db2"
 echo 'user x on maybe' >"$SCRATCH/bad.users"
 expect_error serve-users 'bad.users, line 1: user x: .*maybe' \
   "$PULSE" serve --port 0 --users "$SCRATCH/bad.users" --db "$SCRATCH/db2"

@@ -2,7 +2,7 @@
 """`pulse top` on a terminal: top_terminal.py PULSE SOCKET AGENT_PID
 
 Draws anew in place, follows the window's size, ends with q, Ctrl-C and SIGTERM, stops with Ctrl-Z, says
-when its agent hangs, and always gives the terminal back as it was.
+when its agent hangs, and always gives the terminal back as it was. One that obeys nothing gets plain pictures.
 """
 import fcntl
 import os
@@ -20,7 +20,7 @@ ENTER, LEAVE = b"\x1b[?1049h", b"\x1b[?1049l"
 
 
 class Top:
-    def __init__(self, columns=80, rows=40):
+    def __init__(self, columns=80, rows=40, term="xterm"):
         self.master, slave = pty.openpty()
         self.resize(columns, rows)
         self.before = termios.tcgetattr(slave)
@@ -33,8 +33,12 @@ class Top:
             for fd in (0, 1, 2):
                 os.dup2(slave, fd)
             os.closerange(3, 64)
+            os.environ["TERM"] = term
             os.execv(PULSE, [PULSE, "top", "--interval", "0.2", "--socket", SOCKET])
-        self.until(lambda: self.frames() >= 2, "two pictures")
+        if term == "dumb":
+            self.until(lambda: self.out.count(b"merge-encode") >= 2, "two pictures below each other")
+        else:
+            self.until(lambda: self.frames() >= 2, "two pictures")
 
     def resize(self, columns, rows):
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
@@ -121,6 +125,11 @@ def main():
     top.until(lambda: any("merge-encode" in l for l in top.last_lines()), "the agent again")
     os.write(top.master, b"q")
     top.end("q after all that", 0)
+
+    top = Top(term="dumb")
+    os.kill(top.pid, signal.SIGTERM)
+    os.waitpid(top.pid, 0)
+    assert b"\x1b" not in top.out, f"sequences for a terminal that has none: {top.out[:200]!r}"
     print("pulse top gives the terminal back after q, Ctrl-C, SIGTERM and Ctrl-Z")
 
 

@@ -70,8 +70,8 @@ Checks CheckDirectory(const std::string& dir);
 // version. Takes a session for a moment; waits a few seconds at most.
 Checks CheckAgentSocket(const std::string& path);
 
-// layout=pool: a pool, by itself and not in use; and what the guard of a database says, if it has
-// one.
+// layout=pool: a pool, of which one that is in use is not read; and what the guard of a database
+// says, if it has one.
 Checks CheckPool(const std::string& path);
 Checks CheckGuard(const std::string& dir);
 

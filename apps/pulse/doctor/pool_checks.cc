@@ -1,7 +1,12 @@
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <cerrno>
 #include <string>
 
 #include "apps/pulse/doctor/check.h"
 #include "apps/pulse/util/disk.h"
+#include "base/file_calls.h"
 #include "fmt/format.h"
 #include "services/lsm/pool/pool_guard.h"
 #include "store/store.h"
@@ -13,16 +18,28 @@ namespace {
 constexpr double kLowShare = 0.1;
 constexpr uint64_t kFewSegments = 16;
 
+// Whether somebody has the pool open for writing, and with it the lock that readers share.
+bool HasWriter(const std::string& path) {
+  const UniqueFd file = OpenFile(path, O_RDONLY | O_NONBLOCK);
+  return file.valid() && flock(file.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
 }  // namespace
 
 Checks CheckPool(const std::string& path) {
   store::OpenOptions options;
   options.read_only = true;
   auto opened = store::Store::Open(path, options);
+  if (absl::IsFailedPrecondition(opened.status()) && HasWriter(path)) {
+    // "... is in use by process 7 (name); end it first, ...", which is no advice here.
+    const std::string why(opened.status().message());
+    return {
+        Ok("pool", why.substr(0, why.rfind("; ")) + "; it is examined when nobody has it open")};
+  }
   if (!opened.ok()) {
     return {Fail("pool", std::string(opened.status().message()),
                  "`pulse pool create PATH --size SIZE` makes a pool, `pulse pool check PATH` "
-                 "examines one; one that is in use is in order")};
+                 "examines one")};
   }
   const store::Store& pool = **opened;
   const store::Usage usage = pool.usage();

@@ -14,6 +14,7 @@
 #include "apps/pulse/doctor/check.h"
 #include "apps/pulse/util/disk.h"
 #include "base/cpu_list.h"
+#include "base/machine_memory.h"
 #include "fmt/format.h"
 
 namespace pulse::doctor {
@@ -44,12 +45,21 @@ Check CheckCpus() {
   if (cpus.empty()) {
     return Warn("processors", fmt::format("cannot tell: {}", strerror(errno)), "see nproc(1)");
   }
-  const std::string found = fmt::format("{} usable ({}) of {} online", cpus.size(),
-                                        FormatCpuList(cpus), sysconf(_SC_NPROCESSORS_ONLN));
+  const double quota = CpuQuota();
+  const std::string found =
+      fmt::format("{} usable ({}) of {} online{}", cpus.size(), FormatCpuList(cpus),
+                  sysconf(_SC_NPROCESSORS_ONLN),
+                  quota > 0 ? fmt::format(", for the time of {:.3g}", quota) : "");
   if (cpus.size() < 2) {
     return Warn("processors", found,
                 "give the process a second CPU (taskset, cgroup): host and agent share one now, "
                 "which takes away most of the gain");
+  }
+  if (quota > 0 && quota < 2) {
+    return Warn(
+        "processors", found,
+        "raise the limit of the cgroup (cpu.max, cpu.cfs_quota_us; --cpus of a container) to "
+        "2 CPUs or more: host and agent stand still once they have had their time");
   }
   return Ok("processors", found);
 }

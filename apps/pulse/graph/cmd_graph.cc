@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <iostream>
@@ -165,11 +166,18 @@ absl::StatusOr<cypher::ValueMap> ReadParameters(const GraphArgs& args,
   return parameters;
 }
 
+// A write beyond a limit of files, or to a pipe without a reader, is an error of that write.
+void IgnoreSignalsOfWrites() {
+  signal(SIGXFSZ, SIG_IGN);
+  signal(SIGPIPE, SIG_IGN);
+}
+
 absl::Status RunQuery(GraphArgs args) {
-  signal(SIGXFSZ, SIG_IGN);  // a write beyond a limit of files is an error
+  IgnoreSignalsOfWrites();
   PULSE_ASSIGN_OR_RETURN(const cypher::ServiceOptions options, ReadServiceOptions(args));
   if (args.query == "-") {
     args.query.assign(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());
+    if (std::ferror(stdin) != 0) return ErrnoError(errno, "reading", "standard input");
   }
   // What only reads leaves the database to another process that writes.
   const bool read_only = args.read_only || args.damaged || !cypher::StatementWrites(args.query);
@@ -181,7 +189,7 @@ absl::Status RunQuery(GraphArgs args) {
 }
 
 absl::Status RunShell(GraphArgs args) {
-  signal(SIGXFSZ, SIG_IGN);  // a write beyond a limit of files is an error
+  IgnoreSignalsOfWrites();
   args.read_only |= args.damaged;
   PrepareTerminal();
   PULSE_ASSIGN_OR_RETURN(const cypher::ServiceOptions options, ReadServiceOptions(args));
@@ -207,8 +215,7 @@ absl::Status RunServer(GraphArgs args) {
   PULSE_RETURN_IF_ERROR(ReadPasswordFile(args.password_file, &args.bolt));
   args.bolt.port = static_cast<uint16_t>(args.port);
   args.bolt.throttle = std::make_shared<net::LogonThrottle>();
-  signal(SIGPIPE, SIG_IGN);
-  signal(SIGXFSZ, SIG_IGN);
+  IgnoreSignalsOfWrites();
   StopSignal stop;  // before any thread starts
   args.read_only |= args.damaged;
   PULSE_ASSIGN_OR_RETURN(const OpenedGraph store, OpenStore(args, args.read_only, !args.damaged));

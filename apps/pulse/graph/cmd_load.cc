@@ -1,7 +1,9 @@
 // `pulse graph load`: CSV into a graph database.
 #include "apps/pulse/graph/cmd_load.h"
 
+#include <cerrno>
 #include <cinttypes>
+#include <csignal>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -14,6 +16,7 @@
 #include "apps/pulse/util/disk.h"
 #include "apps/pulse/util/option_values.h"
 #include "base/errors.h"
+#include "base/json.h"
 #include "services/graph/core/bulk_load.h"
 #include "services/graph/core/store.h"
 #include "services/graph/model/text.h"
@@ -85,10 +88,12 @@ void PrintReport(const graph::LoadReport& report, double seconds) {
               " relationships of a node that is not there, %" PRIu64
               " nodes of a key twice and %" PRIu64 " nodes that break a constraint\n",
               report.rejected, report.dangling, report.duplicates, report.violations);
-  for (const std::string& example : report.examples) std::printf("  %s\n", example.c_str());
+  for (const std::string& example : report.examples)
+    std::printf("  %s\n", CleanText(example).c_str());
 }
 
 absl::Status RunLoad(LoadArgs args) {
+  signal(SIGPIPE, SIG_IGN);
   PULSE_RETURN_IF_ERROR(ReadLoadArgs(&args));
   PULSE_RETURN_IF_ERROR(ReadLoadMemory(args.load_memory, &args.options));
   PULSE_ASSIGN_OR_RETURN(const auto store, graph::GraphStore::Open(args.db));
@@ -99,7 +104,13 @@ absl::Status RunLoad(LoadArgs args) {
   const double seconds = progress.Elapsed();
   PULSE_RETURN_IF_ERROR(CloseWritten(store.get(), args.db));
   PrintReport(report, seconds);
-  return absl::OkStatus();
+  errno = 0;
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return absl::OkStatus();
+  if (errno == EPIPE) return absl::OkStatus();
+  std::clearerr(stdout);  // it is said here
+  const absl::Status lost = ErrnoError(errno != 0 ? errno : EIO, "writing", "standard output");
+  return {lost.code(),
+          absl::StrCat(lost.message(), ". The load is committed: do not run it again")};
 }
 
 }  // namespace

@@ -1,9 +1,11 @@
 #include "apps/pulse/graph/result_output.h"
 
+#include <cerrno>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "apps/pulse/util/terminal_text.h"
 #include "apps/pulse/util/text_table.h"
 #include "base/json.h"
 #include "services/graph/model/temporal.h"
@@ -20,7 +22,7 @@ using cypher::Type;
 using cypher::Value;
 using nlohmann::ordered_json;
 
-// Rows of one table; a long result is several.
+// Rows of one table, of fewer where they are long; a long result is several.
 constexpr size_t kTableRows = 1000;
 // What is kept before anything is printed, so that a transaction can be run again.
 constexpr size_t kKeptBytes = size_t{1} << 20;
@@ -160,7 +162,7 @@ std::string StoredJsonText(const Value& value) { return Dump(ToJson(value, nullp
 bool ResultOutput::OnRows(const GraphView& view, const Value* rows, size_t stride, size_t count,
                           std::span<const cypher::Slot> columns) {
   for (size_t i = 0; i < count; ++i) {
-    if (std::ferror(out_) != 0) return writes_;
+    if (error_ != 0) return writes_;
     const Value* row = rows + i * stride;
     if (json_) {
       ordered_json object = ordered_json::object();
@@ -170,7 +172,7 @@ bool ResultOutput::OnRows(const GraphView& view, const Value* rows, size_t strid
       lines_ += Dump(object) + "\n";
       if (lines_.size() < kKeptBytes) continue;
       printed_ = true;
-      std::fwrite(lines_.data(), 1, lines_.size(), out_);
+      Print(lines_);
       lines_.clear();
       continue;
     }
@@ -181,9 +183,10 @@ bool ResultOutput::OnRows(const GraphView& view, const Value* rows, size_t strid
       numbers_[c] = numbers_[c] && (value.is_number() || value.is_null());
       // Text as it is, and not as Cypher writes it; never what a terminal obeys.
       cells.push_back(CellText(value.is_string() ? value.as_string() : ValueText(value, view)));
+      kept_bytes_ += sizeof(std::string) + cells.back().size();
     }
     rows_.push_back(std::move(cells));
-    if (rows_.size() >= kTableRows) PrintTable();
+    if (rows_.size() >= kTableRows || kept_bytes_ >= kKeptBytes) PrintTable();
   }
   return true;
 }
@@ -191,40 +194,55 @@ bool ResultOutput::OnRows(const GraphView& view, const Value* rows, size_t strid
 bool ResultOutput::Restart() {
   if (printed_) return false;
   rows_.clear();
+  kept_bytes_ = 0;
   lines_.clear();
   return true;
 }
 
+void ResultOutput::Print(std::string_view text) {
+  if (error_ != 0) return;
+  errno = 0;
+  if (std::fwrite(text.data(), 1, text.size(), out_) < text.size()) {
+    error_ = errno != 0 ? errno : EIO;
+  }
+}
+
 void ResultOutput::PrintTable() {
-  TextTable table(columns_);
+  std::vector<std::string> titles;
+  for (const std::string& column : columns_) titles.push_back(CellText(column));
+  TextTable table(std::move(titles));
   for (size_t c = 0; c < columns_.size(); ++c) {
     if (numbers_.empty() || !numbers_[c]) table.AlignLeft(c);
   }
   for (auto& row : rows_) table.AddRow(std::move(row));
-  std::fputs(table.Render(0).c_str(), out_);
+  Print(table.Render(0));
   rows_.clear();
+  kept_bytes_ = 0;
   printed_ = true;
 }
 
-void ResultOutput::Finish(const cypher::Outcome& outcome) {
+int ResultOutput::Finish(const cypher::Outcome& outcome) {
   if (json_) {
-    std::fwrite(lines_.data(), 1, lines_.size(), out_);
+    Print(lines_);
     lines_.clear();
     if (!outcome.plan.empty()) {
       const ordered_json plan = {{"plan", outcome.plan}};
-      std::fprintf(out_, "%s\n", Dump(plan).c_str());
+      Print(Dump(plan) + "\n");
     }
-    return;
+  } else {
+    Print(CleanLines(outcome.plan));
+    if (!columns_.empty()) {
+      if (!rows_.empty() || !printed_) PrintTable();
+      Print(Concat(outcome.rows, outcome.rows == 1 ? " row\n" : " rows\n"));
+    }
+    const std::string changes = ChangesText(outcome);
+    if (!changes.empty()) Print(changes + "\n");
+    if (!outcome.notice.empty())
+      Print(Concat("nothing changed: ", CleanText(outcome.notice), "\n"));
   }
-  if (!outcome.plan.empty()) std::fputs(outcome.plan.c_str(), out_);
-  if (!columns_.empty()) {
-    if (!rows_.empty() || !printed_) PrintTable();
-    std::fprintf(out_, "%llu row%s\n", static_cast<unsigned long long>(outcome.rows),
-                 outcome.rows == 1 ? "" : "s");
-  }
-  const std::string changes = ChangesText(outcome);
-  if (!changes.empty()) std::fprintf(out_, "%s\n", changes.c_str());
-  if (!outcome.notice.empty()) std::fprintf(out_, "nothing changed: %s\n", outcome.notice.c_str());
+  errno = 0;
+  if (std::fflush(out_) != 0 && error_ == 0) error_ = errno != 0 ? errno : EIO;
+  return error_;
 }
 
 }  // namespace pulse

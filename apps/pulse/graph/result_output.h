@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "services/graph/session/service.h"
@@ -20,19 +21,23 @@ class ResultOutput : public cypher::RowSink {
               std::span<const cypher::Slot> columns) override;
   // Until some were printed.
   bool Restart() override;
-  // Prints what was kept, and for people what was changed.
-  void Finish(const cypher::Outcome& outcome);
+  // Prints what was kept, and for people what was changed. 0, or the errno of the first write that
+  // failed: EPIPE where a reader has had enough.
+  int Finish(const cypher::Outcome& outcome);
 
  private:
+  void Print(std::string_view text);
   void PrintTable();
 
   std::FILE* const out_;
   const bool json_, writes_;
   const std::vector<std::string> columns_;
   std::vector<std::vector<std::string>> rows_;
+  size_t kept_bytes_ = 0;      // of rows_
   std::vector<bool> numbers_;  // columns of nothing else
   std::string lines_;          // of JSON
   bool printed_ = false;
+  int error_ = 0;
 };
 
 // What was changed, for people: "2 nodes created". Empty: nothing.

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cctype>
+#include <cerrno>
 #include <clocale>
 #include <csignal>
 #include <cstdio>
@@ -20,7 +21,9 @@
 #include <thread>
 
 #include "apps/pulse/graph/result_output.h"
+#include "apps/pulse/util/terminal_text.h"
 #include "base/errors.h"
+#include "base/json.h"
 #include "base/unique_fd.h"
 #include "base/wake_event.h"
 #include "services/graph/model/text.h"
@@ -83,7 +86,7 @@ class InterruptWatch {
   std::thread thread_;
 };
 
-enum class Input { kLine, kGivenUp, kEnd };
+enum class Input { kLine, kGivenUp, kEnd, kFailed };  // the last one with an errno
 
 class Lines {
  public:
@@ -95,7 +98,10 @@ class Lines {
 class PlainLines : public Lines {
  public:
   Input Next(bool, std::string* line) override {
-    return std::getline(std::cin, *line) ? Input::kLine : Input::kEnd;
+    const bool more = !std::getline(std::cin, *line).fail();
+    // What was read of a line before that may be half a statement.
+    if (std::ferror(stdin) != 0) return Input::kFailed;
+    return more ? Input::kLine : Input::kEnd;
   }
 };
 
@@ -263,6 +269,7 @@ class Shell {
     std::string line;
     while (!quit_) {
       const Input input = lines->Next(!cutter.within(), &line);
+      if (input == Input::kFailed) return ErrnoError(errno, "reading", "standard input");
       if (input == Input::kEnd) break;
       if (input == Input::kGivenUp) {
         cutter.Clear();
@@ -274,9 +281,11 @@ class Shell {
         lines->Remember(std::string(text));
         if (absl::Status status = One(text); !status.ok()) {
           if (!terminal) return status;
-          std::printf("%s\n", std::string(status.message()).c_str());
+          std::printf("%s\n", CleanLines(status.message()).c_str());
         }
         std::fflush(stdout);
+        // Nobody reads what would come; FinishOutput knows whether that is an error.
+        if (std::ferror(stdout) != 0) quit_ = true;
       }
     }
     if (!quit_ && cutter.within()) {
@@ -310,7 +319,8 @@ class Shell {
     } else if (word == ":params") {
       PULSE_ASSIGN_OR_RETURN(const auto view, service_->database()->Snapshot());
       for (const auto& [name, value] : parameters_) {
-        std::printf("%s: %s\n", name.c_str(), JsonText(value, *view).c_str());
+        const std::string line = CleanText(Concat(name, ": ", JsonText(value, *view)));
+        std::printf("%s\n", line.c_str());
       }
     } else if (word == ":help") {
       std::printf("%s", kHelp);
@@ -422,12 +432,10 @@ absl::Status RunGraphStatement(cypher::GraphService* service, cypher::Transactio
   } else {
     PULSE_RETURN_IF_ERROR(service->Run(*statement, cypher::Caller(), options, &output, &outcome));
   }
-  output.Finish(outcome);
-  errno = 0;
-  const bool lost = std::ferror(stdout) != 0;
-  if (std::fflush(stdout) == 0 && !lost) return absl::OkStatus();
-  const absl::Status status = errno != 0 ? ErrnoError(errno, "writing", "the result")
-                                         : absl::DataLossError("writing the result failed");
+  const int error = output.Finish(outcome);
+  // A reader that wants no more ends no command.
+  if (error == 0 || error == EPIPE) return absl::OkStatus();
+  const absl::Status status = ErrnoError(error, "writing", "the result");
   if (transaction != nullptr || !statement->writes()) return status;
   return {status.code(), Concat(std::string(status.message()),
                                 ". What the statement wrote is committed: do not run it again")};

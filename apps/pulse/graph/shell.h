@@ -11,10 +11,12 @@ namespace pulse {
 // called before any thread is started. Elsewhere it does nothing.
 void PrepareTerminal();
 
-// Ends at the end of the input. Without a terminal it stops at the first error, and returns it.
+// Ends at the end of the input, or where nobody reads what it prints. Without a terminal it stops
+// at the first error, and returns it.
 absl::Status RunGraphShell(cypher::GraphService* service, bool json);
 
-// Runs one statement and prints its result. `transaction` null: in one of its own.
+// Runs one statement and prints its result. `transaction` null: in one of its own. That the reader
+// of the result has gone (EPIPE; SIGPIPE has to be ignored) is no error.
 absl::Status RunGraphStatement(cypher::GraphService* service, cypher::Transaction* transaction,
                                const std::string& text, const cypher::ValueMap& parameters,
                                bool json);

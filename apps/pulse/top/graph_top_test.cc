@@ -19,6 +19,7 @@
 #include "apps/pulse/top/graph_view.h"
 #include "apps/pulse/top/kv_view.h"
 #include "apps/pulse/top/metrics_request.h"
+#include "apps/pulse/util/terminal_text.h"
 #include "base/testing.h"
 #include "fmt/format.h"
 #include "net/address.h"

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/pulse/top/units.h"
+#include "apps/pulse/util/terminal_text.h"
 
 namespace pulse::top {
 namespace {

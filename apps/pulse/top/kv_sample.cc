@@ -59,7 +59,7 @@ absl::StatusOr<uint64_t> KeysOf(const Fields& fields) {
   // "keys=N,expires=..."; no line when there is none.
   const std::string text = fields.Text("db0");
   uint64_t keys = 0;
-  const absl::string_view first = text.substr(0, text.find(','));
+  const std::string first = text.substr(0, text.find(','));
   if (text.empty() ||
       (absl::StartsWith(first, "keys=") && absl::SimpleAtoi(first.substr(5), &keys))) {
     return keys;

@@ -12,6 +12,7 @@
 #include "apps/pulse/top/cpu_lines.h"
 #include "apps/pulse/top/kv_sample.h"
 #include "apps/pulse/top/kv_view.h"
+#include "apps/pulse/util/terminal_text.h"
 #include "base/testing.h"
 
 namespace pulse::top {
@@ -128,6 +129,13 @@ TEST(KvTopTest, ParseInfo_NoPartitionLimit_TakesMaxmemory) {
   EXPECT_EQ(newer->memory, uint64_t{4} << 30);
   const std::string neither = absl::StrReplaceAll(InfoAt(10), {{"partition_limit:", "no:"}});
   EXPECT_TRUE(absl::IsInvalidArgument(ParseInfo(neither).status()));
+}
+
+TEST(KvTopTest, ParseInfo_ManyKeys_AreCounted) {
+  const auto sample =
+      ParseInfo(absl::StrReplaceAll(InfoAt(10), {{"keys=26000000", "keys=12345678901234567890"}}));
+  ASSERT_TRUE(sample.ok()) << sample.status();
+  EXPECT_EQ(sample->keys, 12'345'678'901'234'567'890u);
 }
 
 TEST(KvTopTest, ParseInfo_AnotherServerOrNonsense_IsAnError) {

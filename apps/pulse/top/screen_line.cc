@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "apps/pulse/util/terminal_text.h"
+
 namespace pulse::top {
 namespace {
 
@@ -10,34 +12,20 @@ namespace {
 constexpr const char* kCodes[] = {"",         "\x1b[1m",  "\x1b[2m",  "\x1b[36m",
                                   "\x1b[33m", "\x1b[32m", "\x1b[34m", "\x1b[1;31m"};
 
-bool IsFirstByte(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }
-
-// The first `columns` characters.
-std::string_view Head(std::string_view text, size_t columns) {
-  size_t at = 0;
-  while (at < text.size()) {
-    if (IsFirstByte(text[at]) && columns-- == 0) break;
-    ++at;
-  }
-  return text.substr(0, at);
-}
-
 constexpr const char* kEighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
 constexpr const char* kLevels[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
 constexpr const char* kAsciiLevels[] = {" ", ".", ".", ":", ":", "|", "|", "#", "#"};
 
 }  // namespace
 
-size_t Columns(std::string_view text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), IsFirstByte));
-}
-
 std::string Tail(std::string_view text, size_t columns) {
   const size_t all = Columns(text);
   if (all <= columns) return std::string(text);
-  if (columns <= 3) return std::string(Head(text, columns));
-  const size_t skip = Head(text, all - (columns - 3)).size();
-  return "..." + std::string(text.substr(skip));
+  if (columns <= 3) return std::string(FirstColumns(text, columns));
+  std::string_view rest = text.substr(FirstColumns(text, all - (columns - 3)).size());
+  // A wide character may lie across the cut.
+  if (Columns(rest) > columns - 3) rest.remove_prefix(FirstColumns(rest, 2).size());
+  return "..." + std::string(rest);
 }
 
 std::vector<std::string> Wrap(std::string_view text, size_t width, size_t indent) {
@@ -56,7 +44,7 @@ std::vector<std::string> Wrap(std::string_view text, size_t width, size_t indent
 }
 
 ScreenLine& ScreenLine::Add(std::string_view text, Style style) {
-  const std::string_view shown = Head(text, look_.width - std::min(look_.width, columns_));
+  const std::string_view shown = FirstColumns(text, look_.width - std::min(look_.width, columns_));
   if (shown.empty()) return *this;
   const bool styled = look_.colours && style != Style::kPlain;
   if (styled) text_ += kCodes[static_cast<size_t>(style)];

@@ -42,8 +42,6 @@ class ScreenLine {
   size_t columns_ = 0;
 };
 
-// Characters of `text`, one column each.
-size_t Columns(std::string_view text);
 // `text`, or its end after a mark, in at most `columns`.
 std::string Tail(std::string_view text, size_t columns);
 // `text` in lines for a screen of `width` columns of which `indent` are taken; cut at blanks.

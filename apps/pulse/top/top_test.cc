@@ -8,6 +8,7 @@
 #include "agent/status.h"
 #include "apps/pulse/top/sample.h"
 #include "apps/pulse/top/view.h"
+#include "apps/pulse/util/terminal_text.h"
 #include "base/json.h"
 #include "base/testing.h"
 #include "services/graph/engines/agent_service.h"
@@ -477,6 +478,13 @@ TEST(TopTest, Render_HostWithoutItsAgent_IsShownAsInline) {
   EXPECT_THAT(all, HasSubstr("/data/db0 inline"));
   EXPECT_THAT(all, HasSubstr("inline 25.0 MB/s"));
   EXPECT_THAT(all, HasSubstr("1 lost"));
+}
+
+TEST(TopTest, Tail_OfWideCharacters_FitsTheColumns) {
+  EXPECT_EQ(Tail("世界世界ab", 10), "世界世界ab");
+  EXPECT_EQ(Tail("世界世界ab", 9), "...世界ab");
+  EXPECT_EQ(Tail("世界世界ab", 8), "...界ab") << "half a character is none";
+  EXPECT_EQ(Tail("größen", 5), "...en");
 }
 
 TEST(TopTest, ToJson_MeasuredAndLostAgents_HasTheSame) {

@@ -5,6 +5,7 @@
 
 #include "apps/pulse/top/cpu_lines.h"
 #include "apps/pulse/top/units.h"
+#include "apps/pulse/util/terminal_text.h"
 
 namespace pulse::top {
 namespace {

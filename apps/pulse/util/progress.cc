@@ -1,11 +1,13 @@
 #include "apps/pulse/util/progress.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 
 #include "apps/pulse/util/disk.h"
+#include "apps/pulse/util/terminal_text.h"
 #include "base/clock.h"
 #include "fmt/format.h"
 
@@ -45,7 +47,7 @@ Progress::Progress(int steps, double seconds)
       steps_(steps),
       estimated_(seconds > 0),
       all_(estimated_ ? seconds : steps),
-      terminal_(isatty(STDERR_FILENO) == 1) {}
+      terminal_(isatty(STDERR_FILENO) == 1 && HasTerminalSequences()) {}
 
 Progress::~Progress() { ClearLine(); }
 
@@ -80,7 +82,11 @@ bool Progress::Due(int64_t now, int64_t redraw_every) {
 
 void Progress::Show(const std::string& line) {
   ClearLine();
-  fmt::print(stderr, "{}{}", line, terminal_ ? "" : "\n");
+  winsize window{};
+  const bool cut = terminal_ && ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 0;
+  // Of a line that the terminal wraps, only the last part would be cleared.
+  fmt::print(stderr, "{}{}", cut ? FirstColumns(line, window.ws_col) : std::string_view(line),
+             terminal_ ? "" : "\n");
   std::fflush(stderr);
   line_open_ = terminal_;
 }

@@ -1,7 +1,7 @@
 // Progress with an estimated time of arrival, on standard error, for work made of known steps, or
 // counted in bytes. Silent for the first two seconds, so that short work stays quiet. On a terminal
-// one line is redrawn; elsewhere long work says every ten seconds that it goes on. Main thread
-// only.
+// that can, one line is redrawn; elsewhere long work says every ten seconds that it goes on. Main
+// thread only.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Aligned plain-text tables. Not thread-safe.
+// Aligned plain-text tables of valid UTF-8. Not thread-safe.
 #pragma once
 
 #include <string>

@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/errors.h"
@@ -44,12 +45,13 @@ constexpr const OptionSpec& kMatch = kOptions[2];
 constexpr const OptionSpec& kServeAnywhere = kOptions[3];
 constexpr const OptionSpec& kServeSpin = kOptions[4];
 
-// A port alone is this machine's; a path is a Unix socket.
+// A port alone is this machine's; what has a slash is the path of a Unix socket.
 std::string FullAddress(const std::string& text) {
   if (text.find_first_not_of("0123456789") == std::string::npos) {
     return absl::StrCat("127.0.0.1:", text);
   }
-  return text.front() == '/' || text.front() == '.' ? absl::StrCat("unix:", text) : text;
+  const bool is_path = text.front() == '.' || text.find('/') != std::string::npos;
+  return is_path && !absl::StartsWith(text, "unix:") ? absl::StrCat("unix:", text) : text;
 }
 
 absl::Status CheckListen(const std::string& text, bool anywhere) {

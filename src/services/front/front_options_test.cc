@@ -53,12 +53,14 @@ TEST(FrontOptionsTest, CheckFronts_TwoOrOptionsOfNone_NamesThem) {
 }
 
 TEST(FrontOptionsTest, DirectorOptionsOf_AllGiven_TakesThem) {
-  const auto options = DirectorOptionsOf(Values({{"--serve", {"9000", "[::1]:1", "/tmp/s"}},
-                                                 {"--serve-host", {"./h"}},
-                                                 {"--match", {"client=::1", "protocol=unix"}},
-                                                 {"--serve-spin-us", {"7"}}}));
+  const auto options =
+      DirectorOptionsOf(Values({{"--serve", {"9000", "[::1]:1", "/tmp/s", "run/s.sock", "unix:t"}},
+                                {"--serve-host", {"./h"}},
+                                {"--match", {"client=::1", "protocol=unix"}},
+                                {"--serve-spin-us", {"7"}}}));
   ASSERT_TRUE(options.ok()) << options.status();
-  EXPECT_THAT(options->listen, ElementsAre("127.0.0.1:9000", "[::1]:1", "unix:/tmp/s"));
+  EXPECT_THAT(options->listen,
+              ElementsAre("127.0.0.1:9000", "[::1]:1", "unix:/tmp/s", "unix:run/s.sock", "unix:t"));
   EXPECT_EQ(options->host, "unix:./h");
   EXPECT_THAT(options->match, ElementsAre("client=::1", "protocol=unix"));
   EXPECT_EQ(options->spin_nanos, 7000);
