@@ -247,7 +247,8 @@ PULSE_GRAPH_API int pulse_graph_execute(pulse_graph* graph, const char* query, s
 PULSE_GRAPH_API int pulse_graph_begin(pulse_graph* graph, const pulse_graph_run* run,
                                       pulse_graph_transaction** transaction,
                                       pulse_graph_error* error);
-/* After an error the transaction can only be rolled back. */
+/* After an error of a query that was carried out the transaction can only be rolled back; one that
+ * is no Cypher, or whose parameters cannot be taken, has no effect. */
 PULSE_GRAPH_API int pulse_graph_transaction_execute(pulse_graph_transaction* transaction,
                                                     const char* query, size_t size,
                                                     const pulse_graph_run* run,

@@ -23,7 +23,8 @@ struct BoltOptions : net::AccessOptions {
   std::string bind = "127.0.0.1";
   uint16_t port = 7687;  // 0: chosen by the kernel
   int threads = 1;       // loops
-  // Threads that run queries. A client that is slow in taking a large result holds one.
+  // Threads that run queries. A client that is slow in taking a large result gives its own away
+  // meanwhile, as long as no more than kMostWaiting do.
   int workers = 64;
   std::vector<int> cpus;
   uint32_t max_clients = 1000;

@@ -148,7 +148,7 @@ class OperatingSystem : public Files {
     return absl::OkStatus();
   }
   absl::StatusOr<std::shared_ptr<void>> Lock(const std::string& path) override {
-    UniqueFd fd = OpenFile(path, O_RDWR | O_CREAT, 0666);
+    UniqueFd fd = Make(path, O_RDWR);
     if (!fd.valid()) return ErrnoError(errno, "opening", path);
     while (flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
       if (errno == EINTR) continue;
@@ -188,7 +188,10 @@ class OperatingSystem : public Files {
     return absl::OkStatus();
   }
   absl::Status MakeDirectory(const std::string& path) override {
-    if (mkdir(path.c_str(), 0777) != 0 && errno != EEXIST) {
+    if (mkdir(path.c_str(), 0777) == 0) {
+      const UniqueFd made = OpenFile(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+      if (made.valid()) GiveToOwnerOfDirectory(made.get(), path);
+    } else if (errno != EEXIST) {
       return ErrnoError(errno, "making the directory", path);
     }
     return absl::OkStatus();
@@ -198,9 +201,20 @@ class OperatingSystem : public Files {
   }
 
  private:
+  // Opens the file, and makes it if it is missing. Only what is made here is given away: what is
+  // there may be a link to any file of root's.
+  static UniqueFd Make(const std::string& path, int flags) {
+    UniqueFd fd = OpenFile(path, flags | O_CREAT | O_EXCL, 0666);
+    if (fd.valid()) {
+      GiveToOwnerOfDirectory(fd.get(), path);
+    } else if (errno == EEXIST) {
+      fd = OpenFile(path, flags | O_CREAT, 0666);
+    }
+    return fd;
+  }
   static absl::StatusOr<std::unique_ptr<File>> Open(const std::string& path, int flags,
                                                     absl::string_view what) {
-    UniqueFd fd = OpenFile(path, flags, 0666);
+    UniqueFd fd = (flags & O_CREAT) != 0 ? Make(path, flags) : OpenFile(path, flags);
     if (!fd.valid()) return ErrnoError(errno, what, path);
     return std::make_unique<SystemFile>(std::move(fd), path);
   }

@@ -1,6 +1,8 @@
 // Opening: manifest, checkpoint, runs, and the log from where the checkpoint ends.
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 
 #include "base/crc32c.h"
 #include "base/errors.h"
@@ -259,9 +261,21 @@ absl::StatusOr<std::unique_ptr<cypher::DatabaseTransaction>> StoreImpl::Begin() 
 
 // --- The public face ---
 
-absl::StatusOr<std::unique_ptr<GraphStore>> GraphStore::Open(const std::string& path,
+// Files are opened by name as long as the database is open, whatever the program's directory is by
+// then: of another one they would be another database's.
+static absl::StatusOr<std::string> AbsolutePath(const std::string& path,
+                                                const StoreOptions& options) {
+  if (options.files != nullptr && options.files != SystemFiles()) return path;
+  std::error_code error;
+  std::string absolute = std::filesystem::absolute(path, error).string();
+  while (absolute.size() > 1 && absolute.back() == '/') absolute.pop_back();
+  if (error) return ErrnoError(error.value(), "finding the current directory for", path);
+  return absolute;
+}
+
+absl::StatusOr<std::unique_ptr<GraphStore>> GraphStore::Open(const std::string& given,
                                                              const StoreOptions& options) {
-  if (path.empty()) return absl::InvalidArgumentError("the database's path is empty");
+  if (given.empty()) return absl::InvalidArgumentError("the database's path is empty");
   if (options.allow_damage && !options.read_only) {
     return absl::InvalidArgumentError("a damaged database is opened for reading only");
   }
@@ -270,6 +284,7 @@ absl::StatusOr<std::unique_ptr<GraphStore>> GraphStore::Open(const std::string& 
         "a database that follows another process is for reading only");
   }
   if (options.level_runs < 2) return absl::InvalidArgumentError("level_runs is 2 or more");
+  PULSE_ASSIGN_OR_RETURN(const std::string path, AbsolutePath(given, options));
   PULSE_ASSIGN_OR_RETURN(auto impl, OpenImpl(path, options));
   return std::unique_ptr<GraphStore>(new GraphStore(path, options, std::move(impl)));
 }

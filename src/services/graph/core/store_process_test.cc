@@ -2,6 +2,7 @@
 // memory.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -43,6 +44,76 @@ TEST(StoreFiles, SecondWriter_IsRefusedByName) {
   StoreOptions reading;
   reading.read_only = true;
   EXPECT_TRUE(GraphStore::Open(dir.get(), reading).ok());
+}
+
+TEST(StoreFiles, RootWritesToAnotherUsersDatabase_FilesAreThatUsers) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can write to another user's database";
+  const ScratchDir dir("graph-owner");
+  ASSERT_TRUE(GraphStore::Open(dir.get()).ok());
+  constexpr uid_t kUser = 65534;
+  const std::filesystem::path elsewhere = dir.get() + "-elsewhere";
+  std::ofstream(elsewhere) << "x";
+  std::filesystem::create_symlink(std::filesystem::absolute(elsewhere),
+                                  dir.get() + "/MANIFEST.new");
+  std::vector<std::string> all = {dir.get()};
+  for (const auto& entry : std::filesystem::directory_iterator(dir.get()))
+    all.push_back(entry.path());
+  for (const std::string& path : all) {
+    if (lchown(path.c_str(), kUser, kUser) != 0)
+      GTEST_SKIP() << "this root may not give files away";
+  }
+  {
+    auto store = GraphStore::Open(dir.get());
+    ASSERT_TRUE(store.ok()) << store.status();
+    auto tx = *(*store)->Begin();
+    ASSERT_TRUE(tx->CreateNode({}, {}).ok());
+    ASSERT_TRUE(tx->Commit().ok());
+    ASSERT_TRUE((*store)->Close().ok());
+  }
+  struct stat st {};
+  for (const auto& entry : std::filesystem::directory_iterator(dir.get())) {
+    ASSERT_EQ(lstat(entry.path().c_str(), &st), 0);
+    EXPECT_EQ(st.st_uid, kUser) << entry.path();
+    all.push_back(entry.path());
+  }
+  EXPECT_GT(all.size(), 8u);
+  // What a link in the directory led to is not given away.
+  ASSERT_EQ(stat(elsewhere.c_str(), &st), 0);
+  EXPECT_EQ(st.st_uid, 0u);
+  std::filesystem::remove(elsewhere);
+}
+
+TEST(StoreFiles, RelativePath_ThenAnotherDirectory_StaysTheSameDatabase) {
+  namespace fs = std::filesystem;
+  const ScratchDir dir("graph-cwd");
+  const fs::path home = fs::current_path(), top = fs::absolute(dir.get());
+  // Of the same name in either.
+  for (const auto& [where, nodes] : {std::pair{"one", 3}, std::pair{"two", 7}}) {
+    fs::create_directories(top / where);
+    auto store = GraphStore::Open(top / where / "g");
+    ASSERT_TRUE(store.ok()) << store.status();
+    auto tx = *(*store)->Begin();
+    for (int i = 0; i < nodes; ++i) ASSERT_TRUE(tx->CreateNode({}, {}).ok());
+    ASSERT_TRUE(tx->Commit().ok());
+  }
+  fs::current_path(top / "one");
+  auto store = GraphStore::Open("g");
+  fs::current_path(top / "two");
+  EXPECT_TRUE(store.ok()) << store.status();
+  if (store.ok()) {
+    EXPECT_TRUE((*store)->Checkpoint().ok());
+    auto tx = *(*store)->Begin();
+    EXPECT_TRUE(tx->CreateNode({}, {}).ok());
+    EXPECT_TRUE(tx->Commit().ok());
+    EXPECT_TRUE((*store)->Close().ok());
+    store->reset();
+  }
+  fs::current_path(home);
+  for (const auto& [where, nodes] : {std::pair{"one", 4}, std::pair{"two", 7}}) {
+    auto again = GraphStore::Open(top / where / "g");
+    ASSERT_TRUE(again.ok()) << where << ": " << again.status();
+    EXPECT_EQ((*again)->NodeCount(), static_cast<uint64_t>(nodes)) << where;
+  }
 }
 
 TEST(StoreFiles, KilledAtAnyMoment_KeepsWhatWasAcknowledged) {

@@ -194,5 +194,48 @@ TEST_F(ClausesTest, NullNode_MatchedAlone_IsNone) {
   EXPECT_EQ(One("MATCH (n {n: 1}) MATCH (n) RETURN n.n"), "1");
 }
 
+TEST_F(ClausesTest, OrderSkipAndLimit_AsClauses_AreThoseOfWith) {
+  const std::string end = " RETURN toString(a.n) + ' ' + toString(b.n)";
+  for (const std::string tail : {"ORDER BY a.n, b.n LIMIT 5", "ORDER BY a.n DESC, b.n SKIP 2",
+                                 "ORDER BY b.n, a.n OFFSET 1 LIMIT 3"}) {
+    EXPECT_EQ(Run("MATCH (a)-[r]->(b) " + tail + end),
+              Run("MATCH (a)-[r]->(b) WITH * " + tail + end))
+        << tail;
+  }
+  EXPECT_EQ(One("MATCH (a) LIMIT 3 RETURN count(*)"), "3");
+  EXPECT_EQ(One("UNWIND [3, 1, 2] AS x WITH x WHERE x > 1 ORDER BY x RETURN collect(x)"), "[2, 3]");
+  EXPECT_NE(Fails("MATCH (a) ORDER BY a.n"), "");
+  EXPECT_NE(Fails("MATCH (a) RETURN a LIMIT 1 SKIP 1"), "");
+}
+
+TEST_F(ClausesTest, FilterAndLet_AreThoseOfWith) {
+  EXPECT_EQ(One("UNWIND range(1, 9) AS x FILTER x % 2 = 0 FILTER WHERE x > 2 RETURN collect(x)"),
+            "[4, 6, 8]");
+  EXPECT_EQ(One("UNWIND [1, 2] AS x LET y = x * 2, z = -x RETURN collect([x, y, z])"),
+            "[[1, 2, -1], [2, 4, -2]]");
+  EXPECT_NE(Fails("UNWIND [1] AS x LET x = 2 RETURN x"), "");
+  // Only a WITH that begins a CALL { … } brings in what is outside.
+  EXPECT_NE(Fails("UNWIND [1] AS x CALL { LET y = x RETURN y } RETURN y"), "");
+  EXPECT_EQ(One("UNWIND [1] AS x CALL (x) { LET y = x + 1 RETURN y } RETURN y"), "2");
+  EXPECT_EQ(One("UNWIND [1] AS x RETURN COUNT { LET y = x FILTER y > 0 RETURN y }"), "1");
+}
+
+TEST_F(ClausesTest, Backslash_OfNoEscape_IsPartOfTheText) {
+  EXPECT_EQ(One("RETURN [size('\\d'), '123' =~ '\\d+', 'a@x.com' =~ '.*@x\\.com']"),
+            "[2, true, true]");
+  EXPECT_EQ(One("RETURN size('\\\xc3\xa9')"), "2");
+  EXPECT_NE(Fails("RETURN 'a\\"), "");
+  EXPECT_NE(Fails("RETURN 'a\\'"), "");
+}
+
+TEST_F(ClausesTest, Trim_WithoutASide_IsOfBoth) {
+  EXPECT_EQ(One("RETURN trim('x' FROM 'xxaxbx') + '|' + trim(FROM ' a ')"), "'axb|a'");
+  EXPECT_EQ(One("WITH ' b ' AS from RETURN trim(from)"), "'b'");
+  EXPECT_EQ(One("WITH {x: ' b '} AS from RETURN trim(from.x) + trim(from['x'])"), "'bb'");
+  EXPECT_EQ(One("WITH {from: ' b'} AS a, 'c ' AS from RETURN trim(a.from + from + ' ')"), "'bc'");
+  EXPECT_EQ(One("WITH 'b ' AS from RETURN trim(CASE WHEN from IS NULL THEN 'x' ELSE from END)"),
+            "'b'");
+}
+
 }  // namespace
 }  // namespace pulse::cypher

@@ -423,6 +423,9 @@ TEST_F(Engine, Counters_MixedQuery_SayWhatChanged) {
   ASSERT_EQ(Run("MATCH (n) DETACH DELETE n"), "");
   EXPECT_EQ(summary_.counters.nodes_deleted, 2u);
   EXPECT_EQ(summary_.counters.edges_deleted, 1u);
+  // What is not there is not removed.
+  ASSERT_EQ(Run("CREATE (n {x: 1}) SET n.y = null, n += {z: null} REMOVE n.x, n.x, n.q"), "");
+  EXPECT_EQ(summary_.counters.properties_set, 2u);
 }
 
 TEST_F(Engine, Parameters_Missing_IsFoundBeforeAnythingRuns) {

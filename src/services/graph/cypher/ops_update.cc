@@ -130,8 +130,11 @@ bool Create(const CreateOps& ops, Value* row, EvalContext& ctx) {
 
 void SetProperty(const Value& entity, std::string_view key, const Value& value, EvalContext& ctx) {
   if (!CheckStorable(value, ctx)) return;
-  // A key that nobody used yet need not be known to be removed.
-  if (value.is_null() && !ctx.graph->FindKey(key)) return;
+  if (value.is_null()) {
+    // What is not there is not removed, nor counted.
+    const std::optional<Token> known = ctx.graph->FindKey(key);
+    if (!known.has_value() || PropertyOf(entity, key, *known, ctx).is_null()) return;
+  }
   const auto token = ctx.transaction->AddKeyName(key);
   if (!ctx.Check(token.status())) return;
   ++ctx.counters.properties_set;

@@ -77,9 +77,110 @@ TEST(RegexPatternTest, Space_VerticalTab_IsOne) {
   }
 }
 
+TEST(RegexPatternTest, ClassesOfAscii_AreThoseOfJava) {
+  const std::string punctuation = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~";
+  const auto is_in = [&punctuation](const std::string& name, char c) {
+    const bool lower = c >= 'a' && c <= 'z', upper = c >= 'A' && c <= 'Z';
+    const bool digit = c >= '0' && c <= '9', punct = punctuation.find(c) != std::string::npos;
+    if (name == "Lower") return lower;
+    if (name == "Upper") return upper;
+    if (name == "ASCII") return true;
+    if (name == "Alpha") return lower || upper;
+    if (name == "Digit") return digit;
+    if (name == "Alnum") return lower || upper || digit;
+    if (name == "Punct") return punct;
+    if (name == "Graph") return lower || upper || digit || punct;
+    if (name == "Print") return lower || upper || digit || punct || c == ' ';
+    if (name == "Blank") return c == ' ' || c == '\t';
+    if (name == "Cntrl") return c < ' ' || c == '\x7F';
+    if (name == "XDigit") return digit || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+    return c == ' ' || (c >= '\t' && c <= '\r');  // Space
+  };
+  for (const std::string name : {"Lower", "Upper", "ASCII", "Alpha", "Digit", "Alnum", "Punct",
+                                 "Graph", "Print", "Blank", "Cntrl", "XDigit", "Space"}) {
+    const std::string braces = "{" + name + "}";
+    const RegexPattern in("\\p" + braces), out("\\P" + braces), one_of("[\\p" + braces + "]"),
+        none_of("[^\\p" + braces + "]"), one_not_of("[\\P" + braces + "]"),
+        all("[\\p" + braces + "\\P" + braces + "]");
+    for (int i = 0; i < 128; ++i) {
+      const std::string subject(1, static_cast<char>(i));
+      const bool expected = is_in(name, static_cast<char>(i));
+      EXPECT_EQ(in.Matches(subject), expected) << name << " " << i;
+      EXPECT_EQ(one_of.Matches(subject), expected) << name << " " << i;
+      EXPECT_EQ(out.Matches(subject), !expected) << name << " " << i;
+      EXPECT_EQ(none_of.Matches(subject), !expected) << name << " " << i;
+      EXPECT_EQ(one_not_of.Matches(subject), !expected) << name << " " << i;
+      EXPECT_TRUE(all.Matches(subject)) << name << " " << i;
+    }
+    EXPECT_FALSE(in.Matches("é")) << name;
+    EXPECT_TRUE(out.Matches("é")) << name;
+  }
+  EXPECT_TRUE(RegexPattern("[_\\p{Lower}-]+").Matches("a-_b"));
+  EXPECT_TRUE(RegexPattern("[\\p{Upper}-x]+").Matches("A-x"));
+  EXPECT_FALSE(RegexPattern("[\\p{Upper}-x]+").Matches("b"));
+  EXPECT_TRUE(RegexPattern("\\p{Alpha}{2,3}").Matches("abc"));
+}
+
+TEST(RegexPatternTest, ScriptsAndCategories_InWordsOfJava_AreTaken) {
+  for (const char* text :
+       {"\\p{IsGreek}", "\\p{script=Greek}", "\\p{sc=GREEK}", "[\\p{IsGreek}a]", "\\p{IsL}",
+        "\\p{IsLl}", "\\p{gc=Ll}", "\\p{general_category=L}", "\\p{L}", "\\pL", "\\P{IsLatin}"}) {
+    EXPECT_TRUE(RegexPattern(text).Matches("α")) << text << " " << RegexPattern(text).error();
+    EXPECT_EQ(RegexPattern(text).Matches("1"), text[1] == 'P') << text;
+  }
+  EXPECT_FALSE(RegexPattern("\\p{IsGreek}").Matches("a"));
+  EXPECT_TRUE(RegexPattern("\\p{IsOld_italic}").Matches("\U00010300"));
+}
+
+TEST(RegexPatternTest, EscapesOfJava_AreThoseCharacters) {
+  EXPECT_TRUE(RegexPattern("\\u0061[\\u0062-\\u0064]+\\u00e9").Matches("abcdé"));
+  EXPECT_FALSE(RegexPattern("[\\u0062-\\u0064]").Matches("a"));
+  EXPECT_TRUE(RegexPattern("\\u002E").Matches("."));
+  EXPECT_FALSE(RegexPattern("\\u002E").Matches("x"));
+  EXPECT_TRUE(RegexPattern("\\uD83D\\uDE00+").Matches("\U0001F600\U0001F600"));
+  for (const std::string space : {" ", "\t", "\u00A0", "\u1680", "\u180E", "\u2000", "\u200A",
+                                  "\u202F", "\u205F", "\u3000"}) {
+    EXPECT_TRUE(RegexPattern("a\\hb").Matches("a" + space + "b")) << space;
+    EXPECT_TRUE(RegexPattern("a[x\\h]b").Matches("a" + space + "b")) << space;
+    EXPECT_FALSE(RegexPattern("a[^\\h]b").Matches("a" + space + "b")) << space;
+  }
+  EXPECT_FALSE(RegexPattern("\\h").Matches("\n"));
+  EXPECT_FALSE(RegexPattern("\\h").Matches("\u200B"));
+  EXPECT_TRUE(RegexPattern("[\\h-x]+").Matches(" -x"));
+  for (const std::string end : {"\n", "\r", "\r\n", "\v", "\f", "\u0085", "\u2028", "\u2029"}) {
+    EXPECT_TRUE(RegexPattern("a\\Rb").Matches("a" + end + "b")) << int{end[0]};
+  }
+  EXPECT_FALSE(RegexPattern("\\R").Matches("\n\r"));
+  EXPECT_TRUE(RegexPattern("\\R{2}").Matches("\n\r"));
+  EXPECT_FALSE(RegexPattern("\\R").Matches(" "));
+}
+
 TEST(RegexPatternTest, Error_OfABrokenPattern_SaysWhy) {
   EXPECT_TRUE(RegexPattern("a.*").error().empty());
-  EXPECT_FALSE(RegexPattern("(a").error().empty());
+  for (const char* text : {"(a",
+                           "[\\R]",
+                           "\\u12",
+                           "\\u12g4",
+                           "\\uD83D",
+                           "\\uDE00",
+                           "\\uD83D\\u0061",
+                           "[A-\\p{Alpha}]",
+                           "[\\u0001-\\h]",
+                           "\\p{alpha}",
+                           "\\p{isGreek}",
+                           "\\p{IsAlphabetic}",
+                           "\\p{IsDigit}",
+                           "\\p{InGreek}",
+                           "\\p{Is}",
+                           "(a)\\1",
+                           "(?<n>a)\\k<n>",
+                           "a++",
+                           "a*+",
+                           "(?>a)",
+                           "(?x)a b",
+                           "a{1001}"}) {
+    EXPECT_FALSE(RegexPattern(text).error().empty()) << text;
+  }
 }
 
 TEST(RegexCacheTest, Find_SeveralPatternsInTurns_KeepsThem) {

@@ -399,24 +399,8 @@ bool BatchEval::Truths(const Expr& e, const BatchInput& in, std::span<const uint
       }
       if (IsComparison(e.op)) return Compare(e.op, *e.kids[0], *e.kids[1], in, rows, out);
       if (IsStringTest(e.op)) return Strings(e, in, rows, out);
-      if (e.op == Op::kIn && e.kids[1]->kind == Expr::Kind::kLiteral &&
-          e.kids[1]->value.is_list()) {
-        Operand element;
-        if (!Evaluate(*e.kids[0], in, rows, &element)) return false;
-        const ValueList& list = e.kids[1]->value.as_list();
-        if (!ctx_.Tick(rows.size() * list.size() / 16)) return false;
-        for (size_t i = 0; i < rows.size(); ++i) {
-          const Value of = element.At(i);
-          int8_t found = 0;
-          for (size_t k = 0; k < list.size() && found != 1; ++k) {
-            const int equal = Equals(of, list[k]);
-            if (equal != 0) found = static_cast<int8_t>(equal);
-          }
-          (*out)[i] = found;
-        }
-        return true;
-      }
       if (e.op != Op::kIn) break;
+      if (IsConstant(*e.kids[1])) return InConstant(e, in, rows, out);
       {
         Operand result;
         if (!RowByRow(e, in, rows, &result)) return false;
@@ -531,6 +515,25 @@ bool BatchEval::Compare(Op op, const Expr& left, const Expr& right, const BatchI
     (*out)[i] = CompareValues(op, left_value, right_value);
   }
   return true;
+}
+
+// In a list that all rows have in common.
+bool BatchEval::InConstant(const Expr& e, const BatchInput& in, std::span<const uint32_t> rows,
+                           std::vector<int8_t>* out) {
+  Operand value, list;
+  if (!Evaluate(*e.kids[0], in, rows, &value) || !Evaluate(*e.kids[1], in, rows, &list)) {
+    return false;
+  }
+  if (rows.empty() || list.value.is_null()) return true;
+  if (!list.value.is_list()) {
+    ctx_.TypeError(Concat("IN needs a LIST, found a ", TypeName(list.value.type())));
+    return false;
+  }
+  const ListSet* const set = FindSet(list.value, rows.size(), ctx_);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    (*out)[i] = static_cast<int8_t>(FindInList(value.At(i), list.value.as_list(), set, ctx_));
+  }
+  return !ctx_.failed();
 }
 
 bool BatchEval::Strings(const Expr& e, const BatchInput& in, std::span<const uint32_t> rows,

@@ -90,6 +90,8 @@ class BatchEval {
                std::vector<int8_t>* out);
   bool Compare(Op op, const Expr& left, const Expr& right, const BatchInput& in,
                std::span<const uint32_t> rows, std::vector<int8_t>* out);
+  bool InConstant(const Expr& expr, const BatchInput& in, std::span<const uint32_t> rows,
+                  std::vector<int8_t>* out);
   bool Strings(const Expr& expr, const BatchInput& in, std::span<const uint32_t> rows,
                std::vector<int8_t>* out);
   bool Labels(const Expr& expr, const BatchInput& in, std::span<const uint32_t> rows,

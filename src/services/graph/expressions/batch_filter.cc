@@ -7,10 +7,6 @@
 namespace pulse::cypher {
 namespace {
 
-bool IsConstant(const Expr& e) {
-  return e.kind == Expr::Kind::kLiteral || e.kind == Expr::Kind::kParameter;
-}
-
 bool IsTest(const Expr& left, Op op, const Expr& right) {
   return IsComparison(op) && ((left.kind == Expr::Kind::kProperty && IsConstant(right)) ||
                               (IsConstant(left) && right.kind == Expr::Kind::kProperty));

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "services/graph/functions/functions.h"
+#include "services/graph/functions/list_set.h"
 #include "services/graph/model/temporal.h"
 #include "services/graph/model/text.h"
 #include "services/graph/syntax/error.h"
@@ -24,19 +25,12 @@ int Truth(const Value& v, EvalContext& ctx) {
 }
 Value FromTruth(int truth) { return truth < 0 ? Value() : Value::Bool(truth != 0); }
 
-Value InList(const Value& element, const Value& list, EvalContext& ctx) {
+Value InList(const Value& element, const Value& list, bool constant, EvalContext& ctx) {
   if (list.is_null()) return {};
   if (!list.is_list())
     return ctx.TypeError(Concat("IN needs a LIST, found a ", TypeName(list.type())));
-  int result = 0;
-  if (!ctx.Tick(list.as_list().size() / 16)) return {};
-  for (const Value& v : list.as_list()) {
-    if (element.Weight() > 0 && !ctx.Tick(std::min(element.Weight(), v.Weight()))) return {};
-    const int equal = Equals(element, v);
-    if (equal == 1) return Value::Bool(true);
-    if (equal < 0) result = -1;
-  }
-  return FromTruth(result);
+  const ListSet* const set = constant ? FindSet(list, 1, ctx) : nullptr;
+  return FromTruth(FindInList(element, list.as_list(), set, ctx));
 }
 
 Value EvalBinary(const Expr& e, Value* row, EvalContext& ctx) {
@@ -72,7 +66,7 @@ Value EvalBinary(const Expr& e, Value* row, EvalContext& ctx) {
       if (!ctx.Tick(std::min(a.Weight(), b.Weight()))) return {};
       return Comparison(e.op, a, b);
     case Op::kIn:
-      return InList(a, b, ctx);
+      return InList(a, b, IsConstant(*e.kids[1]), ctx);
     case Op::kStartsWith:
     case Op::kEndsWith:
     case Op::kContains:
@@ -309,6 +303,29 @@ bool Holds(const Expr& predicate, Value* row, EvalContext& ctx) {
   return Truth(Eval(predicate, row, ctx), ctx) == 1 && !ctx.failed();
 }
 
+const ListSet* FindSet(const Value& list, uint64_t rows, EvalContext& ctx) {
+  if (list.as_list().size() < ListSets::kLeast) return nullptr;
+  if (ctx.list_sets == nullptr) ctx.list_sets = std::make_shared<ListSets>();
+  return ctx.list_sets->Find(list, rows, ctx);
+}
+
+int FindInList(const Value& value, const ValueList& list, const ListSet* set, EvalContext& ctx) {
+  const size_t weight = value.Weight();
+  if (set != nullptr) {
+    if (!ctx.Tick(weight)) return -1;
+    if (const int found = set->Find(value); found != ListSet::kWalk) return found;
+  }
+  if (!ctx.Tick(list.size() / 16)) return -1;
+  int result = 0;
+  for (const Value& v : list) {
+    if (weight > 0 && !ctx.Tick(std::min(weight, v.Weight()))) return -1;
+    const int equal = Equals(value, v);
+    if (equal == 1) return 1;
+    if (equal < 0) result = -1;
+  }
+  return result;
+}
+
 const RegexPattern* FindPattern(const std::string& text, EvalContext& ctx) {
   if (ctx.regexes == nullptr) ctx.regexes = std::make_shared<RegexCache>();
   const RegexPattern& pattern = ctx.regexes->Find(text);
@@ -351,8 +368,9 @@ Value PropertyOf(const Value& base, std::string_view key, Token token, EvalConte
       break;
   }
   if (base.is_temporal() || base.is_duration()) {
-    // An unknown component is null, as an unknown property is.
-    return TemporalComponent(base, key).value_or(Value());
+    const auto component = TemporalComponent(base, key);
+    return component ? *component
+                     : ctx.ArgumentError("InvalidArgumentValue", Concat("No such field: ", key));
   }
   return ctx.TypeError(Concat("a ", TypeName(base.type()), " has no property ", key));
 }

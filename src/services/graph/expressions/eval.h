@@ -13,9 +13,16 @@
 
 namespace pulse::cypher {
 
+class ListSet;
+
 Value Eval(const Expr& expr, Value* row, EvalContext& context);
 // Whether a predicate holds: null does not. Anything but a boolean or null is an error.
 bool Holds(const Expr& predicate, Value* row, EvalContext& context);
+
+// Whether it has the same value on all rows of an execution.
+inline bool IsConstant(const Expr& e) {
+  return e.kind == Expr::Kind::kLiteral || e.kind == Expr::Kind::kParameter;
+}
 
 // A string op another: =~, STARTS WITH, ENDS WITH and CONTAINS; null for what is no string.
 Value StringTest(Op op, const Value& text, const Value& part, EvalContext& context);
@@ -26,6 +33,10 @@ bool LabelsHold(const std::vector<LabelOp>& ops, const std::function<bool(size_t
                 const std::function<bool()>& any);
 // value:Label, by an expression of that kind.
 Value HasLabels(const Expr& expr, const Value& value, EvalContext& context);
+// The set of a constant list that so many more rows look into. Null: there is none, or an error.
+const ListSet* FindSet(const Value& list, uint64_t rows, EvalContext& context);
+// value IN list: 1, 0, or -1 for null, also where there is an error. `set`: of the list, or null.
+int FindInList(const Value& value, const ValueList& list, const ListSet* set, EvalContext& context);
 // a op b of = <> < <= > >=: a boolean or null.
 Value Comparison(Op op, const Value& a, const Value& b);
 // base[index] for lists, maps and entities.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "services/graph/functions/list_set.h"
 #include "services/graph/model/text.h"
 #include "services/graph/syntax/error.h"
 
@@ -33,6 +34,8 @@ void EvalContext::Fork(int threads, EvalContext* child) {
     own_shared_memory_ = std::make_unique<std::atomic<int64_t>>(memory_);
     shared_memory_ = own_shared_memory_.get();
   }
+  if (list_sets == nullptr) list_sets = std::make_shared<ListSets>();
+  child->list_sets = std::make_shared<ListSets>(*list_sets);
   child->shared_memory_ = shared_memory_;
   child->pool = pool;
   child->reserved_ = reserved_;

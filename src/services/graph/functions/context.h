@@ -53,6 +53,7 @@ struct Counters {
 
 class EvalContext;
 struct Caller;  // of graph/session: for procedures alone
+class ListSets;
 class RegexCache;
 class RegexPattern;
 
@@ -94,6 +95,7 @@ class EvalContext {
   uint64_t random_seed = 0;  // of rand(); 0: from the clock
   size_t columns_from = 4;   // rows from which on expressions are evaluated by columns
   std::shared_ptr<RegexCache> regexes;
+  std::shared_ptr<ListSets> list_sets;  // null: none yet
   // What this query deleted: its properties cannot be read any more.
   std::unordered_set<NodeId> deleted_nodes;
   std::unordered_set<EdgeId> deleted_edges;

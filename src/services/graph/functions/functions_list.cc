@@ -1,4 +1,7 @@
 // Functions on lists and paths.
+#include <algorithm>
+#include <cmath>
+
 #include "services/graph/functions/functions.h"
 #include "services/graph/model/text.h"
 #include "services/graph/syntax/error.h"
@@ -79,6 +82,57 @@ Value IsEmpty(EvalContext& ctx, std::span<Value> a) {
   return ctx.TypeError(Concat("isEmpty() does not take a ", TypeName(a[0].type())));
 }
 
+bool WantVectors(EvalContext& ctx, std::string_view function, std::span<Value> a) {
+  if (!WantList(ctx, function, a[0]) || !WantList(ctx, function, a[1])) return false;
+  const ValueList &x = a[0].as_list(), &y = a[1].as_list();
+  const auto finite = [](const Value& v) { return v.is_number() && std::isfinite(v.as_number()); };
+  if (x.empty() || x.size() != y.size() || !std::all_of(x.begin(), x.end(), finite) ||
+      !std::all_of(y.begin(), y.end(), finite)) {
+    ctx.ArgumentError(
+        "InvalidArgumentValue",
+        Concat(function, "() needs two lists of as many finite numbers, one at least"));
+    return false;
+  }
+  return ctx.Tick(x.size() / 4);
+}
+
+// Of absolute values.
+double LargestOf(const ValueList& vector) {
+  double largest = 0;
+  for (const Value& v : vector) largest = std::max(largest, std::fabs(v.as_number()));
+  return largest;
+}
+
+Value CosineSimilarity(EvalContext& ctx, std::span<Value> a) {
+  if (!WantVectors(ctx, "vector.similarity.cosine", a)) return {};
+  const ValueList &x = a[0].as_list(), &y = a[1].as_list();
+  // A cosine is the same of vectors that are divided by these, and no square is too large then.
+  const double largest_x = LargestOf(x), largest_y = LargestOf(y);
+  if (largest_x == 0 || largest_y == 0) {
+    return ctx.ArgumentError("InvalidArgumentValue",
+                             "vector.similarity.cosine() does not take a vector of zeros");
+  }
+  double xy = 0, xx = 0, yy = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double p = x[i].as_number() / largest_x, q = y[i].as_number() / largest_y;
+    xy += p * q;
+    xx += p * p;
+    yy += q * q;
+  }
+  return Value::Float((1 + std::clamp(xy / std::sqrt(xx * yy), -1.0, 1.0)) / 2);
+}
+
+Value EuclideanSimilarity(EvalContext& ctx, std::span<Value> a) {
+  if (!WantVectors(ctx, "vector.similarity.euclidean", a)) return {};
+  const ValueList &x = a[0].as_list(), &y = a[1].as_list();
+  double squares = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double d = x[i].as_number() - y[i].as_number();
+    squares += d * d;
+  }
+  return Value::Float(1 / (1 + squares));
+}
+
 }  // namespace
 
 bool NumberRange::Of(std::span<const Value> arguments, NumberRange* range) {
@@ -110,6 +164,12 @@ void AddListFunctions(std::vector<Function>* out) {
   out->push_back({"rels", 1, 1, Relationships, kList, {kPath}});
   out->push_back({"length", 1, 1, LengthOf, kInt, {kPath}});
   out->push_back({"isEmpty", 1, 1, IsEmpty, Bit(Type::kBool), {kAnyType}});
+  const auto vectors = [out](std::string_view name, Value (*call)(EvalContext&, std::span<Value>)) {
+    constexpr uint32_t kVector = Bit(Type::kList) | Bit(Type::kNull);
+    out->push_back({name, 2, 2, call, Bit(Type::kFloat), {kVector, kVector, kAnyType}});
+  };
+  vectors("vector.similarity.cosine", CosineSimilarity);
+  vectors("vector.similarity.euclidean", EuclideanSimilarity);
 }
 
 }  // namespace pulse::cypher

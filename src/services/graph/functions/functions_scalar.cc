@@ -167,7 +167,19 @@ Value ToIntegerOrNull(EvalContext&, std::span<Value> a) {
 }
 Value ToInteger(EvalContext& ctx, std::span<Value> a) {
   const bool ok = a[0].is_number() || a[0].is_string() || a[0].is_bool();
-  return ok ? ToIntegerOrNull(ctx, a) : NoConversion(ctx, "toInteger", a[0]);
+  if (!ok) return NoConversion(ctx, "toInteger", a[0]);
+  const Value v = ToIntegerOrNull(ctx, a);
+  if (a[0].is_float() && v.is_null()) {
+    // As Java converts: to the nearest integer that there is, and NaN to 0.
+    using Integers = std::numeric_limits<int64_t>;
+    const double d = a[0].as_float();
+    return Value::Int(std::isnan(d) ? 0 : d > 0 ? Integers::max() : Integers::min());
+  }
+  if (v.is_null() && !ParseNumber(a[0].as_string()).is_null()) {
+    return ctx.ArgumentError("NumberOutOfRange",
+                             Concat("integer, ", ShortText(a[0].as_string()), ", is too large"));
+  }
+  return v;
 }
 
 Value ToFloatOrNull(EvalContext&, std::span<Value> a) {

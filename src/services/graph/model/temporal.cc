@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "absl/strings/match.h"
 #include "absl/time/civil_time.h"
 #include "absl/time/time.h"
 #include "services/graph/model/text.h"
@@ -287,38 +288,43 @@ std::string TemporalText(const Value& v, Seconds seconds) {
 
 namespace {
 
+// Of a component's name: in any case, as Neo4j has them.
+bool IsNamed(std::string_view name, std::string_view component) {
+  return absl::EqualsIgnoreCase(Absl(name), Absl(component));
+}
+
 std::optional<Value> DateComponent(int64_t days, std::string_view name) {
   const Civil c = CivilFromDays(days);
   int64_t week_year = 0;
   int week = 0;
   const int quarter = (c.month + 2) / 3;
-  if (name == "year") return Value::Int(c.year);
-  if (name == "quarter") return Value::Int(quarter);
-  if (name == "month") return Value::Int(c.month);
-  if (name == "day") return Value::Int(c.day);
-  if (name == "ordinalDay") return Value::Int(days - DaysFromCivil(c.year, 1, 1) + 1);
-  if (name == "weekDay" || name == "dayOfWeek") return Value::Int(WeekDay(days));
-  if (name == "dayOfQuarter")
+  if (IsNamed(name, "year")) return Value::Int(c.year);
+  if (IsNamed(name, "quarter")) return Value::Int(quarter);
+  if (IsNamed(name, "month")) return Value::Int(c.month);
+  if (IsNamed(name, "day")) return Value::Int(c.day);
+  if (IsNamed(name, "ordinalDay")) return Value::Int(days - DaysFromCivil(c.year, 1, 1) + 1);
+  if (IsNamed(name, "weekDay") || IsNamed(name, "dayOfWeek")) return Value::Int(WeekDay(days));
+  if (IsNamed(name, "dayOfQuarter") || IsNamed(name, "quarterDay"))
     return Value::Int(days - DaysFromCivil(c.year, quarter * 3 - 2, 1) + 1);
   IsoWeek(days, &week_year, &week);
-  if (name == "week") return Value::Int(week);
-  if (name == "weekYear") return Value::Int(week_year);
+  if (IsNamed(name, "week")) return Value::Int(week);
+  if (IsNamed(name, "weekYear")) return Value::Int(week_year);
   return std::nullopt;
 }
 
 std::optional<Value> TimeComponent(int64_t nanos, std::string_view name) {
   const int64_t s = nanos / kNanosPerSecond, rest = nanos % kNanosPerSecond;
-  if (name == "hour") return Value::Int(s / 3600);
-  if (name == "minute") return Value::Int(s / 60 % 60);
-  if (name == "second") return Value::Int(s % 60);
-  if (name == "millisecond") return Value::Int(rest / 1'000'000);
-  if (name == "microsecond") return Value::Int(rest / 1000);
-  if (name == "nanosecond") return Value::Int(rest);
+  if (IsNamed(name, "hour")) return Value::Int(s / 3600);
+  if (IsNamed(name, "minute")) return Value::Int(s / 60 % 60);
+  if (IsNamed(name, "second")) return Value::Int(s % 60);
+  if (IsNamed(name, "millisecond")) return Value::Int(rest / 1'000'000);
+  if (IsNamed(name, "microsecond")) return Value::Int(rest / 1000);
+  if (IsNamed(name, "nanosecond")) return Value::Int(rest);
   return std::nullopt;
 }
 
 std::optional<Value> DurationComponent(const Duration& d, std::string_view name) {
-  const auto is = [name](std::string_view other) { return name == other; };
+  const auto is = [name](std::string_view other) { return IsNamed(name, other); };
   if (is("years")) return Value::Int(d.months / 12);
   if (is("quarters")) return Value::Int(d.months / 3);
   if (is("months")) return Value::Int(d.months);
@@ -355,17 +361,17 @@ std::optional<Value> TemporalComponent(const Value& v, std::string_view name) {
     if (auto found = TimeComponent(p.nanos, name)) return found;
   }
   if (p.has_zone) {
-    if (name == "timezone") {
+    if (IsNamed(name, "timezone")) {
       return Value::String(p.zone.name.empty() ? OffsetText(p.zone.offset) : p.zone.name);
     }
-    if (name == "offset") return Value::String(OffsetText(p.zone.offset));
-    if (name == "offsetMinutes") return Value::Int(p.zone.offset / 60);
-    if (name == "offsetSeconds") return Value::Int(p.zone.offset);
+    if (IsNamed(name, "offset")) return Value::String(OffsetText(p.zone.offset));
+    if (IsNamed(name, "offsetMinutes")) return Value::Int(p.zone.offset / 60);
+    if (IsNamed(name, "offsetSeconds")) return Value::Int(p.zone.offset);
   }
   if (v.type() == Type::kDateTime) {
     const DateTime& d = v.as_datetime();
-    if (name == "epochSeconds") return Value::Int(d.seconds);
-    if (name == "epochMillis") return Value::Int(d.seconds * 1000 + d.nanos / 1'000'000);
+    if (IsNamed(name, "epochSeconds")) return Value::Int(d.seconds);
+    if (IsNamed(name, "epochMillis")) return Value::Int(d.seconds * 1000 + d.nanos / 1'000'000);
   }
   return std::nullopt;
 }

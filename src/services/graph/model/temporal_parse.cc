@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "absl/strings/ascii.h"
 #include "services/graph/model/temporal.h"
 #include "services/graph/model/text.h"
 
@@ -217,7 +218,10 @@ std::optional<Value> ReadDuration(std::string_view text, std::string* error) {
 
 std::optional<Value> ParseTemporal(Type type, std::string_view text, std::string* error) {
   if (type == Type::kDuration) {
-    auto value = ReadDuration(text, error);
+    // Letters in any case, and a comma for a point.
+    std::string plain = absl::AsciiStrToUpper(Absl(text));
+    std::replace(plain.begin(), plain.end(), ',', '.');
+    auto value = ReadDuration(plain, error);
     if (!value) *error = Concat("\"", text, "\" is no duration");
     return value;
   }

@@ -133,7 +133,8 @@ void Planner::PlanQuery(Query* query, Plan* plan, bool nested, bool parts_alone)
     scope_ = outer;
     // CALL { … } without a list of imports: parts that do not begin with WITH see nothing outside.
     const auto& part = query->parts[i];
-    if (parts_alone && (part.empty() || part[0].kind != Clause::Kind::kWith)) scope_.clear();
+    const bool imports = !part.empty() && part[0].kind == Clause::Kind::kWith && !part[0].implied;
+    if (parts_alone && !imports) scope_.clear();
     updated_ = updated;
     const std::vector<std::string> columns = std::move(plan->columns);
     plan->columns.clear();

@@ -319,6 +319,7 @@ absl::Status GraphService::RunListed(const Statement& statement, const Caller& c
     bool change = false;
     PULSE_RETURN_IF_ERROR(CheckSchema(*statement.schema, database_->Indexes(), &change, outcome));
     if (!change) return absl::OkStatus();
+    PULSE_RETURN_IF_ERROR(BeginWriting(options).status());  // says so where nobody may write
     PULSE_RETURN_IF_ERROR(ApplySchema({&*statement.schema, 1}));
     CountSchema(*statement.schema, outcome);
     return absl::OkStatus();

@@ -104,6 +104,15 @@ TEST_F(ServiceTest, Begin_ReadOnlyDatabase_RefusesStatementsThatWriteAlone) {
   EXPECT_TRUE((*transaction)->Commit(&sequence).ok());
 }
 
+TEST_F(ServiceTest, CreateIndex_ReadOnlyDatabase_IsRefusedAsWhatWritesIs) {
+  ReadOnlyDatabase database;
+  GraphService service(&database, ServiceOptions());
+  const auto statement = service.Prepare("CREATE INDEX FOR (n:A) ON (n.x)");
+  ASSERT_TRUE(statement.ok()) << statement.status();
+  const absl::Status refused = service.Run(**statement, caller_, RunOptions(), &sink_, &outcome_);
+  EXPECT_EQ(cypher::InfoOf(refused).kind, "ReadOnlyDatabase") << refused;
+}
+
 TEST_F(ServiceTest, Run_Aborted_IsRunAgain) {
   database_.AbortCommits(3);
   EXPECT_EQ(Rows("CREATE (n:A) RETURN 1"), Strings{"1"});

@@ -228,6 +228,7 @@ struct Clause {
   Kind kind = Kind::kMatch;
   Pos pos;
   bool finished = false;  // FINISH is behind it
+  bool implied = false;   // WITH *, written as ORDER BY, LIMIT, FILTER or LET
   bool optional = false;  // OPTIONAL MATCH
   bool detach = false;
   Pattern pattern;

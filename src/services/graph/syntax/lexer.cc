@@ -269,7 +269,8 @@ class Lexer {
       } else if (const size_t i = kFrom.find(kind); kind != '\0' && i != std::string_view::npos) {
         lexeme->text += kTo[i];
       } else {
-        return Error("UnexpectedSyntax", at_ - 2, "there is no such escape");
+        lexeme->text += '\\';  // of no escape: part of the text, as patterns of =~ have it
+        --at_;
       }
     }
   }

@@ -169,6 +169,17 @@ bool Parser::ParseClause(std::vector<Clause>* clauses) {
     clause.kind = IsWord("WITH") ? Kind::kWith : Kind::kReturn;
     Advance();
     ParseProjection(&clause);
+  } else if (IsOrder() || IsWord("FILTER") || IsWord("LET")) {
+    clause.kind = Kind::kWith;
+    clause.star = clause.implied = true;
+    if (TakeWord("LET")) {
+      ParseLet(&clause);
+    } else if (TakeWord("FILTER")) {
+      TakeWord("WHERE");
+      clause.where = ParseExpr();
+    } else {
+      ParseOrder(&clause);
+    }
   } else if (TakeWord("CREATE") || TakeWord("INSERT")) {
     clause.kind = Kind::kCreate;
     clause.pattern = ParsePattern();
@@ -302,6 +313,30 @@ void Parser::ParseProjection(Clause* clause) {
     clause->items.push_back(std::move(item));
     more = TakeSymbol(",");
   }
+  ParseOrder(clause);
+  if (clause->kind == Clause::Kind::kWith && TakeWord("WHERE")) clause->where = ParseExpr();
+}
+
+// LET name = expr, ...: as WITH *, expr AS name, ...
+void Parser::ParseLet(Clause* clause) {
+  do {
+    ProjectionItem item;
+    item.pos = Here();
+    item.alias = Alias();
+    item.named = true;
+    ExpectSymbol("=");
+    item.expr = ParseExpr();
+    clause->items.push_back(std::move(item));
+  } while (TakeSymbol(","));
+}
+
+bool Parser::IsOrder() const {
+  return (IsWord("ORDER") && IsWord("BY", 1)) || IsWord("SKIP") || IsWord("OFFSET") ||
+         IsWord("LIMIT");
+}
+
+// Behind a projection, or a clause of its own, which is WITH * with them.
+void Parser::ParseOrder(Clause* clause) {
   if (IsWord("ORDER") && IsWord("BY", 1)) {
     Advance();
     Advance();
@@ -318,7 +353,6 @@ void Parser::ParseProjection(Clause* clause) {
   }
   if (TakeWord("SKIP") || TakeWord("OFFSET")) clause->skip = ParseExpr();
   if (TakeWord("LIMIT")) clause->limit = ParseExpr();
-  if (clause->kind == Clause::Kind::kWith && TakeWord("WHERE")) clause->where = ParseExpr();
 }
 
 void Parser::ParseMerge(Clause* clause) {

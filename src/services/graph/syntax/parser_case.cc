@@ -1,4 +1,4 @@
-// CASE, searched or of a subject.
+// Expressions with words of their own within: CASE, searched or of a subject, and trim().
 #include "services/graph/model/text.h"
 #include "services/graph/syntax/parser_impl.h"
 
@@ -72,6 +72,41 @@ ExprPtr Parser::ParseCase() {
   expr->kids.push_back(TakeWord("ELSE") ? ParseExpr() : nullptr);
   ExpectWord("END");
   return Done(std::move(expr));
+}
+
+// Not a variable or a property of that name: an expression begins behind it.
+bool Parser::IsFromOfTrim(size_t ahead) const {
+  if (!IsWord("FROM", ahead) || IsSymbol(".", ahead - 1)) return false;
+  for (const std::string_view word : {"IS", "IN", "AND", "OR", "XOR", "STARTS", "ENDS", "CONTAINS",
+                                      "WHEN", "THEN", "ELSE", "END"}) {
+    if (IsWord(word, ahead + 1)) return false;
+  }
+  const Lexeme::Kind next = Peek(ahead + 1).kind;
+  return next == Lexeme::Kind::kSymbol ? IsSymbol("(", ahead + 1) : next != Lexeme::Kind::kEnd;
+}
+
+// trim([LEADING | TRAILING | BOTH] [characters] FROM text); null: it is a call as any other.
+ExprPtr Parser::ParseTrim() {
+  const bool leading = IsWord("LEADING", 2), trailing = IsWord("TRAILING", 2);
+  const bool side = leading || trailing || IsWord("BOTH", 2);
+  const size_t begin = side ? 3 : 2;
+  size_t from = begin;
+  const size_t end = Peek(1).match > at_ ? Peek(1).match - at_ : 0;
+  while (from < end && !IsFromOfTrim(from)) {
+    const size_t match = Peek(from).match;
+    from = match > at_ + from ? match - at_ + 1 : from + 1;
+  }
+  if (from >= end) return nullptr;
+  ExprPtr call = New(Expr::Kind::kCall, Here());
+  call->name = leading ? "ltrim" : trailing ? "rtrim" : "btrim";
+  for (size_t i = 0; i < begin; ++i) Advance();
+  ExprPtr characters;
+  if (!IsWord("FROM")) characters = ParseExpr();
+  ExpectWord("FROM");
+  call->kids.push_back(ParseExpr());
+  if (characters != nullptr) call->kids.push_back(std::move(characters));
+  ExpectSymbol(")");
+  return Done(std::move(call));
 }
 
 }  // namespace pulse::cypher

@@ -348,31 +348,6 @@ ExprPtr Parser::ParseCallOrVariable() {
   return variable;
 }
 
-// trim([LEADING | TRAILING | BOTH] [characters] FROM text); null: it is a call as any other.
-ExprPtr Parser::ParseTrim() {
-  const bool leading = IsWord("LEADING", 2), trailing = IsWord("TRAILING", 2);
-  const bool side = leading || trailing || IsWord("BOTH", 2);
-  if (!side) return nullptr;
-  // A variable may have such a name: then there is no FROM.
-  size_t from = 3;
-  const size_t end = Peek(1).match > at_ ? Peek(1).match - at_ : 0;
-  while (from < end && !IsWord("FROM", from)) {
-    const size_t match = Peek(from).match;
-    from = match > at_ + from ? match - at_ + 1 : from + 1;
-  }
-  if (from >= end) return nullptr;
-  ExprPtr call = New(Expr::Kind::kCall, Here());
-  call->name = leading ? "ltrim" : trailing ? "rtrim" : "btrim";
-  for (int i = 0; i < 3; ++i) Advance();
-  ExprPtr characters;
-  if (!IsWord("FROM")) characters = ParseExpr();
-  ExpectWord("FROM");
-  call->kids.push_back(ParseExpr());
-  if (characters != nullptr) call->kids.push_back(std::move(characters));
-  ExpectSymbol(")");
-  return Done(std::move(call));
-}
-
 ExprPtr Parser::ParseExists() {
   if (IsSymbol("(", 1)) {
     const Pos pos = Here();
@@ -417,8 +392,9 @@ ExprPtr Parser::ParseSubqueryExpr(Expr::Use use) {
   ExpectSymbol("{");
   expr->subquery = std::make_unique<Query>();
   expr->subquery->pos = Here();
-  const bool full = IsWord("MATCH") || IsWord("OPTIONAL") || IsWord("WITH") || IsWord("UNWIND") ||
-                    IsWord("CALL") || IsWord("RETURN") || IsWord("CREATE") || IsWord("MERGE");
+  const bool full = ((IsWord("LET") || IsWord("FILTER")) && IsName(1)) || IsWord("MATCH") ||
+                    IsWord("OPTIONAL") || IsWord("WITH") || IsWord("UNWIND") || IsWord("CALL") ||
+                    IsWord("RETURN") || IsWord("CREATE") || IsWord("MERGE");
   if (full || use == Expr::Use::kCollect) {
     Nesting nesting(this);
     ParseSubqueryParts(use, expr->subquery.get());

@@ -75,6 +75,9 @@ class Parser {
   void ParseMatch(Clause* clause);
   void SkipHint();
   void ParseProjection(Clause* clause);
+  void ParseLet(Clause* clause);
+  bool IsOrder() const;
+  void ParseOrder(Clause* clause);
   void ParseMerge(Clause* clause);
   SetItem ParseSetTarget();
   void ParseSetItems(std::vector<SetItem>* items);
@@ -129,6 +132,8 @@ class Parser {
   ExprPtr TypeTest(ExprPtr subject);
 
   // parser_case.cc
+  bool IsFromOfTrim(size_t ahead) const;
+  ExprPtr ParseTrim();
   ExprPtr ParseCase();
   bool AtPredicateOfSubject() const;
   void ParseWhens(Expr* expr);
@@ -150,7 +155,6 @@ class Parser {
   ExprPtr ParsePostfix(bool with_labels = true);
   ExprPtr ParseAtom();
   ExprPtr ParseNumber(bool negative);
-  ExprPtr ParseTrim();
   ExprPtr ParseExists();
   bool AtSubquery() const;
   ExprPtr ParseSubqueryExpr(Expr::Use use);

@@ -3,8 +3,14 @@
 #include <re2/re2.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <iterator>
 #include <utility>
 #include <vector>
+
+#include "absl/strings/ascii.h"
+#include "services/graph/model/text.h"
 
 namespace pulse::cypher {
 namespace {
@@ -25,10 +31,19 @@ bool TakePrefix(std::string_view prefix, std::string_view* text) {
   return true;
 }
 
-// In RE2's words a dot, and \s and \S as they stand within a class.
+// In RE2's words a dot, and \v, \s, \S and \h as they stand within a class.
 constexpr std::string_view kDot = "[^\\n\\r\\x{85}\\x{2028}\\x{2029}]";
 constexpr std::string_view kLineEnds = "\\n-\\r\\x{85}\\x{2028}\\x{2029}";
 constexpr std::string_view kSpace = "\\x0B\\s", kNoSpace = "\\x00-\\x08\\x0E-\\x1F!-\\x{10FFFF}";
+constexpr std::string_view kHorizontal =
+    "\\t \\x{A0}\\x{1680}\\x{180E}\\x{2000}-\\x{200A}\\x{202F}\\x{205F}\\x{3000}";
+// No character. Around others in a class it keeps them from being the end of a range: a hyphen
+// behind them is one, and one before them a mistake, as to Java.
+constexpr std::string_view kNoCharacter = "\\P{Any}";
+// Java's classes of ASCII, which RE2 has by the same names in lower case.
+constexpr std::string_view kAsciiClasses[] = {"Lower", "Upper",  "ASCII", "Alpha", "Digit",
+                                              "Alnum", "Punct",  "Graph", "Print", "Blank",
+                                              "Cntrl", "XDigit", "Space"};
 
 // What a dot matches: (?s) everything, (?d) all but \n.
 struct DotFlags {
@@ -36,7 +51,8 @@ struct DotFlags {
 };
 
 // A pattern as Java writes it, in what RE2 calls the same: (?iu) as (?i), which takes all letters
-// here, (?<name>…), and what a dot and \s match. What is another pattern to RE2 is refused.
+// here, (?<name>…), escapes of its own, and what a dot and \s match. What is another pattern to RE2
+// is refused.
 class Translator {
  public:
   explicit Translator(std::string_view java) : java_(java) {}
@@ -65,14 +81,90 @@ class Translator {
   }
 
   void Escape(char c) {
-    if (c == 'C' || (c >= '1' && c <= '9')) {
+    switch (c) {
+      case 's':
+        return Class(kSpace, 2);
+      case 'S':
+        return Class(kNoSpace, 2);
+      case 'v':
+        return Class(kLineEnds, 2);
+      case 'h':
+        return Class(kHorizontal, 2);
+      case 'R':
+        if (in_class_) break;
+        out_ += "(?:\\r\\n|[" + std::string(kLineEnds) + "])";
+        at_ += 2;
+        return;
+      case 'p':
+      case 'P':
+        return Property(java_.substr(at_));
+      case 'u':
+        return Unicode();
+      default:
+        break;
+    }
+    if (c == 'C' || c == 'k' || (c >= '1' && c <= '9')) {
       error_ = "\\C and references to groups are not supported";
       return;
     }
-    if (c != 's' && c != 'S' && c != 'v') return Copy(2);
-    const std::string_view characters = c == 's' ? kSpace : c == 'v' ? kLineEnds : kNoSpace;
-    out_ += in_class_ ? std::string(characters) : "[" + std::string(characters) + "]";
-    at_ += 2;
+    Copy(2);
+  }
+
+  // In place of so much of the text.
+  void Class(std::string_view characters, size_t size) {
+    out_ += in_class_ ? kNoCharacter : "[";
+    out_ += characters;
+    out_ += in_class_ ? kNoCharacter : "]";
+    at_ += size;
+  }
+
+  // \p{…} and \P{…}: classes of ASCII, and categories and scripts in words that RE2 does not take.
+  void Property(std::string_view rest) {
+    const size_t end = rest.find('}');
+    if (!rest.substr(2).starts_with('{') || end == std::string_view::npos) return Copy(2);
+    std::string_view name = rest.substr(3, end - 3);
+    std::string text = absl::AsciiStrToLower(Absl(name));
+    if (std::find(std::begin(kAsciiClasses), std::end(kAsciiClasses), name) !=
+        std::end(kAsciiClasses)) {
+      return Class(std::string(rest[1] == 'P' ? "[:^" : "[:") + text + ":]", end + 1);
+    }
+    std::string_view lower = text;
+    if (!TakePrefix("script=", &lower) && !TakePrefix("sc=", &lower) &&
+        !TakePrefix("general_category=", &lower) && !TakePrefix("gc=", &lower) &&
+        (!name.starts_with("Is") || !TakePrefix("is", &lower))) {
+      return Copy(2);
+    }
+    // Lu, Old_Italic. Other names, as Alphabetic, RE2 does not know.
+    text.erase(0, text.size() - lower.size());
+    for (size_t i = 0; i < text.size(); ++i) {
+      if (i == 0 || text[i - 1] == '_')
+        text[i] = absl::ascii_toupper(static_cast<unsigned char>(text[i]));
+    }
+    out_ += std::string(rest.substr(0, 3)) + text + "}";
+    at_ += end + 1;
+  }
+
+  // \uXXXX, or two that are one character.
+  void Unicode() {
+    uint32_t code = 0, low = 0;
+    bool valid = TakeUnit(&code);
+    if (valid && code >= 0xD800 && code < 0xE000) {
+      valid = code < 0xDC00 && TakeUnit(&low) && low >= 0xDC00 && low < 0xE000;
+      code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
+    }
+    if (!valid) {
+      error_ = "\\u is followed by four hexadecimal digits of a character";
+      return;
+    }
+    char digits[8];
+    char* const end = std::to_chars(digits, digits + sizeof(digits), code, 16).ptr;
+    out_ += "\\x{" + std::string(digits, end) + "}";
+  }
+  bool TakeUnit(uint32_t* unit) {
+    const std::string_view rest = java_.substr(at_);
+    if (!rest.starts_with("\\u") || rest.size() < 6) return false;
+    at_ += 6;
+    return std::from_chars(rest.data() + 2, rest.data() + 6, *unit, 16).ptr == rest.data() + 6;
   }
 
   void InClass(std::string_view rest) {
