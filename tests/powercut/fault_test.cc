@@ -5,8 +5,8 @@
 //
 // Each run takes a part of the positions, chosen by the seed, since all take many minutes.
 //
-//   PULSE_FAULT_SHARE  N: every N-th fault of each kind, 30 unless given (90 with tables in a pool,
-//                      which has most of it in common); 10 and 30 in long tests
+//   PULSE_FAULT_SHARE  N: every N-th fault of each kind, 60 unless given (180 with tables in a
+//                      pool, which has most of it in common); 10 and 30 in long tests
 //                      (PULSE_TEST_LONG=1); 1: all
 //   PULSE_TEST_SEED    which of them
 //   PULSE_FAULT        one fault as a failure names it, such as "EIO at sync of table #3": only
