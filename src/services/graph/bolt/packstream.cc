@@ -197,7 +197,7 @@ class Reader {
 };
 
 // Years up to 999,999,999 either way, as Cypher's.
-constexpr int64_t kMostDays = int64_t{366} * cypher::kMaxYear;
+constexpr int64_t kMostDays = cypher::kLastDay;
 constexpr int64_t kMostSeconds = kMostDays * cypher::kSecondsPerDay;
 constexpr int64_t kMostOffset = 18 * 3600;
 
@@ -269,6 +269,9 @@ bool Reader::Duration(const ValueList& fields, Value* out) {
   if (__builtin_add_overflow(fields[2].as_int(), cypher::FloorDiv(nanos, cypher::kNanosPerSecond),
                              &seconds)) {
     return false;
+  }
+  for (const int64_t part : {fields[0].as_int(), fields[1].as_int(), seconds}) {
+    if (part > cypher::kMostOfDuration || part < -cypher::kMostOfDuration) return false;
   }
   *out =
       Value::MakeDuration({fields[0].as_int(), fields[1].as_int(), seconds,

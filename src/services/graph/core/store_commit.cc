@@ -49,6 +49,9 @@ absl::StatusOr<Token> StoreImpl::AddName(NameKind kind, std::string_view name, b
   if (name.empty() && !tables_.names.Find(kind, name).has_value()) {
     return absl::InvalidArgumentError("a label, type or property has no name");
   }
+  if (!cypher::IsUtf8(name) && !tables_.names.Find(kind, name).has_value()) {
+    return absl::InvalidArgumentError("the name of a label, type or property is not UTF-8");
+  }
   const Token token = tables_.names.Add(kind, name, durable);
   if (token < Tables::kMaxTokens) return token;
   return absl::ResourceExhaustedError("there are too many names of labels, types or keys");

@@ -20,7 +20,7 @@ using cypher::ValueMap;
 // A few plain rows. From 1 KiB on, glibc joins all small free pieces at each allocation.
 constexpr size_t kBlockBytes = 960;
 // Years up to 999,999,999 either way, as Cypher's.
-constexpr int64_t kMostDays = int64_t{366} * cypher::kMaxYear;
+constexpr int64_t kMostDays = cypher::kLastDay;
 constexpr int64_t kMostSeconds = kMostDays * cypher::kSecondsPerDay;
 constexpr int64_t kMostOffset = 18 * 3600;
 
@@ -106,6 +106,11 @@ class Importer {
 
   absl::StatusOr<Value> ImportMap(const pulse_graph_value& value, int depth) {
     PULSE_ASSIGN_OR_RETURN(ValueMap map, Entries(value.as.entries, value.size, depth));
+    std::vector<std::string_view> keys;
+    for (const auto& entry : map) keys.push_back(entry.first);
+    std::sort(keys.begin(), keys.end());
+    const auto twice = std::adjacent_find(keys.begin(), keys.end());
+    if (twice != keys.end()) return Wrong(Concat("has the key ", *twice, " twice"));
     return Value::Map(std::move(map));
   }
 
@@ -129,7 +134,11 @@ class Importer {
       case PULSE_GRAPH_DURATION: {
         const pulse_graph_duration* duration = value.as.duration;
         if (duration == nullptr) return Wrong("has a duration of NULL");
-        if (!IsNanos(duration->nanos)) return OutOfRange();
+        if (!IsNanos(duration->nanos) || !Within(duration->months, cypher::kMostOfDuration) ||
+            !Within(duration->days, cypher::kMostOfDuration) ||
+            !Within(duration->seconds, cypher::kMostOfDuration)) {
+          return OutOfRange();
+        }
         return Value::MakeDuration(
             {duration->months, duration->days, duration->seconds, duration->nanos});
       }

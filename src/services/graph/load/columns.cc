@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/strings/strip.h"
 #include "base/errors.h"
 #include "services/graph/model/literal.h"
 #include "services/graph/model/temporal.h"
@@ -286,10 +287,11 @@ absl::StatusOr<FileHeader> ReadHeader(absl::string_view file, bool of_nodes,
     if (absl::Status st = ReadColumn(field.text, &column, &header.neo4j); !st.ok()) return st;
     header.names.push_back(column.name);
     if (const auto given = types.find(column.name); given != types.end() && !column.name.empty()) {
-      auto type = ParseFieldType(given->second);
+      absl::string_view name = given->second;
+      column.list = absl::ConsumeSuffix(&name, "[]");
+      auto type = ParseFieldType(name);
       if (!type.ok()) return type.status();
       column.type = *type;
-      column.list = false;
     }
   }
   if (absl::Status st = AssignRoles(&header, of_nodes); !st.ok()) return st;
@@ -422,6 +424,7 @@ bool AppendField(const FileColumn& column, const CsvField& field, const CsvDiale
       rest.remove_prefix(end + 1);
     }
     value = Value::List(std::move(list));
+    if (!IsPropertyValue(value)) return false;  // lists and nulls within it, of any[]
   } else if (!null && !ParseValue(column.type, field.text, &value)) {
     return false;
   }
@@ -430,7 +433,7 @@ bool AppendField(const FileColumn& column, const CsvField& field, const CsvDiale
 }
 
 absl::string_view FieldTypeText(const FileColumn& column) {
-  if (column.list) return "a list of its type";
+  if (column.list) return "a list of its type, with no lists and nulls within";
   switch (column.type) {
     case FieldType::kBool:
       return "true or false";

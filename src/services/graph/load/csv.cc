@@ -133,7 +133,7 @@ bool CsvReader::Next(std::vector<CsvField>* fields) {
   while (true) {
     if (!ReadField(&fields->emplace_back())) {
       // On with the line behind the one where it began.
-      const size_t line_end = file_.find('\n', record_);
+      const size_t line_end = file_.find_first_of("\r\n", record_);
       at_ = line_end == absl::string_view::npos || line_end >= end_ ? end_ : line_end + 1;
       return true;
     }
@@ -195,8 +195,11 @@ std::vector<uint64_t> SplitCsv(absl::string_view file, uint64_t begin, uint64_t 
 }
 
 uint64_t LineOf(absl::string_view file, uint64_t offset) {
-  return 1 + static_cast<uint64_t>(std::count(
-                 file.begin(), file.begin() + static_cast<std::ptrdiff_t>(offset), '\n'));
+  uint64_t line = 1;
+  for (size_t at = 0; (at = file.find_first_of("\r\n", at)) < offset; ++at) {
+    line += file[at] == '\n' || at + 1 == file.size() || file[at + 1] != '\n';
+  }
+  return line;
 }
 
 }  // namespace pulse::graph

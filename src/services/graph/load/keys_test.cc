@@ -1,6 +1,8 @@
 // Types of keys and of columns whose values come late.
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <iterator>
 #include <set>
 #include <string>
 #include <tuple>
@@ -42,6 +44,58 @@ TEST(LoadKeys, KeyOfAnyType_IsFoundByItsText) {
   MemoryGraph graph;
   ASSERT_TRUE(LoadInto({.nodes = {{"N", nodes.path()}}, .types = {{"id", "float"}}}, &graph).ok());
   EXPECT_EQ(Lines(graph), Set{":N id=1.5 w=1"});
+}
+
+TEST(LoadKeys, EmptyEnd_IsNoKey) {
+  const File nodes("id,w\n\"\",1\nx,2\n"), edges("a,b\n,x\n\"\",x\n");
+  const ScratchPath rejects("rejects");
+  MemoryGraph graph;
+  const auto report = LoadInto({.nodes = {{"N", nodes.path()}},
+                                .edges = {{"E", edges.path(), "", ""}},
+                                .reject_path = rejects.get()},
+                               &graph);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->edges, 1u);
+  EXPECT_EQ(report->rejected, 1u);
+}
+
+// Lines that end by CR alone, and records of several lines.
+TEST(LoadKeys, RejectedRecord_OfAnyLines_IsThatRecordAlone) {
+  const File nodes("id,x\r1,\"a\"b\r2,c\r3,d\r4,e\r");
+  ScratchPath rejects("rejects");
+  MemoryGraph graph;
+  auto report = LoadInto({.nodes = {{"N", nodes.path()}}, .reject_path = rejects.get()}, &graph);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->nodes, 3u);
+  EXPECT_EQ(report->rejected, 1u);
+  ASSERT_EQ(report->examples.size(), 1u);
+  EXPECT_NE(report->examples[0].find(":2: "), std::string::npos) << report->examples[0];
+  const auto written = [&] {
+    std::ifstream file(rejects.get());
+    return std::string{std::istreambuf_iterator<char>(file), {}};
+  };
+  EXPECT_EQ(written().substr(written().size() - 9), ": 1,\"a\"b\n") << written();
+  const File lines("id,x\n1,\"a\nb\",9\n2,c\n");
+  MemoryGraph another;
+  report = LoadInto({.nodes = {{"N", lines.path()}}, .reject_path = rejects.get()}, &another);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->nodes, 1u);
+  EXPECT_NE(written().find(": 1,\"a\nb\",9\n"), std::string::npos) << written();
+}
+
+TEST(LoadKeys, ListOfAny_WithListsOrNulls_IsRejected) {
+  const File nodes("id,tags:any[]\n1,[1];[2]\n2,1;null\n3,1;2\n");
+  const ScratchPath rejects("rejects");
+  MemoryGraph graph;
+  const auto report =
+      LoadInto({.nodes = {{"N", nodes.path()}}, .reject_path = rejects.get()}, &graph);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->rejected, 2u);
+  EXPECT_EQ(Lines(graph), Set{":N id=3 tags=[1, 2]"});
+  MemoryGraph given;
+  const File plain("id,x\n1,2;3\n");
+  ASSERT_TRUE(LoadInto({.nodes = {{"N", plain.path()}}, .types = {{"x", "int[]"}}}, &given).ok());
+  EXPECT_EQ(Lines(given), Set{":N id=1 x=[2, 3]"});
 }
 
 TEST(LoadKeys, FilesOfOneLabel_HaveOneKindOfKeys) {

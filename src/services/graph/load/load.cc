@@ -191,7 +191,7 @@ class Loader {
       at = one.offset;
       const std::string what = Concat(file.path(), ":", line, ": ", one.reason);
       if (report_.examples.size() < kExamples) report_.examples.push_back(what);
-      text += Concat(what, ": ", StdView(file.LineAt(one.offset)), "\n");
+      text += Concat(what, ": ", StdView(file.RecordAt(one.offset)), "\n");
       if (text.size() > kRejectBytes) PULSE_RETURN_IF_ERROR(write());
       memory += MemoryOf(one);
       ++report_.rejected;

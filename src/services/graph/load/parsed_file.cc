@@ -207,11 +207,11 @@ absl::Status ParsedFile::FetchTexts(FilePart* part) const {
   return absl::OkStatus();
 }
 
-absl::string_view ParsedFile::LineAt(uint64_t offset) const {
-  const absl::string_view rest = text().substr(offset);
-  absl::string_view line = rest.substr(0, rest.find('\n'));
-  if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
-  return line;
+absl::string_view ParsedFile::RecordAt(uint64_t offset) const {
+  CsvReader reader(text(), offset, bytes_.size, options_.dialect);
+  std::vector<CsvField> fields;
+  reader.Next(&fields);
+  return reader.text();
 }
 
 std::string ParsedFile::Text(const BadLine& bad) const {
@@ -277,6 +277,11 @@ bool ParsedFile::AddField(const Spaces& spaces, size_t at, const CsvField& field
                          std::string(FieldTypeText(column)));
     return false;
   };
+  const auto no_key = [&](std::string_view end) {
+    if (!IsNullField(field, options_.dialect)) return false;
+    bad->reason = Concat("there is no key of the ", end);
+    return true;
+  };
   uint32_t row = kNoRow;
   switch (column.role) {
     case ColumnRole::kKey:
@@ -287,10 +292,12 @@ bool ParsedFile::AddField(const Spaces& spaces, size_t at, const CsvField& field
       if (!AppendField(key_column_, field, options_.dialect, &part->keys)) return refuse();
       break;
     case ColumnRole::kSource:
+      if (no_key("source")) return false;
       if (!FindKey(spaces.sources, field, "source", &row, bad)) return false;
       part->sources.push_back(row);
       break;
     case ColumnRole::kTarget:
+      if (no_key("target")) return false;
       if (!FindKey(spaces.targets, field, "target", &row, bad)) return false;
       part->targets.push_back(row);
       break;

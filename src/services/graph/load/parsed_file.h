@@ -129,7 +129,7 @@ class ParsedFile {
   uint64_t bytes() const { return bytes_.size; }
   // "FILE:LINE: REASON".
   std::string Text(const BadLine& bad) const;
-  absl::string_view LineAt(uint64_t offset) const;
+  absl::string_view RecordAt(uint64_t offset) const;
   // The column with a role, or nullptr.
   const FileColumn* ColumnWith(ColumnRole role) const;
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr long double kDaysPerMonth = 2629746.0L / 86400.0L;
 
-bool Fits(long double value) { return std::fabs(value) < 9.2e18L; }
+bool Fits(long double value) { return std::fabs(value) < kMostOfDuration; }
 
 // The nanoseconds between two instants that TakeApart gave, in whole seconds and a rest.
 struct Span {
@@ -72,7 +72,8 @@ bool Combine(const Duration& a, const Duration& b, int sign, Duration* out) {
   out->nanos = static_cast<int32_t>(FloorMod(nanos, kNanosPerSecond));
   return AddInt(a.months, months, &out->months) && AddInt(a.days, days, &out->days) &&
          AddInt(a.seconds, seconds, &out->seconds) &&
-         AddInt(out->seconds, FloorDiv(nanos, kNanosPerSecond), &out->seconds);
+         AddInt(out->seconds, FloorDiv(nanos, kNanosPerSecond), &out->seconds) &&
+         Fits(out->months) && Fits(out->days) && Fits(out->seconds);
 }
 
 }  // namespace

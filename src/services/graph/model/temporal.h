@@ -18,6 +18,9 @@ inline constexpr int64_t kNanosPerSecond = 1'000'000'000;
 inline constexpr int64_t kSecondsPerDay = 86400;
 inline constexpr int64_t kNanosPerDay = kSecondsPerDay * kNanosPerSecond;
 inline constexpr int64_t kMaxYear = 999'999'999;
+inline constexpr int64_t kLastDay = 365'241'780'471;  // of that year, since 1970
+// The most months, days or seconds of a duration that every reader of its text takes.
+inline constexpr int64_t kMostOfDuration = 9'200'000'000'000'000'000;
 
 struct Civil {
   int64_t year = 1970;
