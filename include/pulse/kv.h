@@ -74,15 +74,18 @@ inline constexpr int64_t kKvNever = INT64_MAX;  // an expiry
 inline constexpr int kKvMostPartitions = 64;
 
 struct KvOptions {
-  uint64_t memory_bytes = uint64_t{1} << 30;  // of all partitions; at least 16 MiB for each
+  // Of all partitions; 16 MiB to 2 TiB for each.
+  uint64_t memory_bytes = uint64_t{1} << 30;
   // 1 to kKvMostPartitions. Threads on different ones do not wait for each other.
   int partitions = 1;
   KvPolicy policy = KvPolicy::kNone;
-  uint64_t expected_items = 0;  // the index begins with room for them
+  // The index begins with room for them, of half of the memory at most.
+  uint64_t expected_items = 0;
   // Milliseconds since 1970; empty: the system's time. Called by any thread, several at once, with
   // partitions held.
   std::function<int64_t()> clock = nullptr;
-  // Above 0: a thread calls Tick so often; 100 suits. 0: there is none, and the program may do it.
+  // Above 0: a thread calls Tick so often, at least once a day; 100 suits. 0: there is none, and
+  // the program may do it.
   int64_t tick_interval_ms = 0;
 };
 

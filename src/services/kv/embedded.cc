@@ -245,11 +245,11 @@ class KvCalls::Impl {
   std::jthread ticker;  // ends before the partitions do
   void TickUntil(const std::stop_token& stop) {
     pthread_setname_np(pthread_self(), "pulse-kv-tick");
-    const std::chrono::milliseconds interval(options.tick_interval_ms);
+    const std::chrono::milliseconds pause(std::min<int64_t>(options.tick_interval_ms, 86'400'000));
     std::mutex mutex;
     std::condition_variable_any wake;
     std::unique_lock<std::mutex> lock(mutex);
-    while (!wake.wait_for(lock, stop, interval, [&] { return stop.stop_requested(); })) {
+    while (!wake.wait_for(lock, stop, pause, [&] { return stop.stop_requested(); })) {
       KvCalls(this).Tick();
     }
   }

@@ -307,6 +307,29 @@ TEST(KvTest, Open_WithBadOptions_SaysWhich) {
   EXPECT_TRUE(absl::IsInvalidArgument(small.status()));
   EXPECT_THAT(Text(small.status()), HasSubstr("16 MiB"));
   EXPECT_TRUE(Kv::Open({.memory_bytes = 1024 * kMiB, .partitions = 64}).ok());
+  for (const uint64_t bytes : {UINT64_MAX, uint64_t{1} << 63, (uint64_t{2} << 40) + 1}) {
+    const auto large = Kv::Open({.memory_bytes = bytes});
+    EXPECT_TRUE(absl::IsInvalidArgument(large.status())) << bytes;
+    EXPECT_THAT(Text(large.status()), HasSubstr("memory_bytes"));
+    EXPECT_THAT(Text(large.status()), HasSubstr("2 TiB"));
+  }
+}
+
+TEST(KvTest, Open_WithMoreExpectedItemsThanFit_HasRoomForItems) {
+  for (const uint64_t items : {uint64_t{100'000'000}, UINT64_MAX}) {
+    Fixture fixture({.memory_bytes = 64 * kMiB, .expected_items = items});
+    EXPECT_TRUE(fixture.store->Set("a", "1").ok());
+    EXPECT_EQ(Value(*fixture.store, "a"), "1");
+  }
+}
+
+TEST(KvTest, TickInterval_TooLongForAClock_DoesNotTickAllTheTime) {
+  std::atomic<int> calls = 0;
+  const auto clock = [&] { return ++calls; };
+  const auto store = Kv::Open({.clock = clock, .tick_interval_ms = INT64_MAX});
+  ASSERT_TRUE(store.ok()) << store.status();
+  for (int i = 0; i < 100'000; ++i) ASSERT_TRUE(absl::IsNotFound((*store)->Exists("a")));
+  EXPECT_EQ(calls.load(), 100'000);
 }
 
 TEST(KvTest, Policies_WhenFull_EvictAndNeverRefuse) {

@@ -134,6 +134,8 @@ absl::Status KvStore::OpenPartitions(const PartitionOptions& options) {
     PartitionOptions one = options;
     if (file_ != nullptr) one.file = file_->place(static_cast<int>(i));
     PULSE_ASSIGN_OR_RETURN(shards_[i].partition, Partition::Open(one));
+    // What a memory file tells of is not of this process.
+    shards_[i].at_reset = shards_[i].partition->numbers();
     shards_[i].partition->set_on_evict([this](std::string_view key) {
       if (watch_.active()) watch_.Touch(key, /*by_client=*/false);
     });
@@ -459,7 +461,15 @@ void KvStore::AddInfo(const Place& place, std::string_view section, std::string*
   const auto add = [&](absl::string_view name, const auto& value) {
     absl::StrAppend(out, name, ":", value, "\r\n");
   };
-  const PartitionNumbers n = Numbers(place);
+  // In one look at each shard: ResetCounters may be at it.
+  const PartitionNumbers n = Sum(place, [](const Shard& shard) {
+    PartitionNumbers now = shard.partition->numbers();
+    now.expired -= shard.at_reset.expired;
+    now.evicted -= shard.at_reset.evicted;
+    now.refused -= shard.at_reset.refused;
+    now.moved_bytes -= shard.at_reset.moved_bytes;
+    return now;
+  });
   if (section == "memory") {
     add("maxmemory", told_memory());
     add("maxmemory_policy", redis::AbslOf(PolicyName(policy_)));
@@ -471,17 +481,9 @@ void KvStore::AddInfo(const Place& place, std::string_view section, std::string*
   } else if (section == "persistence") {
     add("aof_enabled", 0);
   } else if (section == "stats") {
-    // In one look at each shard: ResetCounters may be at it.
-    const PartitionNumbers since = Sum(place, [](const Shard& shard) {
-      PartitionNumbers now = shard.partition->numbers();
-      now.expired -= shard.at_reset.expired;
-      now.evicted -= shard.at_reset.evicted;
-      now.refused -= shard.at_reset.refused;
-      return now;
-    });
-    add("expired_keys", since.expired);
-    add("evicted_keys", since.evicted);
-    add("refused_keys", since.refused);
+    add("expired_keys", n.expired);
+    add("evicted_keys", n.evicted);
+    add("refused_keys", n.refused);
   } else if (section == "keyspace") {
     if (n.items > 0) {
       add("db0", absl::StrCat("keys=", n.items, ",expires=", n.expiring,

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
+#include "base/file_calls.h"
 #include "services/kv/core/hash.h"
 #include "services/kv/core/partition.h"
 
@@ -29,6 +30,17 @@ uint64_t DivisionBy(const redis::SlotRange* slots) {
          static_cast<uint64_t>(redis::kSlots - 1 - slots->last) << 32;
 }
 
+// A first page of zeros, and nothing else: left by a server of before there was a mark.
+bool IsBlank(int fd, const struct stat& facts) {
+  if (static_cast<uint64_t>(facts.st_size) < kPageBytes ||
+      static_cast<uint64_t>(facts.st_blocks) * 512 > kPageBytes) {
+    return false;
+  }
+  std::string page(kPageBytes, '\1');
+  const auto n = ReadAt(fd, page.data(), page.size(), 0, "reading", "");
+  return n.ok() && *n == page.size() && page.find_first_not_of('\0') == std::string::npos;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<StoreFile>> StoreFile::Open(const std::string& path,
@@ -38,7 +50,12 @@ absl::StatusOr<std::unique_ptr<StoreFile>> StoreFile::Open(const std::string& pa
   UniqueFd fd(open(path.c_str(), kFlags | O_EXCL, 0600));
   const bool is_new = fd.valid();
   if (!is_new && errno == EEXIST) fd.reset(open(path.c_str(), kFlags, 0600));
-  if (!fd.valid()) return ErrnoError(errno, "opening", path);
+  if (!fd.valid()) {
+    return ErrnoError(errno, "opening", path,
+                      errno == ELOOP    ? "the path itself has to be a regular file, and no link"
+                      : errno == ENOENT ? "make its directory first, or choose another path"
+                                        : "");
+  }
   std::unique_ptr<StoreFile> file(new StoreFile(std::move(fd), path));
   if (const absl::Status fit = file->CheckPlace(); !fit.ok()) {
     // No other server can have come to use it there.
@@ -56,7 +73,7 @@ absl::StatusOr<std::unique_ptr<StoreFile>> StoreFile::Open(const std::string& pa
   mine.hash_seed = HashSeed();
   file->partition_bytes_ = Partition::FileBytes(memory_bytes / static_cast<uint64_t>(partitions));
   if (const absl::Status mapped = file->Map(mine); !mapped.ok()) {
-    file->RemoveIfEmpty();
+    file->RemoveUnused(is_new);
     return mapped;
   }
   return file;
@@ -89,10 +106,11 @@ absl::Status StoreFile::Lock() {
   return absl::OkStatus();
 }
 
-// One that has no bytes was made by Open, or nobody misses it.
-void StoreFile::RemoveIfEmpty() {
+// One that Open has made; or that has no bytes, and nobody misses it.
+void StoreFile::RemoveUnused(bool is_new) {
   struct stat facts {};
-  if (fstat(fd_.get(), &facts) == 0 && facts.st_size == 0) unlink(path_.c_str());
+  if ((is_new && !existed_) || (fstat(fd_.get(), &facts) == 0 && facts.st_size == 0))
+    unlink(path_.c_str());
 }
 
 absl::Status StoreFile::Map(const Header& mine) {
@@ -104,7 +122,7 @@ absl::Status StoreFile::Map(const Header& mine) {
     return ErrnoError(errno, "reading", path_);
   }
   existed_ = there.magic == kMagic;
-  if (!existed_ && facts.st_size != 0 && there.magic != kBeingMade) {
+  if (!existed_ && facts.st_size != 0 && there.magic != kBeingMade && !IsBlank(fd_.get(), facts)) {
     return absl::FailedPreconditionError(
         absl::StrCat(path_, ": this is no memory file; give another path"));
   }
@@ -143,6 +161,11 @@ absl::Status StoreFile::Map(const Header& mine) {
   }
   // What a server that did not come to Finish has left.
   if (!existed_ && ftruncate(fd_.get(), 0) != 0) return ErrnoError(errno, "emptying", path_);
+  // The mark comes first: the next server begins anew where this one dies before its end.
+  if (!existed_) {
+    PULSE_RETURN_IF_ERROR(WriteAt(
+        fd_.get(), {reinterpret_cast<const char*>(&kBeingMade), sizeof(kBeingMade)}, 0, path_));
+  }
   if (!existed_ && !TakeRoom(fd_.get(), 0, kPageBytes)) {
     return ErrnoError(errno, "taking room for", path_);
   }
@@ -157,8 +180,6 @@ absl::Status StoreFile::Map(const Header& mine) {
     SetHashSeed(there.hash_seed);
     return absl::OkStatus();
   }
-  header_->magic = kBeingMade;
-  InOrder();
   header_->version = mine.version;
   header_->layout = mine.layout;
   header_->memory_bytes = mine.memory_bytes;

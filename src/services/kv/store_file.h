@@ -62,7 +62,7 @@ class StoreFile {
   absl::Status CheckPlace();
   absl::Status Lock();
   absl::Status Map(const Header& mine);
-  void RemoveIfEmpty();
+  void RemoveUnused(bool is_new);
 
   const UniqueFd fd_;
   const std::string path_;

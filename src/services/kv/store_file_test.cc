@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -180,6 +181,13 @@ TEST_F(StoreFileTest, WhatIsNoMemoryFile_IsRefusedAndKept) {
   EXPECT_THAT(WhyNot(), HasSubstr("/dev/shm"));
   options_.memory_file = "/proc/self/none";
   EXPECT_THAT(WhyNot(), HasSubstr("/proc/self/none"));
+  options_.memory_file = path_ + "-none/file";
+  EXPECT_THAT(WhyNot(), HasSubstr("make its directory"));
+  const std::string link = path_ + "-link";
+  ASSERT_EQ(symlink(path_.c_str(), link.c_str()), 0);
+  options_.memory_file = link;
+  EXPECT_THAT(WhyNot(), HasSubstr("no link"));
+  unlink(link.c_str());
   // On a disk.
   options_.memory_file = testing::TempDir() + "pulse-store-file-test";
   struct statfs system {};
@@ -193,6 +201,35 @@ TEST_F(StoreFileTest, WhatIsNoMemoryFile_IsRefusedAndKept) {
     EXPECT_THAT(WhyNot(), HasSubstr("tmpfs"));
     EXPECT_TRUE(std::filesystem::exists(options_.memory_file));
     unlink(options_.memory_file.c_str());
+  }
+}
+
+// As servers left it that died before they had marked it.
+TEST_F(StoreFileTest, FileOfZeros_IsBegunAnew) {
+  std::ofstream(path_) << std::string(kPageBytes, '\0');
+  chmod(path_.c_str(), 0600);
+  EXPECT_EQ(WhyNot(), "");
+  std::ofstream(path_) << std::string(kPageBytes, '\0') << "something else";
+  EXPECT_THAT(WhyNot(), HasSubstr("no memory file"));
+  EXPECT_EQ(std::filesystem::file_size(path_), kPageBytes + 14);
+}
+
+TEST_F(StoreFileTest, NextStore_CountsFromItsStart) {
+  const auto expired = [](const KvStore& store) {
+    std::string info;
+    store.AddInfo("stats", &info);
+    return info.substr(0, info.find('\r'));
+  };
+  std::atomic<int64_t> now_ms{1'000'000};
+  options_.clock = [&] { return now_ms.load(); };
+  for (int i = 0; i < 2; ++i) {
+    const auto store = KvStore::Open(options_);
+    ASSERT_TRUE(store.ok()) << store.status();
+    EXPECT_EQ(expired(**store), "expired_keys:0");
+    EXPECT_EQ(redis::RunLine(store->get(), "SET a 1 PX 5"), "+OK");
+    now_ms += 10;
+    EXPECT_EQ(redis::RunLine(store->get(), "GET a"), "$-1");
+    EXPECT_EQ(expired(**store), "expired_keys:1");
   }
 }
 

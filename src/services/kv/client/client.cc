@@ -357,11 +357,18 @@ int ShmClient::CallBy(const Send& send, int64_t timeout_ms, Completion* completi
   int code = send();
   size_t count = 0;
   if (code == PULSE_KV_BUSY) {
-    // By calls that were not answered in time; perhaps they are now.
-    code = Poll(completion, 1, &count);
-    ReleaseTaken();
-    if (code == PULSE_KV_OK) code = send();
-    if (code == PULSE_KV_BUSY) return PULSE_KV_TIMEOUT;
+    // By calls that were not answered in time: it waits until they are.
+    const int64_t deadline = NowNanos() + timeout_ms * 1'000'000;
+    while (true) {
+      code = Poll(completion, 1, &count);
+      ReleaseTaken();
+      if (code == PULSE_KV_OK) code = send();
+      if (code != PULSE_KV_BUSY) break;
+      if (NowNanos() >= deadline) return PULSE_KV_TIMEOUT;
+      SleepUntil(deadline);
+      if (ServerIsGone()) return Lose();
+    }
+    timeout_ms = std::max<int64_t>(0, (deadline - NowNanos()) / 1'000'000);
   }
   if (code != PULSE_KV_OK) return code;
   code = Wait(completion, 1, &count, timeout_ms);

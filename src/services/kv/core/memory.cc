@@ -42,8 +42,9 @@ absl::StatusOr<Memory> Memory::Open(uint64_t limit, uint64_t reserve, uint64_t u
   void* at = mmap(nullptr, bytes + kPageBytes, PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at == MAP_FAILED) {
-    return ErrnoError(errno, "reserving", absl::StrCat(bytes, " bytes of addresses"),
-                      "give a smaller --memory, or raise the limit of addresses (ulimit -v)");
+    return ErrnoError(
+        errno, "reserving", absl::StrCat(bytes, " bytes of addresses"),
+        "give less memory (memory_bytes or --memory), or raise the limit of addresses (ulimit -v)");
   }
   auto begin = reinterpret_cast<uintptr_t>(at);
   const uintptr_t aligned = WholePages(begin);

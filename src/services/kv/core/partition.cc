@@ -19,6 +19,13 @@ constexpr int kCleanAhead = 4;
 // Buckets may take all of the limit, and so may overflow buckets. Segments have four times the
 // addresses, so that runs are found among them, too.
 uint64_t SegmentsFor(uint64_t limit) { return 4 * limit / kPageBytes; }
+// As many as a slot's places reach.
+constexpr uint64_t kMostMemory = ((slot::kPlaceMask + 1) << 3) / 4;
+
+// An index for more would leave too little for the items.
+uint64_t MostExpected(const PartitionOptions& options) {
+  return std::min(options.expected_items, Index::ItemsOf(options.memory_bytes / kPageBytes / 2));
+}
 
 }  // namespace
 
@@ -28,6 +35,12 @@ absl::StatusOr<std::unique_ptr<Partition>> Partition::Open(const PartitionOption
         "a partition needs ", kLeastMemory >> 20, " MiB of memory at least, and would have ",
         options.memory_bytes >> 20, " MiB: give more memory, or make fewer partitions"));
   }
+  if (options.memory_bytes > kMostMemory) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a partition takes ", kMostMemory >> 40,
+                     " TiB of memory at most, and would have ", options.memory_bytes >> 40,
+                     " TiB: give less (memory_bytes or --memory), or make more partitions"));
+  }
   const uint64_t limit = options.memory_bytes / kPageBytes * kPageBytes;
   const uint64_t segments = SegmentsFor(limit);
   auto memory = Memory::Open(limit, 2 * limit + segments * kSegmentBytes,
@@ -36,7 +49,7 @@ absl::StatusOr<std::unique_ptr<Partition>> Partition::Open(const PartitionOption
   const auto count = static_cast<uint32_t>(segments);
   const bool undone = options.file.is_given() && UndoChange(*memory, count);
   std::unique_ptr<Partition> partition(new Partition(options, *std::move(memory), count, undone));
-  if (const absl::Status status = partition->Attach(options.expected_items); !status.ok())
+  if (const absl::Status status = partition->Attach(MostExpected(options)); !status.ok())
     return status;
   return partition;
 }
@@ -82,7 +95,7 @@ Partition::Partition(const PartitionOptions& options, Memory memory, uint32_t se
   most_open_ = static_cast<uint32_t>(std::max<uint64_t>(3, memory_.limit_pages() / 4));
   index_ = std::make_unique<Index>(memory_.base(), memory_.base() + limit, limit, &state_->index,
                                    &memory_, static_cast<const Index::Items*>(this),
-                                   options.expected_items, &undo_);
+                                   MostExpected(options), &undo_);
 }
 
 void Partition::DropItem(uint64_t* at) {

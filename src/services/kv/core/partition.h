@@ -45,9 +45,9 @@ enum class Policy : uint8_t {
 };
 
 struct PartitionOptions {
-  uint64_t memory_bytes = uint64_t{1} << 30;  // at least kLeastMemory
+  uint64_t memory_bytes = uint64_t{1} << 30;  // kLeastMemory to 2 TiB
   Policy policy = Policy::kNoEviction;
-  uint64_t expected_items = 0;  // the index begins with room for them
+  uint64_t expected_items = 0;  // the index begins with room for them, where it can
   MemoryFile file;              // where its memory is; none: it goes with the process
 };
 inline constexpr uint64_t kLeastMemory = uint64_t{16} << 20;

@@ -31,15 +31,18 @@ absl::StatusOr<UniqueFd> BindUdp(const net::Address& address) {
   PULSE_ASSIGN_OR_RETURN(UniqueFd fd, OpenUdp(address));
   const int on = 1;
   if (address.get()->sa_family == AF_INET6) {
-    setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
+    // It serves IPv4, too, as TCP does there: the kernel takes and gives its addresses as mapped
+    // ones.
     setsockopt(fd.get(), IPPROTO_IPV6, IPV6_RECVPKTINFO, &on, sizeof(on));
   } else {
     setsockopt(fd.get(), IPPROTO_IP, IP_PKTINFO, &on, sizeof(on));
   }
   if (bind(fd.get(), address.get(), address.size) != 0) {
-    return ErrnoError(
-        errno, "listening for datagrams on", address.ToString(),
-        errno == EADDRINUSE ? "another program has this port; choose another one" : "");
+    return ErrnoError(errno, "listening for datagrams on", address.ToString(),
+                      errno == EADDRINUSE ? "another program has this port; choose another one"
+                      : errno == EINVAL
+                          ? "a link-local address is one of several interfaces; choose another one"
+                          : "");
   }
   return fd;
 }

@@ -92,6 +92,31 @@ TEST(UdpSocketTest, Datagrams_OfTheLargestAndLeastSize_Arrive) {
   EXPECT_EQ(sizes, (std::vector<size_t>{65'507, 1}));  // an empty one is nobody's
 }
 
+// As a server on all addresses has them; the clients take answers from the address they asked
+// alone.
+TEST(UdpSocketTest, Bind_ToAllAddresses_ServesIpv4_FromTheAddressThatWasAsked) {
+  const auto to = BindUdp(*net::ParseAddress("[::]:0"));
+  if (!to.ok()) GTEST_SKIP() << to.status();
+  const uint16_t port = net::LocalAddress(to->get()).port();
+  UdpReceiver receiver;
+  const std::string bytes(100, 'x');
+  for (const char* ip : {"127.0.0.1", "127.0.0.2"}) {
+    const UniqueFd from = *ConnectUdp(*net::ParseAddress(absl::StrCat(ip, ":", port)));
+    const UdpPeer none;
+    UdpSender sender;
+    sender.Add(&none, bytes.data(), bytes.size());
+    ASSERT_EQ(sender.Send(from.get()), 0u);
+    ASSERT_TRUE(testing_util::Eventually([&] { return receiver.Receive(to->get()) > 0; })) << ip;
+    const UdpPeer* peer = nullptr;
+    std::string_view datagram;
+    ASSERT_TRUE(receiver.Next(&peer, &datagram));
+    sender.Add(peer, bytes.data(), bytes.size());
+    sender.Add(peer, bytes.data(), bytes.size());
+    EXPECT_EQ(sender.Send(to->get()), 0u);
+    EXPECT_TRUE(testing_util::Eventually([&] { return receiver.Receive(from.get()) > 0; })) << ip;
+  }
+}
+
 TEST(UdpSocketTest, Send_WhereNobodyListens_NeitherWaitsNorFailsForGood) {
   UniqueFd to = *BindUdp(Loopback());
   const net::Address address = net::LocalAddress(to.get());
