@@ -33,7 +33,8 @@ uint64_t DivisionBy(const redis::SlotRange* slots) {
 // A first page of zeros, and nothing else: left by a server of before there was a mark.
 bool IsBlank(int fd, const struct stat& facts) {
   if (static_cast<uint64_t>(facts.st_size) < kPageBytes ||
-      static_cast<uint64_t>(facts.st_blocks) * 512 > kPageBytes) {
+      static_cast<uint64_t>(facts.st_blocks) * 512 > kPageBytes ||
+      lseek(fd, kPageBytes, SEEK_DATA) >= 0 || errno != ENXIO) {
     return false;
   }
   std::string page(kPageBytes, '\1');

@@ -212,6 +212,12 @@ TEST_F(StoreFileTest, FileOfZeros_IsBegunAnew) {
   std::ofstream(path_) << std::string(kPageBytes, '\0') << "something else";
   EXPECT_THAT(WhyNot(), HasSubstr("no memory file"));
   EXPECT_EQ(std::filesystem::file_size(path_), kPageBytes + 14);
+  // With a hole at its beginning, as an image of a disk may have one.
+  std::ofstream(path_) << "";
+  std::filesystem::resize_file(path_, 4 * kPageBytes);
+  std::fstream(path_, std::ios::in | std::ios::out).seekp(2 * kPageBytes).write("x", 1);
+  EXPECT_THAT(WhyNot(), HasSubstr("no memory file"));
+  EXPECT_EQ(std::filesystem::file_size(path_), 4 * kPageBytes);
 }
 
 TEST_F(StoreFileTest, NextStore_CountsFromItsStart) {

@@ -196,9 +196,6 @@ class Reader {
   absl::Status status_;
 };
 
-// Years up to 999,999,999 either way, as Cypher's.
-constexpr int64_t kMostDays = cypher::kLastDay;
-constexpr int64_t kMostSeconds = kMostDays * cypher::kSecondsPerDay;
 constexpr int64_t kMostOffset = 18 * 3600;
 
 bool Within(int64_t value, int64_t low, int64_t high) { return value >= low && value <= high; }
@@ -209,7 +206,7 @@ bool Reader::Build(Tag tag, const ValueList& fields, Value* out) {
   const auto bad = [&] { return Unsupported("a date, time or duration that is out of range"); };
   switch (tag) {
     case Tag::kDate:
-      if (!AreInts(fields, 1, false) || !Within(at(0), -kMostDays, kMostDays)) return bad();
+      if (!AreInts(fields, 1, false) || !cypher::IsDay(at(0))) return bad();
       *out = Value::Date(at(0));
       return true;
     case Tag::kTime:
@@ -224,8 +221,7 @@ bool Reader::Build(Tag tag, const ValueList& fields, Value* out) {
       *out = Value::LocalTime(at(0));
       return true;
     case Tag::kLocalDateTime:
-      if (!AreInts(fields, 2, false) || !Within(at(0), -kMostSeconds, kMostSeconds) ||
-          !nanos_ok(1)) {
+      if (!AreInts(fields, 2, false) || !cypher::IsSecond(at(0)) || !nanos_ok(1)) {
         return bad();
       }
       *out = Value::LocalDateTime(at(0), static_cast<int32_t>(at(1)));
@@ -233,8 +229,9 @@ bool Reader::Build(Tag tag, const ValueList& fields, Value* out) {
     case Tag::kDateTime:
     case Tag::kDateTimeZoneId: {
       const bool named = tag == Tag::kDateTimeZoneId;
-      if (!AreInts(fields, named ? 2 : 3, named) || !Within(at(0), -kMostSeconds, kMostSeconds) ||
-          !nanos_ok(1) || (!named && !Within(at(2), -kMostOffset, kMostOffset))) {
+      if (!AreInts(fields, named ? 2 : 3, named) || !nanos_ok(1) ||
+          (!named && !Within(at(2), -kMostOffset, kMostOffset)) ||
+          !cypher::IsSecond(at(0), named ? 0 : at(2))) {
         return bad();
       }
       cypher::DateTime value;

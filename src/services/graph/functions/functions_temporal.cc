@@ -74,10 +74,10 @@ Value FromEpoch(EvalContext& ctx, std::span<Value> a) {
   if (!a[0].is_int() || !a[1].is_int())
     return ctx.TypeError("datetime.fromepoch() takes seconds and nanoseconds");
   DateTime d;
-  constexpr int64_t kMost = kMaxYear * 366 * kSecondsPerDay;
-  if (a[0].as_int() > kMost || a[0].as_int() < -kMost)
+  const int64_t more = FloorDiv(a[1].as_int(), kNanosPerSecond);
+  if (!IsSecond(a[0].as_int()) || !IsSecond(a[0].as_int() + more))
     return ctx.ArgumentError("NumberOutOfRange", "this is beyond all years");
-  d.seconds = a[0].as_int() + FloorDiv(a[1].as_int(), kNanosPerSecond);
+  d.seconds = a[0].as_int() + more;
   d.nanos = static_cast<int32_t>(FloorMod(a[1].as_int(), kNanosPerSecond));
   return Value::MakeDateTime(std::move(d));
 }

@@ -277,7 +277,13 @@ class Reader {
     const int64_t seconds = cypher::FloorDiv(value, parts);
     const auto nanos =
         static_cast<int32_t>(cypher::FloorMod(value, parts) * (cypher::kNanosPerSecond / parts));
-    if (format_[1] == 'D') return Value::MakeDuration({0, 0, seconds, nanos});
+    if (format_[1] == 'D') {
+      if (seconds <= cypher::kMostOfDuration && seconds >= -cypher::kMostOfDuration) {
+        return Value::MakeDuration({0, 0, seconds, nanos});
+      }
+      place_->status.Update(absl::OutOfRangeError(Concat(place_->At(), "a duration is too long")));
+      return {};
+    }
     if (format_[1] == 't') {
       if (seconds >= 0 && seconds < cypher::kSecondsPerDay) {
         return Value::LocalTime(seconds * cypher::kNanosPerSecond + nanos);
@@ -286,8 +292,7 @@ class Reader {
           absl::OutOfRangeError(Concat(place_->At(), "a time is beyond its day")));
       return {};
     }
-    constexpr int64_t kMost = cypher::kMaxYear * 366 * cypher::kSecondsPerDay;
-    if (seconds > kMost || seconds < -kMost) {
+    if (!cypher::IsSecond(seconds)) {
       place_->status.Update(absl::OutOfRangeError(
           Concat(place_->At(), "a timestamp is beyond the year ", cypher::kMaxYear)));
       return {};

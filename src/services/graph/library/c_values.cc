@@ -20,8 +20,6 @@ using cypher::ValueMap;
 // A few plain rows. From 1 KiB on, glibc joins all small free pieces at each allocation.
 constexpr size_t kBlockBytes = 960;
 // Years up to 999,999,999 either way, as Cypher's.
-constexpr int64_t kMostDays = cypher::kLastDay;
-constexpr int64_t kMostSeconds = kMostDays * cypher::kSecondsPerDay;
 constexpr int64_t kMostOffset = 18 * 3600;
 
 // The numbers of the header are those of the engine.
@@ -118,7 +116,7 @@ class Importer {
     const int64_t number = value.as.integer;
     switch (value.type) {
       case PULSE_GRAPH_DATE:
-        if (!Within(number, kMostDays)) return OutOfRange();
+        if (!cypher::IsDay(number)) return OutOfRange();
         return Value::Date(number);
       case PULSE_GRAPH_LOCAL_TIME:
         if (!IsOfDay(number)) return OutOfRange();
@@ -127,7 +125,7 @@ class Importer {
         if (!IsOfDay(number) || !Within(value.extra, kMostOffset)) return OutOfRange();
         return Value::Time(number, value.extra);
       case PULSE_GRAPH_LOCAL_DATETIME:
-        if (!Within(number, kMostSeconds) || !IsNanos(value.extra)) return OutOfRange();
+        if (!cypher::IsSecond(number) || !IsNanos(value.extra)) return OutOfRange();
         return Value::LocalDateTime(number, value.extra);
       case PULSE_GRAPH_DATETIME:
         return ImportDateTime(value.as.datetime);
@@ -149,8 +147,8 @@ class Importer {
 
   absl::StatusOr<Value> ImportDateTime(const pulse_graph_datetime* given) const {
     if (given == nullptr) return Wrong("has a date-time of NULL");
-    if (!Within(given->seconds, kMostSeconds) || !IsNanos(given->nanos) ||
-        !Within(given->offset, kMostOffset)) {
+    if (!IsNanos(given->nanos) || !Within(given->offset, kMostOffset) ||
+        !cypher::IsSecond(given->seconds, given->zone != nullptr ? 0 : given->offset)) {
       return OutOfRange();
     }
     cypher::DateTime time{given->seconds, given->nanos, given->offset, {}};

@@ -195,9 +195,11 @@ std::vector<uint64_t> SplitCsv(absl::string_view file, uint64_t begin, uint64_t 
 }
 
 uint64_t LineOf(absl::string_view file, uint64_t offset) {
-  uint64_t line = 1;
-  for (size_t at = 0; (at = file.find_first_of("\r\n", at)) < offset; ++at) {
-    line += file[at] == '\n' || at + 1 == file.size() || file[at + 1] != '\n';
+  const absl::string_view before = file.substr(0, offset);
+  uint64_t line = 1 + static_cast<uint64_t>(std::count(before.begin(), before.end(), '\n'));
+  // Lines that end by CR alone.
+  for (size_t at = 0; (at = before.find('\r', at)) != before.npos; ++at) {
+    line += at + 1 == file.size() || file[at + 1] != '\n' ? 1 : 0;
   }
   return line;
 }

@@ -11,7 +11,7 @@ namespace {
 
 constexpr long double kDaysPerMonth = 2629746.0L / 86400.0L;
 
-bool Fits(long double value) { return std::fabs(value) < kMostOfDuration; }
+bool Fits(long double value) { return std::fabs(value) <= kMostOfDuration; }
 
 // The nanoseconds between two instants that TakeApart gave, in whole seconds and a rest.
 struct Span {

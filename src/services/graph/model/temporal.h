@@ -18,7 +18,14 @@ inline constexpr int64_t kNanosPerSecond = 1'000'000'000;
 inline constexpr int64_t kSecondsPerDay = 86400;
 inline constexpr int64_t kNanosPerDay = kSecondsPerDay * kNanosPerSecond;
 inline constexpr int64_t kMaxYear = 999'999'999;
-inline constexpr int64_t kLastDay = 365'241'780'471;  // of that year, since 1970
+// Of these years, since 1970.
+inline constexpr int64_t kFirstDay = -365'243'219'162, kLastDay = 365'241'780'471;
+inline bool IsDay(int64_t days) { return days >= kFirstDay && days <= kLastDay; }
+// Since 1970 as a clock shows them, which is so far ahead; by at most a day.
+inline bool IsSecond(int64_t seconds, int64_t ahead = 0) {
+  return seconds >= kFirstDay * kSecondsPerDay - ahead &&
+         seconds < (kLastDay + 1) * kSecondsPerDay - ahead;
+}
 // The most months, days or seconds of a duration that every reader of its text takes.
 inline constexpr int64_t kMostOfDuration = 9'200'000'000'000'000'000;
 

@@ -99,7 +99,7 @@ class UdpClient final : public KvUdpClient {
 
   void Flush() override {
     const int64_t now = NowNanos();
-    for (const auto& e : endpoints_) e->Send(now, true, /*repeat=*/e.get() != receiving_);
+    for (const auto& e : endpoints_) e->Send(now, true);
   }
   size_t Poll(absl::Span<KvUdpCompletion> completions) override;
   size_t Wait(absl::Span<KvUdpCompletion> completions, int64_t timeout_ms) override;
@@ -192,7 +192,7 @@ absl::Status UdpClient::Greet(int64_t deadline, bool all) {
     const int64_t now = NowNanos();
     size_t open = 0;
     for (const auto& e : endpoints_) {
-      e->Send(now, false, false);
+      e->Send(now, false);
       open += e->state() == UdpEndpoint::State::kOpen ? 1 : 0;
     }
     if (open == endpoints_.size()) return absl::OkStatus();
@@ -262,7 +262,7 @@ absl::Status UdpClient::Submit(const UdpCommand& command, uint64_t tag) {
   UdpEndpoint& e = *endpoints_[PartitionOf(command.key)];
   if (!e.Submit(command, tag, e.Begins(command) ? NowNanos() : 0))
     return absl::ResourceExhaustedError("");
-  if (e.unsent() >= kTogether) e.Send(NowNanos(), false, false);
+  if (e.unsent() >= kTogether) e.Send(NowNanos(), false);
   return absl::OkStatus();
 }
 
@@ -296,21 +296,19 @@ size_t UdpClient::Poll(absl::Span<KvUdpCompletion> completions) {
   const int64_t now = NowNanos();
   // What was received and not taken comes first: it is not to be asked again.
   size_t count = receiving_ == nullptr ? 0 : TakeReceived(now, completions, 0);
-  for (const auto& e : endpoints_) e->Send(now, true, false);
+  for (const auto& e : endpoints_) e->Send(now, true);
   // Values are where they were received: one receive with answers is all that a call gives out.
   for (size_t i = 0; i < endpoints_.size() && count == 0; ++i) {
-    UdpEndpoint& e = *endpoints_[next_];
+    receiving_ = endpoints_[next_].get();
     next_ = (next_ + 1) % endpoints_.size();
-    if (receiver_.Receive(e.socket()) > 0) {
-      receiving_ = &e;
-      count = TakeReceived(now, completions, 0);
+    if (receiver_.Receive(receiving_->socket()) <= 0) {
+      receiving_ = nullptr;
+      continue;
     }
-    if (count > 0) break;
-    // Before that, answers may have waited longer than their requests: those are not late.
-    e.Expire(now, [this](const KvUdpCompletion& c) { ended_.push_back(c); });
-    e.Send(now, false, /*repeat=*/true);
+    count = TakeReceived(now, completions, 0);
   }
   for (const auto& e : endpoints_) {
+    e->Expire(now, [this](const KvUdpCompletion& c) { ended_.push_back(c); });
     if (e->state() == UdpEndpoint::State::kOther && !lost_) Lose();
   }
   for (; count < completions.size() && !ended_.empty(); ++count) {

@@ -336,28 +336,6 @@ TEST_F(UdpClientTest, Server_ThatIsGone_IsATimeout) {
   EXPECT_TRUE(absl::IsUnavailable(other.status())) << other.status();
 }
 
-// The others came with it.
-TEST_F(UdpClientTest, Answers_TakenLate_AreNoTimeouts) {
-  KvUdpOptions options;
-  options.timeout_ms = 300;
-  Open(1, options);
-  KvUdpCompletion done;
-  // On a busy machine the answer itself may be late.
-  ASSERT_TRUE(Eventually([&] {
-    while (client_->outstanding() > 0) client_->Wait({&done, 1}, kUdpMostTimeoutMs);
-    for (uint64_t i = 0; i < 4; ++i) EXPECT_TRUE(client_->SubmitSet("a", "1", 0, i).ok());
-    return client_->Wait({&done, 1}, kUdpMostTimeoutMs) == 1 && done.code == KvUdpCode::kOk;
-  }));
-  const uint64_t resent = client_->stats().resent;
-  const int64_t late = NowNanos() + 300'000'000;
-  ASSERT_TRUE(Eventually([&] { return NowNanos() > late; }));
-  for (int i = 0; i < 3; ++i) {
-    ASSERT_EQ(client_->Wait({&done, 1}, kUdpMostTimeoutMs), 1u);
-    EXPECT_EQ(done.code, KvUdpCode::kOk);
-  }
-  EXPECT_EQ(client_->stats().resent, resent);
-}
-
 TEST_F(UdpClientTest, Server_WithAsManyClientsAsItTakes_SaysSo) {
   OpenServer(1);
   if (server_ == nullptr) GTEST_SKIP() << "the server is another process";

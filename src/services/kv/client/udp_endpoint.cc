@@ -148,7 +148,7 @@ void UdpEndpoint::SendHello(int64_t now) {
   sender_.Add(&connected_, hello_.data(), hello_.size());
 }
 
-void UdpEndpoint::Send(int64_t now, bool flush, bool repeat) {
+void UdpEndpoint::Send(int64_t now, bool flush) {
   if (state_ == State::kGreeting) {
     if (now >= hello_at_) SendHello(now);
   } else if (state_ == State::kOpen) {
@@ -156,8 +156,7 @@ void UdpEndpoint::Send(int64_t now, bool flush, bool repeat) {
     if (flush && collecting() && HasSlot()) SealBuilding();
     for (uint64_t s = floor_; s < next_; ++s) {
       Flight& flight = FlightOf(s);
-      const bool may_go = flight.in_use && (repeat || flight.sends == 0);
-      if (may_go && now >= flight.next_at) SendFlight(&flight, s, now);
+      if (flight.in_use && now >= flight.next_at) SendFlight(&flight, s, now);
     }
   }
   sender_.Send(socket_.get());  // what is lost is sent again

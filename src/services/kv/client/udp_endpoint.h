@@ -48,9 +48,9 @@ class UdpEndpoint {
   bool Submit(const UdpCommand& command, uint64_t tag, int64_t now);
   // Datagrams that are full and were not sent.
   size_t unsent() const { return unsent_; }
-  // Sends what is due at `now`: hellos and full datagrams; with `flush` those that are not full,
-  // too; with `repeat` those that have no answer yet.
-  void Send(int64_t now, bool flush, bool repeat);
+  // Sends what is due at `now`: hellos, full datagrams and repeats; with `flush` those that are not
+  // full, too.
+  void Send(int64_t now, bool flush);
   // What has no answer by now is kTimeout.
   void Expire(int64_t now, Complete complete);
   // All that is under way is kLost.
