@@ -80,8 +80,8 @@ absl::Status ReadRedisServerArgs(RedisServerArgs* args) {
       return absl::InvalidArgumentError(absl::StrCat(
           args->port_given ? "--port" : "--socket", " and --host-socket ", options.host_socket,
           ": the agent would not see what is written there, and its clients would go on reading "
-          "old "
-          "values; leave it out, and have all clients come to the agent (pulse agent --serve)"));
+          "old values; leave it out, and have all clients come to the agent (pulse agent "
+          "--serve)"));
     }
     options.listen_tcp = false;
   }

@@ -111,7 +111,7 @@ bool SocketServer::Accept() {
   UniqueFd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
   if (!socket.valid()) {
     const int error = errno;
-    if (error != EMFILE && error != ENFILE && error != ENOMEM && error != ENOBUFS) return true;
+    if (!MustPauseAccepting(error)) return true;
     LogOnce("accept", ErrnoError(error, "accepting a session on", options_.socket_path).message());
     return false;
   }

@@ -106,8 +106,7 @@ void StatusServer::Serve() {
     paused = false;
     if (fds[1].revents == 0) continue;
     UniqueFd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    const int error = socket.valid() ? 0 : errno;
-    paused = error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
+    paused = !socket.valid() && MustPauseAccepting(errno);
     if (socket.valid()) Answer(std::move(socket));
   }
 }

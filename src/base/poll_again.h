@@ -1,4 +1,4 @@
-// PollAgain: what a loop that accepts does after a poll(2) that failed.
+// What a loop that accepts does after a poll(2) or an accept(2) that failed.
 #pragma once
 
 #include <sys/eventfd.h>
@@ -23,6 +23,12 @@ inline bool PollAgain(const WakeEvent& stop, absl::string_view on) {
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   eventfd_t stopped;
   return eventfd_read(stop.fd(), &stopped) != 0;
+}
+
+// Whether an accept(2) failed with this errno for want of descriptors or memory: the connection is
+// still there, and poll(2) says so at once, so that the loop has to pause.
+inline bool MustPauseAccepting(int error) {
+  return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
 }
 
 }  // namespace pulse

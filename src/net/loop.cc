@@ -17,6 +17,7 @@
 #include "base/cpu_profile.h"
 #include "base/errors.h"
 #include "base/log.h"
+#include "base/poll_again.h"
 #include "net/proxy_client.h"
 #include "net/splice_client.h"
 
@@ -124,7 +125,7 @@ void Loop::Accepted(int result) {
     Welcome(UniqueFd(result));
     return;
   }
-  if (result != -EMFILE && result != -ENFILE && result != -ENOMEM && result != -ENOBUFS) return;
+  if (!MustPauseAccepting(-result)) return;
   LogOnce("director accept", ErrnoError(-result, "accepting", "a client's connection").message());
   accepting_.clear();
   accept_again_at_ = NowNanos() + kAcceptPause;

@@ -19,7 +19,6 @@ using cypher::ValueMap;
 
 // A few plain rows. From 1 KiB on, glibc joins all small free pieces at each allocation.
 constexpr size_t kBlockBytes = 960;
-// Years up to 999,999,999 either way, as Cypher's.
 constexpr int64_t kMostOffset = 18 * 3600;
 
 // The numbers of the header are those of the engine.

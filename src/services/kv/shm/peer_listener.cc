@@ -91,7 +91,7 @@ void PeerListener::AcceptLoop() {
 bool PeerListener::Accept() {
   UniqueFd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
   if (!socket.valid()) {
-    if (errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS) return true;
+    if (!MustPauseAccepting(errno)) return true;
     LogOnce("shm-accept",
             ErrnoError(errno, "accepting a client on", options_.path, kRaiseOpenFiles).message());
     return false;
