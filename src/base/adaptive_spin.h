@@ -29,7 +29,7 @@ class AdaptiveSpin {
 
  private:
   static constexpr int64_t kStep = 1000;
-  const int64_t longest_;
+  int64_t longest_;
   int64_t now_;
 };
 

@@ -81,6 +81,14 @@ class EventLoop {
   virtual std::shared_ptr<Remote> remote() = 0;
   virtual BufferPool* buffers() = 0;
   virtual int index() const = 0;  // from 0
+  // For how long it looks for events before it sleeps, at the most and while it helps, from its
+  // next turn on. On the loop's thread only.
+  virtual void SetSpin(int64_t nanos) = 0;
+  // It does not sleep before its next turn, which begins by then (base/clock.h). On the loop's
+  // thread only.
+  virtual void LookUntil(int64_t nanos) = 0;
+  // When its turn began.
+  virtual int64_t now() const = 0;
 };
 
 // What a flow can do with its client and its host. Each ticket is to be given to exactly one of

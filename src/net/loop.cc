@@ -91,7 +91,8 @@ absl::Status Loop::Open() {
     now_ = NowNanos();
     mailbox_->Woke();
   };
-  PULSE_ASSIGN_OR_RETURN(poller_, Poller::Open(&chunks_, woke, shared_->options.spin_nanos));
+  PULSE_ASSIGN_OR_RETURN(poller_,
+                         Poller::Open(&chunks_, mailbox_.get(), woke, shared_->options.spin_nanos));
   wake_ = poller_->Add(mailbox_->wake_fd(), POLLIN, [this](short) {
     eventfd_t count;
     eventfd_read(mailbox_->wake_fd(), &count);
@@ -338,7 +339,7 @@ void Loop::Run() {
   while (!draining_ || (!clients_.empty() && now_ < drain_until_)) {
     profile.BeginWait();
     CountTraffic();
-    poller_->Wait(mailbox_->MaySleep() ? WaitNanos() : 0);
+    poller_->Wait(WaitNanos());
     RunPosted();
     for (Client* client : std::exchange(touched_next_, {})) {
       client->touched_next_ = false;

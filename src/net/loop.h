@@ -111,6 +111,8 @@ class Loop final : public EventLoop {
   void WelcomeLocal(LocalOffer* offer);
   BufferPool* buffers() override;
   int index() const override { return index_; }
+  void LookUntil(int64_t nanos) override { poller_->LookUntil(nanos); }
+  void SetSpin(int64_t nanos) override { poller_->set_spin_nanos(nanos); }
 
   Poller* poller() { return poller_.get(); }
   ChunkCache* chunks() { return &chunks_; }
@@ -122,7 +124,7 @@ class Loop final : public EventLoop {
   const std::shared_ptr<Mailbox>& mailbox() const { return mailbox_; }
   int64_t cpu_nanos() const;
   // This turn's.
-  int64_t now() const { return now_; }
+  int64_t now() const override { return now_; }
   bool draining() const { return draining_; }
   // For short-lived text; empty it before use.
   std::string* scratch() { return &scratch_; }

@@ -12,6 +12,7 @@ bool Mailbox::Open() {
 }
 
 void Mailbox::Wake() {
+  has_mail_.store(true, std::memory_order_relaxed);
   if (std::exchange(sleeps_, false)) eventfd_write(wake_.get(), 1);
 }
 
@@ -45,6 +46,7 @@ void Mailbox::Take(std::vector<std::function<void()>>* work, std::vector<LocalEv
   const std::lock_guard lock(mutex_);
   work_.swap(*work);
   events_.swap(*events);
+  has_mail_.store(false, std::memory_order_relaxed);
 }
 
 void Mailbox::Close() {

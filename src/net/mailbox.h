@@ -2,6 +2,7 @@
 // loop. Thread-safe but for MaySleep and Take, which are the loop's.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -26,8 +27,10 @@ class Mailbox {
   bool Push(std::function<void()> work);
   void Tell(LocalEvent event);
 
-  // Whether there is nothing. Then the next that comes wakes the loop, by wake_fd(), which one that
-  // looks before it sleeps looks at, too; a busy loop finds what there is at its next Take.
+  // Whether there is something. Cheap: a loop that looks before it sleeps asks often.
+  bool HasMail() const { return has_mail_.load(std::memory_order_relaxed); }
+  // Whether there is nothing. Then the next that comes wakes the loop, by wake_fd(); a loop that
+  // does not sleep finds what there is by HasMail, or at its next Take.
   bool MaySleep();
   // The loop sleeps no longer.
   void Woke();
@@ -45,6 +48,7 @@ class Mailbox {
   std::vector<LocalEvent> events_;
   bool closed_ = false;
   bool sleeps_ = false;
+  std::atomic<bool> has_mail_{false};  // written with the mutex
   UniqueFd wake_;
 };
 

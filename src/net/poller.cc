@@ -181,16 +181,18 @@ void WatchCloser::operator()(Watch* watch) const { watch->Close(); }
 
 // ---- The poller.
 
-Poller::Poller(ChunkCache* cache, std::function<void()> woke, int64_t spin_nanos)
+Poller::Poller(ChunkCache* cache, Mailbox* mailbox, std::function<void()> woke, int64_t spin_nanos)
     : cache_(cache),
+      mailbox_(mailbox),
       woke_(std::move(woke)),
       spin_(spin_nanos),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       received_(kReceiveBytes) {}
 
-absl::StatusOr<std::unique_ptr<Poller>> Poller::Open(ChunkCache* cache, std::function<void()> woke,
+absl::StatusOr<std::unique_ptr<Poller>> Poller::Open(ChunkCache* cache, Mailbox* mailbox,
+                                                     std::function<void()> woke,
                                                      int64_t spin_nanos) {
-  std::unique_ptr<Poller> poller(new Poller(cache, std::move(woke), spin_nanos));
+  std::unique_ptr<Poller> poller(new Poller(cache, mailbox, std::move(woke), spin_nanos));
   if (!poller->epoll_.valid()) return ErrnoError(errno, "making", "an epoll set");
   return poller;
 }
@@ -238,15 +240,22 @@ WatchPtr Poller::Accept(int listener, std::function<void(int)> accepted) {
 
 // Looks for events for as long as that has helped, unless this is more than `nanos`; then sleeps.
 int Poller::WaitForEvents(epoll_event* events, int64_t nanos) {
-  if (const int64_t longest = spin_.Before(nanos); longest > 0) {
-    const int64_t begun = NowNanos();
+  const int64_t look_until = std::exchange(look_until_, 0);
+  if (nanos == 0) return Sleep(events, 0);
+  const bool must_look = look_until != 0;
+  const int64_t longest = must_look ? 0 : spin_.Before(nanos);
+  if (must_look || longest > 0) {
+    const int64_t until = must_look ? look_until : NowNanos() + longest;
     do {
+      if (mailbox_->HasMail()) return 0;
       const int n = epoll_wait(epoll_.get(), events, kEventsAtOnce, 0);
       if (n > 0) return n;
       if (peer_ != nullptr && peer_->HasWork()) return 0;
-    } while (NowNanos() - begun < longest);
+    } while (NowNanos() < until);
+    if (must_look) return 0;
   }
-  if (peer_ == nullptr || nanos == 0) return Sleep(events, nanos);
+  if (!mailbox_->MaySleep()) nanos = 0;
+  if (peer_ == nullptr) return Sleep(events, nanos);
   peer_->BeginSleep();
   const int n = Sleep(events, peer_->HasWork() ? 0 : nanos);
   peer_->EndSleep();

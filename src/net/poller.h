@@ -20,6 +20,7 @@
 #include "base/adaptive_spin.h"
 #include "base/unique_fd.h"
 #include "net/application.h"
+#include "net/mailbox.h"
 #include "net/out_queue.h"
 #include "uring/io_backend.h"
 
@@ -81,11 +82,18 @@ class Poller {
   // `woke` is called when Wait has waited, before events. Wait looks for events for `spin_nanos`,
   // at the most and while it helps (base/adaptive_spin.h), before it sleeps: for loops with a CPU
   // of their own, where a sleep costs what waking takes. 0: never.
-  static absl::StatusOr<std::unique_ptr<Poller>> Open(ChunkCache* cache, std::function<void()> woke,
+  // `mailbox`: of the loop, which outlives the poller: Wait does not begin, or goes on, once there
+  // is something in it.
+  static absl::StatusOr<std::unique_ptr<Poller>> Open(ChunkCache* cache, Mailbox* mailbox,
+                                                      std::function<void()> woke,
                                                       int64_t spin_nanos);
   // Waits for reads from devices, which write into memory of others.
   ~Poller();
 
+  // The next Wait does not sleep, and ends by then.
+  void LookUntil(int64_t nanos) { look_until_ = nanos; }
+  // As Open's, from the next Wait on.
+  void set_spin_nanos(int64_t nanos) { spin_ = AdaptiveSpin(nanos); }
   // Who is asked for work before Wait sleeps; null: nobody.
   void set_peer(LoopPeer* peer) { peer_ = peer; }
   // Null with errno when the kernel has no room.
@@ -115,7 +123,7 @@ class Poller {
     std::function<void(int64_t)> done;
   };
 
-  Poller(ChunkCache* cache, std::function<void()> woke, int64_t spin_nanos);
+  Poller(ChunkCache* cache, Mailbox* mailbox, std::function<void()> woke, int64_t spin_nanos);
   bool Control(int operation, int fd, uint32_t bits, Source* source);
   WatchPtr AddWatch(int fd, uint32_t bits, std::function<void(short)> ready);
   int WaitForEvents(epoll_event* events, int64_t nanos);
@@ -126,8 +134,10 @@ class Poller {
   void HarvestReads();
 
   ChunkCache* const cache_;
+  Mailbox* const mailbox_;
   const std::function<void()> woke_;
   AdaptiveSpin spin_;
+  int64_t look_until_ = 0;  // 0: it may sleep
   bool has_pwait2_ = true;
   LoopPeer* peer_ = nullptr;
   UniqueFd epoll_;

@@ -209,6 +209,13 @@ class QuietLoop final : public net::EventLoop {
   std::shared_ptr<net::Remote> remote() override { return nullptr; }
   net::BufferPool* buffers() override { return nullptr; }
   int index() const override { return 0; }
+  void SetSpin(int64_t) override {}
+  void LookUntil(int64_t) override {}
+  int64_t now() const override { return now_; }
+  void Advance() { now_ += 50'000; }
+
+ private:
+  int64_t now_ = 1;
 };
 
 // A client of the agent, each of whose requests is answered once at most.
@@ -288,11 +295,12 @@ void AttackAgent(Input* in) {
 
   QuietLoop loop;
   kv::LaneCounters counters;
-  AgentLane lane(&loop, &counters, 64 << 10);
+  AgentLane lane(&loop, &counters, 64 << 10, /*is_alone=*/in->Byte() % 2 == 1);
   lane.Attach(link);
   std::array<std::unique_ptr<Client>, 3> clients;
   for (auto& client : clients) client = std::make_unique<Client>(&lane);
   for (int turn = 0; turn < 8; ++turn) {
+    loop.Advance();
     constexpr std::array<const char*, 8> kSaid = {"GET k\r\n",
                                                   "SET k v\r\n",
                                                   "MULTI\r\nGET k\r\nEXEC\r\n",

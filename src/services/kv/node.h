@@ -30,6 +30,10 @@ class KvNode final : public redis::Keyspace {
                     absl::Span<std::string> errors) override {
     return store_->RunSets(place_, sets, may_block, errors);
   }
+  void RunPlain(redis::PlainBatch* batch, redis::ErrorStats* errors) override {
+    store_->RunPlain(place_, batch, errors);
+  }
+  bool runs_plain() const override { return true; }
   bool CollectsSets() const override { return store_->CollectsSets(); }
   void RunTransaction(const std::vector<Queued>& commands, const redis::WatchTable::Set& watches,
                       const Answer& answer, redis::ReplyWriter* reply,

@@ -17,8 +17,6 @@
 namespace pulse::kv {
 namespace {
 
-using redis::Request;
-
 constexpr std::array<std::pair<std::string_view, Policy>, 4> kPolicies = {
     {{"noeviction", Policy::kNoEviction},
      {"allkeys-lfu", Policy::kLfu},
@@ -289,101 +287,6 @@ KvStore::RunResult KvStore::Run(const Place& place, const redis::CommandInfo& co
   redis::RunCommand(call);
   if (!view.error().empty()) view.Undo();
   return EndCommand(view, begin, before, reply, counts);
-}
-
-// The misses of all keys overlap, as in ExecuteBatch, which is for one partition.
-template <class Execute>
-void KvStore::RunTogether(const Place& place, const std::string_view* keys, size_t count,
-                          const Execute& execute) {
-  std::array<uint64_t, kMostTogether> hashes;
-  std::array<Candidate, kMostTogether> candidates;
-  for (size_t i = 0; i < count; ++i) {
-    hashes[i] = HashKey(keys[i]);
-    partition(place.ShardOf(hashes[i])).PrefetchBucket(hashes[i]);
-  }
-  if (place.is_one()) {
-    BestMatch()(partition(place.begin()), hashes.data(), count, candidates.data());
-  } else {
-    for (size_t i = 0; i < count; ++i) {
-      BestMatch()(partition(place.ShardOf(hashes[i])), &hashes[i], 1, &candidates[i]);
-    }
-  }
-  for (size_t i = 0; i < count; ++i) {
-    if (!execute(i, partition(place.ShardOf(hashes[i])), hashes[i], candidates[i])) return;
-  }
-}
-
-KvStore::RunResult KvStore::RunGets(const Request* requests, size_t count, uint64_t most_bytes,
-                                    bool may_block, redis::ReplyWriter* reply,
-                                    std::vector<size_t>* ends, redis::CommandCounts* counts) {
-  return RunGets(Everywhere(), requests, count, most_bytes, may_block, reply, ends, counts);
-}
-
-KvStore::RunResult KvStore::RunGets(const Place& place, const Request* requests, size_t count,
-                                    uint64_t most_bytes, bool may_block, redis::ReplyWriter* reply,
-                                    std::vector<size_t>* ends, redis::CommandCounts* counts) {
-  count = std::min(count, kMostTogether);
-  std::array<std::string_view, kMostTogether> keys;
-  ShardSet wanted = 0;
-  for (size_t i = 0; i < count; ++i) {
-    keys[i] = requests[i][1];
-    wanted |= place.SetOf(keys[i]);
-  }
-  Held held(this);
-  if (!held.Take(wanted, may_block)) return RunResult::kWouldBlock;
-  uint64_t bytes = 0;
-  RunTogether(place, keys.data(), count,
-              [&](size_t i, Partition& partition, uint64_t hash, const Candidate& candidate) {
-                const Item* item = partition.FindAt(candidate.at, candidate.word, keys[i], hash);
-                // What would be too much with those before it is left for the next call.
-                if (item != nullptr && i > 0 && bytes + item->value_size() > most_bytes) {
-                  return false;
-                }
-                if (item != nullptr) {
-                  reply->Bulk(item->value());
-                  bytes += item->value_size();
-                  ++counts->hits;
-                } else {
-                  reply->Null();
-                  ++counts->misses;
-                }
-                ends->push_back(reply->out()->size());
-                ++counts->commands;
-                return bytes <= most_bytes;
-              });
-  return RunResult::kDone;
-}
-
-KvStore::RunResult KvStore::RunSets(absl::Span<const Request* const> sets, bool may_block,
-                                    absl::Span<std::string> errors) {
-  return RunSets(Everywhere(), sets, may_block, errors);
-}
-
-KvStore::RunResult KvStore::RunSets(const Place& place, absl::Span<const Request* const> sets,
-                                    bool may_block, absl::Span<std::string> errors) {
-  std::array<std::string_view, kMostTogether> keys;
-  ShardSet wanted = 0;
-  for (size_t i = 0; i < sets.size(); ++i) {
-    keys[i] = (*sets[i])[1];
-    wanted |= place.SetOf(keys[i]);
-  }
-  Held held(this);
-  if (!held.Take(wanted, may_block)) return RunResult::kWouldBlock;
-  RunTogether(place, keys.data(), sets.size(),
-              [&](size_t i, Partition& partition, uint64_t hash, const Candidate& candidate) {
-                const std::string_view value = (*sets[i])[2];
-                Item* item = nullptr;
-                const auto result = partition.PutAt(candidate.at, candidate.word, keys[i], hash,
-                                                    value.size(), {}, &item);
-                if (result != Partition::Result::kStored) {
-                  errors[i] = RefusalOf(result, keys[i]);
-                  return true;
-                }
-                CopyValue(item->value_bytes(), value);
-                if (watch_.active()) watch_.Touch(keys[i]);
-                return true;
-              });
-  return RunResult::kDone;
 }
 
 void KvStore::RunTransaction(const std::vector<Queued>& commands,

@@ -78,6 +78,8 @@ class KvStore final : public redis::Keyspace {
                     redis::CommandCounts* counts) override;
   RunResult RunSets(absl::Span<const redis::Request* const> sets, bool may_block,
                     absl::Span<std::string> errors) override;
+  void RunPlain(redis::PlainBatch* batch, redis::ErrorStats* errors) override;
+  bool runs_plain() const override { return true; }
   bool CollectsSets() const override { return false; }
   void RunTransaction(const std::vector<Queued>& commands, const redis::WatchTable::Set& watches,
                       const Answer& answer, redis::ReplyWriter* reply,
@@ -196,6 +198,10 @@ class KvStore final : public redis::Keyspace {
                     std::vector<size_t>* ends, redis::CommandCounts* counts);
   RunResult RunSets(const Place& place, absl::Span<const redis::Request* const> sets,
                     bool may_block, absl::Span<std::string> errors);
+  void RunPlain(const Place& place, redis::PlainBatch* batch, redis::ErrorStats* errors);
+  // With the key's partition held.
+  Partition::Result PutPlain(std::string_view key, std::string_view value, uint64_t hash,
+                             const Candidate& candidate, Partition* partition);
   void RunTransaction(const Place& place, const std::vector<Queued>& commands,
                       const redis::WatchTable::Set& watches, const Answer& answer,
                       redis::ReplyWriter* reply, redis::CommandCounts* counts);

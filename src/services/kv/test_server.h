@@ -20,9 +20,16 @@ class KvServerTest : public testing::Test {
  protected:
   // `agent` false: it has no CPUs.
   void Open(int threads = 1, bool agent = true) {
+    OpenOn(threads, MyCpus(), agent ? MyCpus() : std::vector<int>());
+  }
+  // Host and agent have a CPU each, where there are two.
+  void OpenApart(int threads) {
     const std::vector<int> cpus = MyCpus();
+    OpenOn(threads, {cpus.front()}, {cpus.back()});
+  }
+  void OpenOn(int threads, const std::vector<int>& host_cpus, const std::vector<int>& agent_cpus) {
     options_.threads = threads;
-    designs_ = std::make_unique<redis::Designs>(threads, cpus, agent ? cpus : std::vector<int>());
+    designs_ = std::make_unique<redis::Designs>(threads, host_cpus, agent_cpus);
     options_.designs = designs_.get();
     options_.cluster = cluster_.get();
     options_.keyspace = [this, threads](const redis::KeyspaceLimits& limits)

@@ -26,11 +26,22 @@ std::vector<std::string_view> Admissible(size_t loops) {
   return {"cpu", "sav", "lat", "dual"};
 }
 
+// For how long a loop of an agent looks for requests before it sleeps, where it has CPUs of its
+// own: who wakes it pays for that.
+constexpr int64_t kAgentSpinNanos = 50'000;
+
+// Empty: any, and so the other's, too.
+bool AreApart(const std::vector<int>& some, const std::vector<int>& others) {
+  if (some.empty() || others.empty()) return false;
+  return std::find_first_of(some.begin(), some.end(), others.begin(), others.end()) == some.end();
+}
+
 }  // namespace
 
 Designs::Designs(int loops, std::vector<int> host_cpus, std::vector<int> agent_cpus)
     : host_cpus_(std::move(host_cpus)),
       agent_cpus_(std::move(agent_cpus)),
+      agent_alone_(AreApart(host_cpus_, agent_cpus_)),
       loops_(static_cast<size_t>(loops)) {}
 
 Designs::~Designs() { StopWorkers(); }
@@ -135,9 +146,9 @@ bool Designs::IsOnHost(size_t loop) const {
   return now_ == "cpu";
 }
 
-void Designs::TakeUp(int loop, Seen* seen) {
+void Designs::TakeUp(net::EventLoop* loop, Seen* seen) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  const auto index = static_cast<size_t>(loop);
+  const auto index = static_cast<size_t>(loop->index());
   const bool on_host = IsOnHost(index);
   seen->owner = this;
   seen->generation = generation_.load(std::memory_order_relaxed);
@@ -155,7 +166,8 @@ void Designs::TakeUp(int loop, Seen* seen) {
   // Which were checked when the server started.
   SetThreadAffinity(on_host ? host_cpus_ : agent_cpus_).IgnoreError();
   pthread_setname_np(pthread_self(),
-                     absl::StrCat(on_host ? "pulse-host-" : "pulse-agent-", loop).c_str());
+                     absl::StrCat(on_host ? "pulse-host-" : "pulse-agent-", index).c_str());
+  loop->SetSpin(on_host || !agent_alone_ ? 0 : kAgentSpinNanos);
 }
 
 int64_t Designs::HostCpu() const {

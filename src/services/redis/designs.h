@@ -31,6 +31,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/worker_pool.h"
+#include "net/application.h"
 #include "services/redis/adaptive_choice.h"
 
 namespace pulse::redis {
@@ -57,13 +58,16 @@ class Designs {
   // The loops have ended. What the threads have begun is carried out.
   void StopWorkers();
 
+  // Whether no CPU of the agent's is the host's, too: then its loops look for events instead of
+  // sleeping, as their time is theirs, and who wakes them pays for it.
+  bool agent_is_alone() const { return agent_alone_; }
   // Of the calling loop: the thread that carries its next `requests` commands out; null: itself.
   // Moves the loop to the CPUs of the design.
-  WorkerPool* WorkerFor(int loop, size_t requests) {
+  WorkerPool* WorkerFor(net::EventLoop* loop, size_t requests) {
     const uint64_t now = generation_.load(std::memory_order_acquire);
     thread_local Seen seen;
     if (seen.owner != this || seen.generation != now) TakeUp(loop, &seen);
-    std::atomic<uint64_t>& sum = loops_[static_cast<size_t>(loop)].requests;
+    std::atomic<uint64_t>& sum = loops_[static_cast<size_t>(loop->index())].requests;
     sum.store(sum.load(std::memory_order_relaxed) + requests, std::memory_order_relaxed);
     return seen.worker;
   }
@@ -82,7 +86,7 @@ class Designs {
     int64_t cpu_since = 0;       // of the thread, when on_host last changed
     int64_t host_cpu_nanos = 0;  // until then
   };
-  void TakeUp(int loop, Seen* seen);
+  void TakeUp(net::EventLoop* loop, Seen* seen);
   // With the mutex. Returns the name as it is known.
   absl::StatusOr<std::string_view> CheckLocked(std::string_view name) const;
   void Enforce(std::string_view name);
@@ -92,6 +96,7 @@ class Designs {
 
   const std::vector<int> host_cpus_;
   const std::vector<int> agent_cpus_;
+  const bool agent_alone_;
   std::vector<LoopFacts> loops_;
   mutable std::mutex mutex_;
   std::string name_ = "cpu";  // as set

@@ -124,24 +124,29 @@ void Executor::Parse(RequestBatch* batch) {
   if (!batch->entries.empty()) RequestAt(batch, batch->entries.size() - 1, &nowhere);
 }
 
+bool Executor::MayBatch(const Session& session, Command command) const {
+  if (session.in_multi || session.user == nullptr) return false;
+  if (session.told != nullptr || session.replies_off || session.skip_replies > 0) return false;
+  if (session.users_version != facts_->users.version()) return false;
+  const bool is_get = command == Command::kGet;
+  return (is_get ? session.user->may_get_all() : session.user->may_set_all()) &&
+         !facts_->pause.Holds(!is_get);
+}
+
+bool Executor::IsBatchable(const Request& request, Command command) const {
+  return request.size() == (command == Command::kGet ? 2 : 3) &&
+         EqualsIgnoringCase(request[0], AllCommands()[static_cast<size_t>(command)]->name) &&
+         (!node_ || node_.Has(request[1]));
+}
+
 size_t Executor::CountBatchable(const Session& session, RequestBatch* batch, Command command) {
-  if (session.in_multi || session.user == nullptr) return 0;
-  if (session.told != nullptr || session.replies_off || session.skip_replies > 0) return 0;
-  if (session.users_version != facts_->users.version()) return 0;
-  const CommandInfo& info = *AllCommands()[static_cast<size_t>(command)];
-  const bool may =
-      command == Command::kGet ? session.user->may_get_all() : session.user->may_set_all();
-  if (!may || facts_->pause.Holds(info.writes())) return 0;
-  const size_t arguments = command == Command::kGet ? 2 : 3;
+  if (!MayBatch(session, command)) return 0;
   size_t length = 0;
   std::string ignored;
   ReplyWriter nowhere(&ignored, 2);
   while (length < kMostBatched && batch->next + length < batch->entries.size()) {
     const Request* request = RequestAt(batch, batch->next + length, &nowhere);
-    if (request == nullptr || request->size() != arguments ||
-        !EqualsIgnoringCase((*request)[0], info.name) || (node_ && !node_.Has((*request)[1]))) {
-      break;
-    }
+    if (request == nullptr || !IsBatchable(*request, command)) break;
     ++length;
   }
   return length;

@@ -81,6 +81,7 @@ struct ServerFacts {
   std::atomic<uint64_t> misses{0};
   std::atomic<uint64_t> waited{0};
   std::atomic<uint64_t> rejected{0};  // passwords
+  std::atomic<uint64_t> ended{0};     // connections that others have ended
   RateWindow command_rate;
   RateWindow others_rate;
   // Of clients of other protocols, ever; null: there are none.
@@ -142,6 +143,19 @@ class Executor {
   // Reads all of its requests, so that whoever runs it need not.
   void Parse(RequestBatch* batch);
 
+  // plain_requests.cc. Where all that is left of a batch that was read are GETs and SETs without
+  // options, of a user who may do that, adds them to `plain`. Returns how many; 0: the batch is to
+  // be run by itself.
+  size_t AddPlain(const Session& session, RequestBatch* batch, PlainBatch* plain);
+  // Carries out the first of them, on a thread that may not wait; none if what their clients may do
+  // has changed since.
+  void RunPlain(PlainBatch* plain);
+  // Adds one request that was not read from a batch; false: it is to be run by itself.
+  bool AddPlain(const Session& session, bool is_set, std::string_view key, std::string_view value,
+                PlainBatch* plain);
+  // Where the session is: `count` entries from `first` on were its own, and were carried out.
+  void NotePlain(const Session& session, const PlainBatch& plain, size_t first, size_t count);
+
   // Answers the PULSE.FENCE that a batch has stopped at.
   void AnswerFence(Session* session, RequestBatch* batch);
   // Its id.
@@ -154,6 +168,10 @@ class Executor {
             uint64_t cycles);
   void AnswerSet(std::string_view error, Session* session, RequestBatch* batch,
                  CommandCounts* counts);
+  // Whether the client's GETs or SETs may go together with others; and whether it is such a one.
+  bool MayBatch(const Session& session, Command command) const;
+  bool IsBatchable(const Request& request, Command command) const;
+  bool MayJoin(const Session& session, const PlainBatch& plain) const;
   // How many requests from the next on are of `command`, plain, and can go together.
   size_t CountBatchable(const Session& session, RequestBatch* batch, Command command);
   const Request* RequestAt(RequestBatch* batch, size_t index, ReplyWriter* reply);

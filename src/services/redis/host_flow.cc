@@ -7,6 +7,8 @@
 #include "absl/container/inlined_vector.h"
 #include "net/ring.h"
 #include "services/redis/detecting_flow.h"
+#include "services/redis/group_pacer.h"
+#include "services/redis/kept_batches.h"
 #include "services/redis/key_locks.h"
 
 namespace pulse::redis {
@@ -15,35 +17,12 @@ class HostFlow;
 
 namespace {
 
-// Batches that are kept for the next connection, per loop. Large ones go.
-constexpr size_t kKeptBatches = 16;
-constexpr size_t kKeptBytes = size_t{64} << 10;
-constexpr size_t kKeptRequests = 256;
+// PlainBatches that a loop keeps for the next ones.
+constexpr size_t kKeptPlain = 2;
+// For the end of what a thread of the host does, which is near: it would pay for waking the loop.
+constexpr int64_t kLongestLook = 1'000'000;
 // Of replies that a client has not taken; what it is to be told of beyond that is collected.
 constexpr size_t kMostUnsent = size_t{256} << 10;
-
-std::vector<std::shared_ptr<RequestBatch>>& KeptBatches() {
-  thread_local std::vector<std::shared_ptr<RequestBatch>> batches;
-  return batches;
-}
-
-std::shared_ptr<RequestBatch> TakeBatch() {
-  auto& kept = KeptBatches();
-  if (kept.empty()) return std::make_shared<RequestBatch>();
-  std::shared_ptr<RequestBatch> batch = std::move(kept.back());
-  kept.pop_back();
-  return batch;
-}
-
-void KeepBatch(std::shared_ptr<RequestBatch> batch) {
-  auto& kept = KeptBatches();
-  if (kept.size() >= kKeptBatches || batch->MemoryHeld() > kKeptBytes ||
-      batch->requests.size() > kKeptRequests) {
-    return;
-  }
-  batch->Clear();
-  kept.push_back(std::move(batch));
-}
 
 // Whose batch waits for the end of the loop's turn.
 std::vector<HostFlow*>& Waiting() {
@@ -51,10 +30,25 @@ std::vector<HostFlow*>& Waiting() {
   return flows;
 }
 
-// Groups of batches that the loop has given to a thread of the host and not got back.
-int& GroupsAway() {
-  thread_local int groups = 0;
+// Of a loop: what it gives to threads of the host.
+struct Groups {
+  int away = 0;                    // given, and not got back
+  net::EventLoop* loop = nullptr;  // set while there are such
+  int64_t look_until = 0;
+  GroupPacer pacer;
+  std::vector<std::shared_ptr<PlainBatch>> kept;  // for the next ones
+};
+Groups& GroupsOfLoop() {
+  thread_local Groups groups;
   return groups;
+}
+
+std::shared_ptr<PlainBatch> TakePlain() {
+  auto& kept = GroupsOfLoop().kept;
+  if (kept.empty()) return std::make_shared<PlainBatch>();
+  std::shared_ptr<PlainBatch> plain = std::move(kept.back());
+  kept.pop_back();
+  return plain;
 }
 
 // By its first word alone: a request may be long.
@@ -102,8 +96,10 @@ class HostFlow : public SplitFlow {
     session_->buffers = connection->budget();
     session_->facts.since_ms = app_->store_->now_ms();
     // Its batch may be with another thread.
-    session_->end = [end = Posted([this] { End(); }), session = std::weak_ptr(session_)] {
+    session_->end = [end = Posted([this] { End(); }), session = std::weak_ptr(session_),
+                     facts = app_->facts_] {
       if (const auto ours = session.lock()) ours->ended.store(true, std::memory_order_relaxed);
+      facts->ended.fetch_add(1);
       end();
     };
     session_->tracking = &app_->facts_->tracking;
@@ -147,6 +143,10 @@ class HostFlow : public SplitFlow {
   }
   void OnRequestsEnd() override {
     if (state_ == State::kIdle) StartBatch();
+  }
+  Idle WhileIdle() override {
+    if (state_ != State::kIdle || incoming_ != nullptr || ends_) return {};
+    return {executor_, session_.get()};
   }
   // What it has sent is still carried out, but for what waits for the end of CLIENT PAUSE.
   void OnClientEnd() override {
@@ -207,13 +207,15 @@ class HostFlow : public SplitFlow {
   void JoinGroup() {
     state_ = State::kGrouped;
     Waiting().push_back(this);
+    if (worker_ != nullptr)
+      GroupsOfLoop().pacer.Count(batch_->entries.size() - batch_->next, &paced_);
   }
 
   WorkerPool* WorkerOfDesign() const {
     if (app_->designs_ == nullptr) return nullptr;
     net::EventLoop* loop = connection_->loop();
     if (loop == nullptr) return nullptr;
-    return app_->designs_->WorkerFor(loop->index(), batch_->entries.size());
+    return app_->designs_->WorkerFor(loop, batch_->entries.size());
   }
 
   bool IsAuthenticated() const { return session_->authenticated.load(std::memory_order_relaxed); }
@@ -228,7 +230,19 @@ class HostFlow : public SplitFlow {
     std::weak_ptr<HostFlow*> alive;  // looked at on the loop
     std::shared_ptr<Session> session;
     std::shared_ptr<RequestBatch> batch;
+    size_t plain_first = 0;  // its entries of the group's PlainBatch
+    size_t plain_count = 0;
     Executor::Stop stop = Executor::Stop::kEnd;
+    // Its plain requests were not all carried out: the others are as if they had not been plain.
+    void TakeFromPlain(const PlainBatch& plain) {
+      const size_t end = std::min(plain_first + plain_count, plain.done());
+      for (size_t i = plain_first; i < end; ++i) {
+        batch->out.append(plain.ReplyOf(i));
+        batch->ends.push_back(batch->out.size());
+        ++batch->next;
+      }
+      plain_count = 0;
+    }
     // False: it would block.
     bool Run(Executor* executor, bool may_block) {
       stop = executor->Run(session.get(), batch.get(), may_block);
@@ -236,8 +250,9 @@ class HostFlow : public SplitFlow {
       session.reset();
       return true;
     }
-    void Return() {
+    void Return(const PlainBatch& plain) {
       if (alive.expired()) return;
+      if (plain_count > 0) flow->ReplyFrom(plain, *this);
       flow->batch_ = std::move(batch);
       flow->HandleStop(stop);
     }
@@ -250,8 +265,19 @@ class HostFlow : public SplitFlow {
                         std::shared_ptr<net::Remote> remote) {
     pool->Post([executor, away = std::move(away), remote = std::move(remote)]() mutable {
       away.Run(executor, true);
-      remote->Post([a = std::move(away)]() mutable { a.Return(); });
+      remote->Post([a = std::move(away)]() mutable { a.Return({}); });
     });
+  }
+
+  // All that was left of the batch was plain, and was carried out.
+  void ReplyFrom(const PlainBatch& plain, const Away& away) {
+    const CpuScope scope(CpuComponent::kRespond);
+    RequestBatch& batch = *away.batch;
+    executor_->NotePlain(*session_, plain, away.plain_first, away.plain_count);
+    for (size_t i = 0; i < away.plain_count; ++i) {
+      connection_->Reply(batch.entries[batch.next + i].ticket, plain.ReplyOf(away.plain_first + i));
+    }
+    batch.next = batch.delivered = batch.entries.size();
   }
 
   // What a client has to be told.
@@ -434,6 +460,7 @@ class HostFlow : public SplitFlow {
   bool auth_pending_ = false;
   net::Ring<Due> due_;
   size_t due_bytes_ = 0;
+  GroupPacer::Seen paced_;
   uint64_t pause_wait_ = 0;  // for the end of CLIENT PAUSE
   bool ends_ = false;        // the client sends no more, or the connection is being ended
 };
@@ -442,27 +469,50 @@ class HostFlow : public SplitFlow {
 // away, what comes is collected for the next one, which costs one wake-up each way.
 void HostApplication::SendGroupAway() {
   std::vector<HostFlow*>& waiting = Waiting();
-  if (GroupsAway() > 0) return;
+  Groups& groups = GroupsOfLoop();
+  if (groups.away > 0) {
+    if (groups.loop->now() < groups.look_until) groups.loop->LookUntil(groups.look_until);
+    return;
+  }
+  const auto first =
+      std::find_if(waiting.begin(), waiting.end(), [](const HostFlow* f) { return f->worker_; });
+  if (first == waiting.end()) return;
+  net::EventLoop* const loop = groups.loop = (*first)->connection_->loop();
+  if (designs_->agent_is_alone() && !groups.pacer.MayGo(loop->now())) {
+    loop->LookUntil(groups.pacer.goes_at());
+    return;
+  }
+  groups.pacer.Gone();
   std::vector<HostFlow::Away> together;
   WorkerPool* worker = nullptr;
   Executor* executor = nullptr;
-  std::shared_ptr<net::Remote> loop;  // which may end while they are away
+  std::shared_ptr<net::Remote> remote;  // of the loop, which may end while they are away
+  std::shared_ptr<PlainBatch> plain = TakePlain();
   const auto post = [&] {
     if (together.empty()) return;
-    ++GroupsAway();
-    worker->Post([all = std::move(together), executor, pool = pool_, loop]() mutable {
+    ++groups.away;
+    worker->Post([all = std::move(together), plain, executor, pool = pool_, remote]() mutable {
+      if (!plain->entries.empty()) executor->RunPlain(plain.get());
       // What would block delays nobody else of the group.
       std::erase_if(all, [&](HostFlow::Away& away) {
+        if (away.plain_count > 0) {
+          if (away.plain_first + away.plain_count <= plain->done()) return false;
+          away.TakeFromPlain(*plain);
+        }
         if (away.Run(executor, false)) return false;
-        HostFlow::RunOnPool(pool, executor, std::move(away), loop);
+        HostFlow::RunOnPool(pool, executor, std::move(away), remote);
         return true;
       });
-      loop->Post([back = std::move(all)]() mutable {
-        --GroupsAway();
-        for (HostFlow::Away& away : back) away.Return();
+      remote->Post([back = std::move(all), plain = std::move(plain)]() mutable {
+        Groups& of_loop = GroupsOfLoop();
+        --of_loop.away;
+        for (HostFlow::Away& away : back) away.Return(*plain);
+        plain->Clear();
+        if (of_loop.kept.size() < kKeptPlain) of_loop.kept.push_back(std::move(plain));
       });
     });
     together = {};
+    plain = TakePlain();
   };
   // Those of one loop are for one thread, but for a change of design between them.
   for (HostFlow*& flow : waiting) {
@@ -470,14 +520,21 @@ void HostApplication::SendGroupAway() {
     if (flow->worker_ != worker) post();
     worker = flow->worker_;
     executor = flow->executor_;  // one loop's flows have one
-    if (loop == nullptr) loop = flow->connection_->loop()->remote();
+    if (remote == nullptr) remote = loop->remote();
     // The agent's part of the work.
     executor->Parse(flow->batch_.get());
+    const size_t plain_first = plain->entries.size();
+    const size_t count = executor->AddPlain(*flow->session_, flow->batch_.get(), plain.get());
     together.push_back(flow->SendAway());
+    together.back().plain_first = plain_first;
+    together.back().plain_count = count;
     flow = nullptr;
   }
   post();
+  if (groups.kept.size() < kKeptPlain) groups.kept.push_back(std::move(plain));
   std::erase(waiting, nullptr);
+  groups.look_until = designs_->agent_is_alone() ? loop->now() + kLongestLook : 0;
+  if (groups.look_until > 0) loop->LookUntil(groups.look_until);
 }
 
 void HostApplication::OnTurnEnd() {

@@ -25,6 +25,13 @@ class SplitFlow : public net::Flow {
  public:
   // As OnRequest; `request` is in the form of AppendSplit (codec.h), and not trusted.
   virtual void OnSplitRequest(net::Ticket ticket, std::string_view request) = 0;
+  // Nothing of the connection is under way, so that others may carry out its next request, and
+  // answer it. Null otherwise. Valid until the next call.
+  struct Idle {
+    Executor* executor = nullptr;
+    Session* session = nullptr;
+  };
+  virtual Idle WhileIdle() = 0;
 };
 
 class HostApplication : public net::Application {

@@ -244,6 +244,7 @@ void AgentFlow::WaitForRoom() {
 }
 
 void AgentFlow::Send(LaneOp op, std::string_view key, std::string_view value) {
+  lane_->Count(&paced_);
   if (queued_.empty() && key.size() + value.size() <= kFragment &&
       lane_->TrySend(session_, op, 0, key, value)) {
     expected_.back().begun = expected_.back().whole = true;

@@ -129,6 +129,7 @@ class AgentFlow final : public net::Flow {
   bool drops_ = false;    // what the host still says
   bool waiting_ = false;  // in the lane's list
   bool owes_resume_ = false;
+  redis::GroupPacer::Seen paced_;
   net::Ring<Expected> expected_;
   uint64_t sent_ = 0;  // requests, ever; expected_ are the last ones of them
   Mode within_;        // what belongs together

@@ -35,7 +35,8 @@ std::unique_ptr<net::Flow> AgentFront::NewFlow(net::Connection* connection) {
 
 std::unique_ptr<net::LoopPeer> AgentFront::NewLoopPeer(net::EventLoop* loop) {
   auto lane =
-      std::make_unique<AgentLane>(loop, &counters_, options_.director.limits.max_host_message);
+      std::make_unique<AgentLane>(loop, &counters_, options_.director.limits.max_host_message,
+                                  options_.director.spin_nanos > 0);
   lanes_[static_cast<size_t>(loop->index())] = lane.get();
   return lane;
 }

@@ -9,6 +9,12 @@
 #include "services/kv/agent/agent_flow.h"
 
 namespace pulse::kv {
+namespace {
+
+// For replies, which are near.
+constexpr int64_t kLongestLook = 1'000'000;
+
+}  // namespace
 
 AgentLane::~AgentLane() {
   if (link_ != nullptr) counters_->attached.fetch_sub(1, std::memory_order_relaxed);
@@ -31,6 +37,8 @@ void AgentLane::Lose() {
   if (!broken_) TakeReplies();
   broken_ = true;
   writer_.reset();
+  pacer_.Gone();
+  expected_ = 0;
   waiting_.clear();
   controls_.clear();
   free_.clear();
@@ -111,6 +119,19 @@ void AgentLane::Submit() {
   writer_.reset();
   link_->requests->Submit();
   link_->kick.Ring();
+  pacer_.Gone();
+  ++expected_;
+  look_until_ = loop_->now() + kLongestLook;
+}
+
+// To wake it costs the host as much as tens of requests.
+bool AgentLane::MustPace() {
+  if (!is_alone_ || link_->header()->host_sleeping.value.load(std::memory_order_relaxed) == 0 ||
+      pacer_.MayGo(loop_->now())) {
+    return false;
+  }
+  loop_->LookUntil(pacer_.goes_at());
+  return true;
 }
 
 void AgentLane::WaitForRoom(AgentFlow* flow) { waiting_.push_back(flow); }
@@ -128,7 +149,9 @@ void AgentLane::EndTurn() {
     more = more && !waiting_.empty();
   }
   if (!attached()) return;
-  if (writer_.has_value() && writer_->count() > 0) Submit();
+  if (writer_.has_value() && writer_->count() > 0 && !MustPace()) Submit();
+  // The host would pay for waking the loop.
+  if (is_alone_ && expected_ > 0 && loop_->now() < look_until_) loop_->LookUntil(look_until_);
   const bool waits = !waiting_.empty() || !controls_.empty();
   link_->header()->agent_waits.value.store(waits ? 1 : 0, std::memory_order_relaxed);
 }
@@ -157,6 +180,7 @@ bool AgentLane::TakeReplies() {
       return true;
     }
     replies.Answer();
+    if (expected_ > 0) --expected_;
     any = true;
   }
   if (any && attached()) {

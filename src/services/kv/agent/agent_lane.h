@@ -21,6 +21,7 @@
 #include "channel/region.h"
 #include "net/application.h"
 #include "services/kv/agent/wire.h"
+#include "services/redis/group_pacer.h"
 
 namespace pulse::kv {
 
@@ -51,8 +52,10 @@ struct LaneCounters {
 
 class AgentLane final : public net::LoopPeer {
  public:
-  AgentLane(net::EventLoop* loop, LaneCounters* counters, uint64_t max_reply)
-      : loop_(loop), counters_(counters), max_reply_(max_reply) {}
+  // `is_alone`: the loop has a CPU for itself, so that it may look for what comes, and hold back
+  // what would wake the host often.
+  AgentLane(net::EventLoop* loop, LaneCounters* counters, uint64_t max_reply, bool is_alone)
+      : loop_(loop), counters_(counters), max_reply_(max_reply), is_alone_(is_alone) {}
   ~AgentLane() override;
 
   net::EventLoop* loop() const { return loop_; }
@@ -75,6 +78,8 @@ class AgentLane final : public net::LoopPeer {
   // False: there is no room in this turn; then WaitForRoom.
   bool TrySend(int32_t session, LaneOp op, uint8_t flags, std::string_view key,
                std::string_view value);
+  // A client has sent a request; before TrySend.
+  void Count(redis::GroupPacer::Seen* seen) { pacer_.Count(1, seen); }
   // The flow's SendMore is called when there may be room.
   void WaitForRoom(AgentFlow* flow);
   void Forget(AgentFlow* flow);
@@ -94,11 +99,16 @@ class AgentLane final : public net::LoopPeer {
   bool TakeReply(const ResponseReader& reader, size_t index);
   void SendControls();
   void Submit();
+  bool MustPace();
   void Break();
 
   net::EventLoop* const loop_;
   LaneCounters* const counters_;
   const uint64_t max_reply_;
+  const bool is_alone_;
+  redis::GroupPacer pacer_;
+  size_t expected_ = 0;     // transfers of replies, about
+  int64_t look_until_ = 0;  // for these
   std::shared_ptr<LaneLink> link_;
   std::shared_ptr<void> watch_;
   bool broken_ = false;

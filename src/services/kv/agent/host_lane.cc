@@ -132,6 +132,7 @@ size_t HostLane::TakeRequests() {
       std::memcpy(&d, buffer + sizeof(batch) + i * sizeof(d), sizeof(d));
       if (!Take(buffer, d)) Broken();
     }
+    RunPlain();
   }
   if (broken_) return 0;
   requests_.Answer();
@@ -157,6 +158,7 @@ bool HostLane::Take(const char* buffer, const RequestDescriptor& d) {
   const uint64_t number = d.hash;
   if (number >= kMostSessions) return false;
   const auto op = static_cast<LaneOp>(d.op);
+  if (op != LaneOp::kGet && op != LaneOp::kSet) RunPlain();
   if (op == LaneOp::kOpen) return TakeOpen(static_cast<uint32_t>(number), key, value, d.flags);
   if (number >= sessions_.size() || sessions_[number] == nullptr) return false;
   HostSession* session = sessions_[number].get();
@@ -164,15 +166,9 @@ bool HostLane::Take(const char* buffer, const RequestDescriptor& d) {
   switch (op) {
     case LaneOp::kGet:
     case LaneOp::kSet:
-    case LaneOp::kDelete: {
+    case LaneOp::kDelete:
       if (more || !session->incoming_.empty()) return false;
-      scratch_.clear();
-      static constexpr std::string_view kNames[] = {"GET", "SET", "DEL"};
-      const std::array<std::string_view, 3> words = {
-          kNames[static_cast<size_t>(op) - static_cast<size_t>(LaneOp::kGet)], key, value};
-      redis::AppendSplit({words.data(), op == LaneOp::kSet ? size_t{3} : size_t{2}}, &scratch_);
-      return session->Take(op, scratch_, false);
-    }
+      return TakePlain(session, op, key, value) || TakeWords(session, op, key, value);
     case LaneOp::kCommand:
     case LaneOp::kMemcached:
       return session->Take(op, value, more);
@@ -184,6 +180,50 @@ bool HostLane::Take(const char* buffer, const RequestDescriptor& d) {
     default:
       return false;
   }
+}
+
+bool HostLane::TakePlain(HostSession* session, LaneOp op, std::string_view key,
+                         std::string_view value) {
+  if (op == LaneOp::kDelete) return false;
+  const redis::SplitFlow::Idle idle = session->WhileIdle();
+  const bool is_set = op == LaneOp::kSet;
+  if (idle.executor != nullptr &&
+      idle.executor->AddPlain(*idle.session, is_set, key, value, &plain_)) {
+    plain_of_.push_back({session, idle.session});
+    plain_executor_ = idle.executor;
+    return true;
+  }
+  // It comes behind them.
+  RunPlain();
+  return false;
+}
+
+bool HostLane::TakeWords(HostSession* session, LaneOp op, std::string_view key,
+                         std::string_view value) {
+  scratch_.clear();
+  static constexpr std::string_view kNames[] = {"GET", "SET", "DEL"};
+  const std::array<std::string_view, 3> words = {
+      kNames[static_cast<size_t>(op) - static_cast<size_t>(LaneOp::kGet)], key, value};
+  redis::AppendSplit({words.data(), op == LaneOp::kSet ? size_t{3} : size_t{2}}, &scratch_);
+  return session->Take(op, scratch_, false);
+}
+
+void HostLane::RunPlain() {
+  if (plain_of_.empty()) return;
+  plain_executor_->RunPlain(&plain_);
+  for (size_t i = 0; i < plain_of_.size(); ++i) {
+    const PlainOwner& owner = plain_of_[i];
+    const redis::PlainBatch::Entry& entry = plain_.entries[i];
+    if (i < plain_.done()) {
+      plain_executor_->NotePlain(*owner.of_flow, plain_, i, 1);
+      owner.session->ReplyToNext(plain_.ReplyOf(i));
+    } else {
+      TakeWords(owner.session, entry.is_set ? LaneOp::kSet : LaneOp::kGet, plain_.KeyOf(entry),
+                plain_.ValueOf(entry));
+    }
+  }
+  plain_of_.clear();
+  plain_.Clear();
 }
 
 bool HostLane::TakeOpen(uint32_t number, std::string_view peer, std::string_view local,

@@ -69,6 +69,11 @@ class HostLane final : public ShmPeer {
   size_t TakeRequests();
   // False: it makes no sense.
   bool Take(const char* buffer, const RequestDescriptor& descriptor);
+  // A GET or a SET, where `size` of its words are there. Plain ones of sessions that have nothing
+  // else under way are collected, and carried out together.
+  bool TakePlain(HostSession* session, LaneOp op, std::string_view key, std::string_view value);
+  bool TakeWords(HostSession* session, LaneOp op, std::string_view key, std::string_view value);
+  void RunPlain();
   bool TakeOpen(uint32_t number, std::string_view peer, std::string_view local, uint8_t flags);
   void EndTurn();
   // For sessions, see HostSession.
@@ -96,6 +101,13 @@ class HostLane final : public ShmPeer {
   std::vector<HostSession*> touched_;
   std::vector<HostSession*> waiting_;  // have replies that found no room
   std::string scratch_;
+  redis::PlainBatch plain_;
+  struct PlainOwner {
+    HostSession* session;
+    const redis::Session* of_flow;
+  };
+  std::vector<PlainOwner> plain_of_;           // by entry
+  redis::Executor* plain_executor_ = nullptr;  // of them all
   uint64_t held_ = 0;         // bytes of whole requests, and of replies that found no room
   uint64_t held_paused_ = 0;  // ... of clients that do not take their replies
   uint64_t assembling_ = 0;   // ... of requests that are not whole

@@ -104,6 +104,13 @@ bool HostSession::Take(LaneOp op, std::string_view bytes, bool more) {
   return true;
 }
 
+redis::SplitFlow::Idle HostSession::WhileIdle() {
+  if (split_ == nullptr || closing_ || closed_by_agent_ || given_ || paused_ || !pieces_.empty()) {
+    return {};
+  }
+  return split_->WhileIdle();
+}
+
 void HostSession::Resume() {
   sent_ = 0;
   paused_ = false;

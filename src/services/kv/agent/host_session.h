@@ -28,6 +28,10 @@ class HostSession final : public net::Connection {
 
   // A piece of a request. False: it makes no sense.
   bool Take(LaneOp op, std::string_view bytes, bool more);
+  // As SplitFlow's, of a session whose client takes its replies.
+  redis::SplitFlow::Idle WhileIdle();
+  // To a request that the flow has not been given.
+  void ReplyToNext(std::string_view bytes) { Reply(next_ticket_++, bytes); }
   void Resume();
   // The agent has ended it. True: both sides have.
   bool EndByAgent();

@@ -92,7 +92,7 @@ MemcachedFlow::Stop MemcachedFlow::Run(const Executor& executor, Batch* batch, b
 void MemcachedFlow::RunBatch() {
   // A connection without a loop is carried out where it arrives.
   if (net::EventLoop* loop = connection_->loop(); designs_ != nullptr && loop != nullptr) {
-    if (auto* worker = designs_->WorkerFor(loop->index(), batch_->entries.size() - batch_->next);
+    if (auto* worker = designs_->WorkerFor(loop, batch_->entries.size() - batch_->next);
         worker != nullptr) {
       return RunBatchOnPool(worker);
     }

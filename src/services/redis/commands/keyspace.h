@@ -22,6 +22,7 @@
 #include "services/redis/commands/cluster.h"
 #include "services/redis/commands/codec.h"
 #include "services/redis/commands/commands.h"
+#include "services/redis/commands/plain_batch.h"
 #include "services/redis/commands/value.h"
 #include "services/redis/commands/watch.h"
 
@@ -147,6 +148,10 @@ class Keyspace {
   // SETs without options, together; `errors` has one text for each, empty for those carried out.
   virtual RunResult RunSets(absl::Span<const Request* const> sets, bool may_block,
                             absl::Span<std::string> errors) = 0;
+  // Carries out the first ones of `batch`, in their order, as long as none would block, or has a
+  // value that is too large for it; none where the keyspace has no such thing.
+  virtual void RunPlain(PlainBatch* batch, ErrorStats* errors) {}
+  virtual bool runs_plain() const { return false; }
   // Whether it pays to collect the SETs of several connections for RunSets.
   virtual bool CollectsSets() const = 0;
 
