@@ -10,8 +10,7 @@
 
 namespace pulse {
 
-absl::StatusOr<Hello> CheckHello(Received message, MoverKind usual) {
-  const wire::Message& m = message.message;
+absl::StatusOr<AskedService> ReadAskedService(const wire::Message& m) {
   if (m.version != wire::kProtocolVersion) {
     return absl::FailedPreconditionError(absl::StrCat(
         "the agent speaks protocol version ", wire::kProtocolVersion, " and the plug-in version ",
@@ -20,6 +19,12 @@ absl::StatusOr<Hello> CheckHello(Received message, MoverKind usual) {
   if (m.type != static_cast<uint32_t>(wire::MessageType::kHello)) {
     return absl::InvalidArgumentError("the first message is not a hello");
   }
+  // Hosts of an early release say no version; it was the first.
+  return AskedService{m.args[1], m.args[3] == 0 ? 1 : m.args[3]};
+}
+
+absl::StatusOr<Hello> CheckHello(Received message, MoverKind usual) {
+  const wire::Message& m = message.message;
   if (message.fds_lost) {
     return ErrnoError(EMFILE, "the agent cannot take", "another session", kRaiseOpenFiles);
   }
@@ -27,9 +32,6 @@ absl::StatusOr<Hello> CheckHello(Received message, MoverKind usual) {
     return absl::InvalidArgumentError("a hello takes two descriptors: control page and doorbell");
   }
   Hello hello;
-  hello.service = m.args[1];
-  // Hosts of an early release say none; it was the first.
-  hello.service_version = m.args[3] == 0 ? 1 : m.args[3];
   // A host may ask for a mover of its own.
   const MoverKind movers[] = {usual, MoverKind::kShared, MoverKind::kVmRead};
   if (m.args[2] >= std::size(movers)) {

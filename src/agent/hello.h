@@ -10,18 +10,24 @@
 
 namespace pulse {
 
+// Which service a first message asks for. FailedPrecondition for another version of the protocol,
+// InvalidArgument where it is no hello.
+struct AskedService {
+  uint64_t id = 0;
+  uint64_t version = 0;
+};
+absl::StatusOr<AskedService> ReadAskedService(const wire::Message& m);
+
 struct Hello {
   Region region;  // holds `control`
   wire::ControlPage* control = nullptr;
   UniqueFd notify;  // the ring end of the host's doorbell
   MoverKind mover = MoverKind::kShared;
-  uint64_t service = 0;  // not checked here, as its version
-  uint64_t service_version = 1;
 };
 
-// `usual` is the mover of a host that asks for none. FailedPrecondition for another version of the
-// protocol; ResourceExhausted when this process had no room for the descriptors; else
-// InvalidArgument. The text is for the host.
+// Of a message that ReadAskedService was content with. `usual` is the mover of a host that asks for
+// none. ResourceExhausted when this process had no room for the descriptors; else InvalidArgument.
+// The text is for the host.
 absl::StatusOr<Hello> CheckHello(Received message, MoverKind usual);
 
 }  // namespace pulse

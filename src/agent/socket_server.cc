@@ -151,29 +151,29 @@ void SocketServer::ReadHello(Handshake handshake) {
                    st.message()));
 }
 
-absl::StatusOr<const OfferedService*> SocketServer::FindService(const Hello& hello) const {
+absl::StatusOr<const OfferedService*> SocketServer::FindService(const AskedService& asked) const {
   std::string names;
   for (const OfferedService& s : services_) {
-    if (s.spec->id != hello.service) {
+    if (s.spec->id != asked.id) {
       absl::StrAppend(&names, names.empty() ? "" : ", ", s.spec->name);
       continue;
     }
-    if (s.spec->version == hello.service_version) return &s;
+    if (s.spec->version == asked.version) return &s;
     return ErrnoError(EPROTONOSUPPORT,
                       absl::StrCat("the agent's service ", s.spec->name, " has version ",
                                    s.spec->version, ", and this host speaks"),
-                      absl::StrCat("version ", hello.service_version),
+                      absl::StrCat("version ", asked.version),
                       "install agent and host from releases whose versions agree");
   }
   for (const ServiceSpec* known : options_.known_services) {
-    if (known->id != hello.service) continue;
+    if (known->id != asked.id) continue;
     return absl::FailedPreconditionError(
         absl::StrCat("the agent does not offer the service ", known->name, ", but ",
                      names.empty() ? "none" : names, "; start it with: ", known->start_hint));
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("a hello asks for an unknown service, ", hello.service,
-                   "; the agent offers: ", names.empty() ? "none" : names));
+      absl::StrCat("this socket is of an agent (pulse agent), which does not know service ",
+                   asked.id, "; it offers: ", names.empty() ? "none" : names));
 }
 
 Worker* SocketServer::ChooseWorker(const ServiceSpec& service) const {
@@ -188,6 +188,11 @@ absl::Status SocketServer::Welcome(UniqueFd socket, Received message) {
   if (message.message.type == static_cast<uint32_t>(wire::MessageType::kStatus)) {
     return AnswerStatus(socket.get(), message.message, *status_);
   }
+  // Before the descriptors, which are another service's where the socket is the wrong one.
+  const auto asked = ReadAskedService(message.message);
+  if (!asked.ok()) return Refuse(socket.get(), asked.status());
+  const auto found = FindService(*asked);
+  if (!found.ok()) return Refuse(socket.get(), found.status());
   auto hello = CheckHello(std::move(message), options_.mover);
   if (!hello.ok()) return Refuse(socket.get(), hello.status());
   if (session_count() >= options_.limits.max_sessions) {
@@ -195,8 +200,6 @@ absl::Status SocketServer::Welcome(UniqueFd socket, Received message) {
                                     absl::StrCat("the agent has its ", options_.limits.max_sessions,
                                                  " sessions already; raise --max-sessions")));
   }
-  const auto found = FindService(*hello);
-  if (!found.ok()) return Refuse(socket.get(), found.status());
   const OfferedService& service = **found;
   auto kick = Doorbell::CreatePair();
   if (!kick.ok()) return Refuse(socket.get(), kick.status());

@@ -72,8 +72,8 @@ class SocketServer {
   void ReadHello(Handshake handshake);
   void GiveUpOn(Handshake handshake);
   absl::Status Welcome(UniqueFd socket, Received message);
-  // The service that the hello asks for, in the version that it speaks.
-  absl::StatusOr<const OfferedService*> FindService(const Hello& hello) const;
+  // The service that a hello asks for, in the version that it speaks.
+  absl::StatusOr<const OfferedService*> FindService(const AskedService& asked) const;
   Worker* ChooseWorker(const ServiceSpec& service) const;
 
   AgentOptions options_;

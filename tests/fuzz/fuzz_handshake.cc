@@ -146,6 +146,7 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (r.ok()) {
       FUZZ_CHECK(r->fds.size() <= kMaxMessageFds && !r->fds_lost);
       FUZZ_CHECK(TextOf(r->message).size() <= sizeof(r->message.text));
+      if (!ReadAskedService(r->message).ok()) return 0;
       const auto hello = CheckHello(*std::move(r), MoverKind::kShared);
       FUZZ_CHECK(!hello.ok() || (hello->control != nullptr && hello->notify.valid()));
     }

@@ -41,8 +41,8 @@
 namespace pulse::kv {
 
 inline constexpr uint64_t kLaneMagic = 0x3130454e414c5650;  // "PVLANE01", little-endian
-inline constexpr uint32_t kLaneService = 3;                 // in the hello
-inline constexpr uint32_t kLaneVersion = 3;
+inline constexpr uint32_t kLaneService = 5;                 // in the hello; see services.cc
+inline constexpr uint32_t kLaneVersion = 4;
 inline constexpr uint32_t kMostSessions = 65535;
 inline constexpr uint32_t kMostLaneSlots = 64;
 inline constexpr uint32_t kMostLaneBuffer = 16 << 20;

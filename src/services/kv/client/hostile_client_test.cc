@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "services/kv/client/test_shm.h"
+#include "services/ops/remote/host_agent.h"
 
 namespace pulse::kv {
 namespace {
@@ -85,8 +86,8 @@ TEST_F(HostileClientTest, Hello_ThatMakesNoSense_IsRefusedWithAReason) {
   };
   for (const Case& c :
        {Case{other_version, {bell}, "same release"}, Case{other_protocol, {bell}, "same release"},
-        Case{other_service, {bell}, "same release"},
-        Case{MakeMessage(wire::MessageType::kStatus), {}, "same release"},
+        Case{other_service, {bell}, "`pulse kv --shm`"},
+        Case{MakeMessage(wire::MessageType::kStatus), {}, "`pulse kv --shm`"},
         Case{RawClient::Hello(), {}, "2 descriptors"},
         Case{RawClient::Hello(), {bell}, "2 descriptors"},
         Case{RawClient::Hello(), {bell, bell, bell}, "2 descriptors"},
@@ -102,6 +103,14 @@ TEST_F(HostileClientTest, Hello_ThatMakesNoSense_IsRefusedWithAReason) {
     EXPECT_TRUE(client.IsCutOff());
   }
   EXPECT_EQ(server_->clients(), 0u);
+}
+
+TEST_F(HostileClientTest, Hello_OfAnotherServicesHost_LearnsWhatListensThere) {
+  Open();
+  const auto connected = ops::remote::RemoteAgent::Connect(path());
+  ASSERT_FALSE(connected.ok());
+  const std::string why(connected.status().message());
+  EXPECT_NE(why.find("this socket is of `pulse kv --shm`"), std::string::npos) << why;
 }
 
 TEST_F(HostileClientTest, SilentPeers_KeepNobodyWaiting_AndAreLetGo) {

@@ -9,6 +9,8 @@
 #include <random>
 #include <thread>
 
+#include "agent/socket_server.h"
+#include "services/echo/spec.h"
 #include "services/kv/client/test_shm.h"
 
 namespace pulse::kv {
@@ -123,6 +125,18 @@ class HostileServerTest : public testing::Test {
  protected:
   testing_util::ScratchPath path_{"kv.shm"};
 };
+
+TEST_F(HostileServerTest, Open_AtAnAgentsSocket_NamesBoth) {
+  AgentOptions options;
+  options.socket_path = path_.get();
+  options.handshake_ms = 60'000;
+  const auto agent = SocketServer::Open(options, {{&echo::kSpec, &echo::CreateAgentService}});
+  ASSERT_TRUE(agent.ok()) << agent.status();
+  const TestClient client(path_.get());
+  EXPECT_EQ(client.open_code(), PULSE_KV_VERSION);
+  EXPECT_NE(client.why().find("`pulse kv --shm`"), std::string::npos) << client.why();
+  EXPECT_NE(client.why().find("pulse agent"), std::string::npos) << client.why();
+}
 
 TEST_F(HostileServerTest, Handshake_ThatMakesNoSense_IsAnErrorWithAReason) {
   const ShmFacts good = FakeServer::Facts();

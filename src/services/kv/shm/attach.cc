@@ -39,6 +39,28 @@ absl::StatusOr<T> OfServer(absl::StatusOr<T> result) {
   return result;
 }
 
+// An answer with the one descriptor that belongs to it, by `deadline`. `whom` it may refuse.
+absl::StatusOr<Received> ReceiveAnswer(int socket, wire::MessageType type, int64_t deadline,
+                                       absl::string_view whom) {
+  const int64_t left_ms = (deadline - NowNanos()) / 1'000'000;
+  PULSE_RETURN_IF_ERROR(
+      SetSocketTimeout(socket, static_cast<int>(std::clamp<int64_t>(left_ms, 1, INT32_MAX))));
+  PULSE_ASSIGN_OR_RETURN(Received got, ReceiveMessage(socket));
+  if (got.message.status != 0) {
+    return ErrnoError(got.message.status, absl::StrCat("what listens there refuses ", whom, ":"),
+                      TextOf(got.message));
+  }
+  if (got.message.version != wire::kProtocolVersion ||
+      got.message.type != static_cast<uint32_t>(type)) {
+    return NotAServer("an answer of another kind");
+  }
+  if (got.fds_lost) {
+    return ErrnoError(EMFILE, "taking the server's", "descriptors", kRaiseOpenFiles);
+  }
+  if (got.fds.size() != 1) return NotAServer("an answer without its descriptor");
+  return got;
+}
+
 absl::StatusOr<Attachment> ShakeHands(const AttachOptions& options, UniqueFd socket,
                                       int64_t deadline) {
   Attachment made;
@@ -51,7 +73,8 @@ absl::StatusOr<Attachment> ShakeHands(const AttachOptions& options, UniqueFd soc
       made.socket.get(),
       MakeMessage(wire::MessageType::kHello, {pid, options.service, 0, options.version}), fds));
   PULSE_ASSIGN_OR_RETURN(Received ack,
-                         ReceiveAnswer(made.socket.get(), wire::MessageType::kHelloAck, deadline));
+                         ReceiveAnswer(made.socket.get(), wire::MessageType::kHelloAck, deadline,
+                                       absl::StrCat("a client of `", options.start, "`")));
   made.bytes = ack.message.args[0];
   if (ack.message.args[1] != options.version || made.bytes < options.least_bytes) {
     return NotAServer("it speaks another version");
@@ -62,7 +85,7 @@ absl::StatusOr<Attachment> ShakeHands(const AttachOptions& options, UniqueFd soc
 
 absl::StatusOr<UniqueFd> TakeKick(int socket, int64_t deadline) {
   PULSE_ASSIGN_OR_RETURN(Received kick,
-                         ReceiveAnswer(socket, wire::MessageType::kServiceAck, deadline));
+                         ReceiveAnswer(socket, wire::MessageType::kServiceAck, deadline, "more"));
   PULSE_RETURN_IF_ERROR(Doorbell::CheckRingEnd(kick.fds[0].get()));
   return std::move(kick.fds[0]);
 }
@@ -73,25 +96,6 @@ absl::Status NotAServer(absl::string_view what) {
   return absl::FailedPreconditionError(
       absl::StrCat("what listens there is no server of this release's protocol: ", what,
                    "; install pulse and its client library from the same release"));
-}
-
-absl::StatusOr<Received> ReceiveAnswer(int socket, wire::MessageType type, int64_t deadline) {
-  const int64_t left_ms = (deadline - NowNanos()) / 1'000'000;
-  PULSE_RETURN_IF_ERROR(
-      SetSocketTimeout(socket, static_cast<int>(std::clamp<int64_t>(left_ms, 1, INT32_MAX))));
-  PULSE_ASSIGN_OR_RETURN(Received got, ReceiveMessage(socket));
-  if (got.message.status != 0) {
-    return ErrnoError(got.message.status, "the server refuses:", TextOf(got.message));
-  }
-  if (got.message.version != wire::kProtocolVersion ||
-      got.message.type != static_cast<uint32_t>(type)) {
-    return NotAServer("an answer of another kind");
-  }
-  if (got.fds_lost) {
-    return ErrnoError(EMFILE, "taking the server's", "descriptors", kRaiseOpenFiles);
-  }
-  if (got.fds.size() != 1) return NotAServer("an answer without its descriptor");
-  return got;
 }
 
 absl::StatusOr<UniqueFd> ReceiveKick(int socket, int64_t deadline) {

@@ -34,10 +34,8 @@ struct Attachment {
 // InvalidArgument for a path that can be none; never for what the server has said.
 absl::StatusOr<Attachment> AttachTo(const AttachOptions& options, int timeout_ms, int64_t deadline);
 
-// An answer of the server's, with the one descriptor that belongs to it, by `deadline`
-// (nanoseconds).
-absl::StatusOr<Received> ReceiveAnswer(int socket, wire::MessageType type, int64_t deadline);
-// The ring end of the doorbell of the server's next thread. Never InvalidArgument.
+// The ring end of the doorbell of the server's next thread, by `deadline` (nanoseconds). Never
+// InvalidArgument.
 absl::StatusOr<UniqueFd> ReceiveKick(int socket, int64_t deadline);
 
 absl::Status NotAServer(absl::string_view what);

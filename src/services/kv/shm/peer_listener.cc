@@ -124,10 +124,15 @@ absl::Status PeerListener::Welcome(UniqueFd* socket, Received hello) {
   const wire::Message& m = hello.message;
   PULSE_RETURN_IF_ERROR(CheckPeerUser(socket->get(), "the server"));
   if (m.version != wire::kProtocolVersion ||
-      m.type != static_cast<uint32_t>(wire::MessageType::kHello) || m.args[1] != options_.service ||
-      m.args[3] != options_.version) {
+      (m.args[1] == options_.service && m.args[3] != options_.version)) {
     return ErrnoError(EPROTONOSUPPORT, "a client speaks", "another version of the protocol",
                       "install pulse and its client library from the same release");
+  }
+  if (m.type != static_cast<uint32_t>(wire::MessageType::kHello) || m.args[1] != options_.service) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("this socket is of `pulse kv ", options_.option,
+                     "`, which does not offer what is asked for (service ", m.args[1],
+                     "); give the path where it is offered"));
   }
   if (hello.fds_lost) {
     return ErrnoError(EMFILE, "taking a client's", "descriptors", kRaiseOpenFiles);

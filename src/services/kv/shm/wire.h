@@ -30,8 +30,8 @@
 namespace pulse::kv {
 
 inline constexpr uint64_t kShmMagic = 0x31304d48534b5650;  // "PVKSHM01", little-endian
-inline constexpr uint32_t kShmService = 2;                 // in the hello
-inline constexpr uint32_t kShmVersion = 2;
+inline constexpr uint32_t kShmService = 4;                 // in the hello; see services.cc
+inline constexpr uint32_t kShmVersion = 3;
 inline constexpr uint32_t kMostShmThreads = 16;
 inline constexpr uint32_t kMostShmPartitions = 64;
 inline constexpr uint32_t kMostShmSlots = 64;
