@@ -9,7 +9,6 @@
 
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "agent/hello.h"
@@ -17,9 +16,7 @@
 #include "agent/session.h"
 #include "agent/status.h"
 #include "agent/worker.h"
-#include "base/file_calls.h"
-#include "base/wake_event.h"
-#include "channel/handshake.h"
+#include "channel/hello_listener.h"
 
 namespace pulse {
 
@@ -43,12 +40,12 @@ struct AgentOptions {
   AgentStatus::TakeGroups number_groups;
 };
 
-class SocketServer {
+class SocketServer final : private HelloListener::Host {
  public:
   // Offers the services of `services`, whose specs and what their factories refer to outlive it.
   static absl::StatusOr<std::unique_ptr<SocketServer>> Open(AgentOptions options,
                                                             ServiceTable services);
-  ~SocketServer();
+  ~SocketServer() override;
 
   size_t session_count() const;
   // What the agent does; lives as long as somebody holds it.
@@ -61,17 +58,9 @@ class SocketServer {
         services_(std::move(services)),
         status_(std::make_shared<AgentStatus>("agent", options_.socket_path, options_.front,
                                               options_.number_groups)) {}
-  // A connection whose hello has not come yet.
-  struct Handshake {
-    UniqueFd socket;
-    int64_t deadline;  // nanoseconds
-  };
 
-  void AcceptLoop();
-  bool Accept();  // false when it had better not be tried again at once
-  void ReadHello(Handshake handshake);
-  void GiveUpOn(Handshake handshake);
-  absl::Status Welcome(UniqueFd socket, Received message);
+  absl::Status Welcome(UniqueFd* socket, Received message) override;
+  void Refused(const absl::Status& why) override;
   // The service that a hello asks for, in the version that it speaks.
   absl::StatusOr<const OfferedService*> FindService(const AskedService& asked) const;
   Worker* ChooseWorker(const ServiceSpec& service) const;
@@ -80,12 +69,8 @@ class SocketServer {
   const ServiceTable services_;
   const std::shared_ptr<AgentUsage> usage_ = std::make_shared<AgentUsage>();
   const std::shared_ptr<AgentStatus> status_;
-  UniqueFd listener_;
-  MadeFile socket_file_;
-  WakeEvent stop_event_;
-  std::vector<Handshake> handshakes_;  // the accept thread's; oldest first
   std::vector<std::unique_ptr<Worker>> workers_;
-  std::thread thread_;
+  std::unique_ptr<HelloListener> listener_;
 };
 
 }  // namespace pulse

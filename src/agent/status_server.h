@@ -6,37 +6,31 @@
 
 #include <memory>
 #include <string>
-#include <thread>
 
 #include "absl/status/statusor.h"
 #include "agent/status.h"
-#include "base/file_calls.h"
-#include "base/wake_event.h"
+#include "channel/hello_listener.h"
 
 namespace pulse {
 
-class StatusServer {
+class StatusServer final : private HelloListener::Host {
  public:
   // Listens at `path`, mode 0600; "%p" in it becomes the process id. Asked again with the same path
   // while it lives, gives the same one. AlreadyExists where somebody listens.
   static absl::StatusOr<std::shared_ptr<StatusServer>> Open(const std::string& path);
-  ~StatusServer();
+  ~StatusServer() override;
   StatusServer(const StatusServer&) = delete;
   StatusServer& operator=(const StatusServer&) = delete;
 
   AgentStatus& status() { return status_; }
 
  private:
-  explicit StatusServer(std::string path) : path_(path), status_("embedded", std::move(path)) {}
-  void Serve();
-  void Answer(UniqueFd socket);
+  explicit StatusServer(std::string path) : status_("embedded", std::move(path)) {}
+  absl::Status Welcome(UniqueFd* socket, Received message) override;
+  void Refused(const absl::Status& why) override;
 
-  const std::string path_;
   AgentStatus status_;
-  UniqueFd listener_;
-  MadeFile socket_file_;
-  WakeEvent stop_;
-  std::thread thread_;
+  std::unique_ptr<HelloListener> listener_;
 };
 
 // Answers the message `m`, which a peer of the right user sent instead of a hello: a kStatus, or it

@@ -46,20 +46,20 @@ absl::StatusOr<UniqueFd> NewSocket() {
   return fd;
 }
 
-std::string RemedyForConnect(int err, const std::string& path) {
+std::string RemedyForConnect(int err, const std::string& path, const ListenerName& of) {
   struct stat st;
   if (err == ECONNREFUSED && stat(path.c_str(), &st) == 0 && !S_ISSOCK(st.st_mode)) {
-    return "it is no socket; give the path that the agent was started with (--socket)";
+    return absl::StrCat("it is no socket; give the path that ", of.who, " was started with");
   }
   switch (err) {
     case ENOENT:
     case ECONNREFUSED:
-      return absl::StrCat("start it with: pulse agent --socket ", path,
-                          "; or let this process do the work with fallback=embedded");
+      return absl::StrCat("start it with: ", of.start, " ", path, of.instead);
     case EACCES:
       return "it is another user's; run both as the same user";
     case EPROTOTYPE:
-      return "it is a socket of another program; give the path that the agent was started with";
+      return absl::StrCat("it is a socket of another program; give the path that ", of.who,
+                          " was started with");
     default:
       return "";
   }
@@ -239,7 +239,8 @@ absl::StatusOr<UniqueFd> ListenUnix(const std::string& path) {
   return fd;
 }
 
-absl::StatusOr<UniqueFd> ConnectUnix(const std::string& path, int timeout_ms, int cancel_fd) {
+absl::StatusOr<UniqueFd> ConnectUnix(const std::string& path, int timeout_ms, int cancel_fd,
+                                     const ListenerName& of) {
   PULSE_ASSIGN_OR_RETURN(auto addr, AddressOf(path));
   PULSE_ASSIGN_OR_RETURN(auto fd, NewSocket());
   // A blocking connect waits, deaf to everything else, while a listener that hangs has its backlog
@@ -253,11 +254,12 @@ absl::StatusOr<UniqueFd> ConnectUnix(const std::string& path, int timeout_ms, in
     if (errno == EINTR) continue;
     if (errno != EAGAIN) {
       const int err = errno;
-      return ErrnoError(err, "connecting to the agent at", path, RemedyForConnect(err, path));
+      return ErrnoError(err, absl::StrCat("connecting to ", of.who, " at"), path,
+                        RemedyForConnect(err, path, of));
     }
     if (NowNanos() >= until) {
       return absl::DeadlineExceededError(absl::StrCat(
-          "the agent at ", path, " takes no connection: it hangs, or is stopped; restart it"));
+          of.who, " at ", path, " takes no connection: it hangs, or is stopped; restart it"));
     }
     pollfd cancel{cancel_fd, POLLIN, 0};
     if (poll(&cancel, 1, kConnectRetryMs) > 0) return absl::CancelledError("no longer wanted");

@@ -66,10 +66,16 @@ UniqueFd GetPeerPidfd(int socket);
 // Listens at `path` with mode 0600. A socket file nobody listens on is replaced; AlreadyExists when
 // an agent answers there, or when the path is something other than a socket.
 absl::StatusOr<UniqueFd> ListenUnix(const std::string& path);
+// Who is to listen at a path, for messages.
+struct ListenerName {
+  std::string who = "the agent";
+  std::string start = "pulse agent --socket";  // before the path
+  std::string instead = "; or let this process do the work with fallback=embedded";
+};
 // Waits at most `timeout_ms` for a place in the listener's backlog: DeadlineExceeded. Cancelled as
 // soon as `cancel_fd` (-1: none) is readable.
 absl::StatusOr<UniqueFd> ConnectUnix(const std::string& path, int timeout_ms = 10'000,
-                                     int cancel_fd = -1);
+                                     int cancel_fd = -1, const ListenerName& of = {});
 absl::Status SetSocketTimeout(int socket, int milliseconds);
 
 }  // namespace pulse

@@ -14,24 +14,6 @@
 namespace pulse::kv {
 namespace {
 
-absl::StatusOr<UniqueFd> Connect(const AttachOptions& options, int timeout_ms) {
-  auto connected = ConnectUnix(options.path, timeout_ms);
-  if (connected.ok()) return connected;
-  const int err = ErrnoOf(connected.status());
-  if (err == ENOENT || err == ECONNREFUSED) {
-    return ErrnoError(err, "connecting to", options.path,
-                      absl::StrCat("start ", options.start, " ", options.path));
-  }
-  if (err == EACCES || err == EPERM) {
-    return ErrnoError(err, "connecting to", options.path, "run client and server as the same user");
-  }
-  if (absl::IsDeadlineExceeded(connected.status())) {
-    return absl::DeadlineExceededError(
-        absl::StrCat("the server at ", options.path, " takes no connection: it hangs; restart it"));
-  }
-  return connected;
-}
-
 // What the caller gave was right; the server's part is not.
 template <typename T>
 absl::StatusOr<T> OfServer(absl::StatusOr<T> result) {
@@ -104,7 +86,9 @@ absl::StatusOr<UniqueFd> ReceiveKick(int socket, int64_t deadline) {
 
 absl::StatusOr<Attachment> AttachTo(const AttachOptions& options, int timeout_ms,
                                     int64_t deadline) {
-  PULSE_ASSIGN_OR_RETURN(UniqueFd socket, Connect(options, timeout_ms));
+  PULSE_ASSIGN_OR_RETURN(UniqueFd socket,
+                         ConnectUnix(options.path, timeout_ms, /*cancel_fd=*/-1,
+                                     {.who = "the server", .start = options.start, .instead = ""}));
   return OfServer(ShakeHands(options, std::move(socket), deadline));
 }
 

@@ -10,15 +10,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/file_calls.h"
 #include "base/unique_fd.h"
-#include "base/wake_event.h"
-#include "channel/handshake.h"
+#include "channel/hello_listener.h"
 #include "services/kv/shm/peer.h"
 
 namespace pulse::kv {
@@ -47,34 +45,24 @@ struct ListenerOptions {
   int64_t hello_ms = 2000;  // how long a peer may take to say hello
 };
 
-class PeerListener {
+class PeerListener final : private HelloListener::Host {
  public:
   // `host` outlives it. AlreadyExists when the path is in use.
   static absl::StatusOr<std::unique_ptr<PeerListener>> Open(PeerHost* host,
                                                             const ListenerOptions& options);
-  ~PeerListener();
+  ~PeerListener() override;
 
  private:
-  // A connection whose hello has not come yet.
-  struct Greeting {
-    UniqueFd socket;
-    int64_t deadline;  // nanoseconds
-  };
   PeerListener(PeerHost* host, const ListenerOptions& options) : host_(host), options_(options) {}
-  void AcceptLoop();
-  bool Accept();  // false: better not at once again
-  void ReadHello(Greeting greeting);
-  absl::Status Welcome(UniqueFd* socket, Received hello);
+  absl::Status Welcome(UniqueFd* socket, Received hello) override;
+  void Refused(const absl::Status& why) override;
+  void Watch(std::vector<pollfd>* fds) override;
+  void Look(std::span<const pollfd> watched) override;
 
   PeerHost* const host_;
   const ListenerOptions options_;
-  UniqueFd listener_;
-  MadeFile socket_file_;
-  WakeEvent stop_;
-  // The thread's.
-  std::vector<Greeting> greetings_;  // oldest first
-  ShmPeers peers_;
-  std::thread thread_;
+  ShmPeers peers_;  // the listener's thread's
+  std::unique_ptr<HelloListener> listener_;
 };
 
 }  // namespace pulse::kv
