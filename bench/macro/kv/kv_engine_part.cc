@@ -13,9 +13,9 @@
 #include "base/errors.h"
 #include "bench/macro/kv/kv_load.h"
 #include "bench/macro/workload.h"
+#include "bench/rivals/kv/mica_cache.h"
 #include "nlohmann/json.hpp"
 #include "services/kv/core/batch.h"
-#include "services/kv/core/mica_cache.h"
 
 namespace pulse::bench {
 namespace {

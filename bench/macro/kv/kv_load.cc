@@ -7,8 +7,8 @@
 #include "bench/macro/child_jobs.h"
 #include "bench/macro/workload.h"
 #include "bench/macro/ycsb/zipfian.h"
+#include "bench/rivals/kv/mica_cache.h"
 #include "nlohmann/json.hpp"
-#include "services/kv/core/mica_cache.h"
 
 namespace pulse::bench {
 

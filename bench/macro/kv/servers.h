@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "bench/macro/kv/memory_network.h"
 #include "bench/macro/kv/priced_queue.h"
-#include "services/kv/core/mica_cache.h"
+#include "bench/rivals/kv/mica_cache.h"
 #include "services/kv/processing.h"
 #include "vdpu/core_pace.h"
 

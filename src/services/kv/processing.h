@@ -17,8 +17,6 @@
 
 namespace pulse::kv {
 
-class MicaCache;
-
 struct BatchCounts {
   uint64_t requests = 0;
   uint64_t request_bytes = 0;   // of header and descriptors
@@ -61,9 +59,6 @@ struct BatchResult {
   bool whole;       // false: there was no room for the responses of those that follow
 };
 BatchResult ProcessBatch(Partition* partition, const BatchBuffers& buffers, const BatchRules& rules,
-                         BatchCounts* counts);
-// The same on the paper's own store.
-BatchResult ProcessBatch(MicaCache* cache, const BatchBuffers& buffers, const BatchRules& rules,
                          BatchCounts* counts);
 
 }  // namespace pulse::kv

@@ -51,7 +51,7 @@ inline MatchFunction MatchOf(const Partition&) { return BestMatch(); }
 
 // Calls `execute(i, candidate)` for `count` requests in turn, in groups of at most `group` whose
 // misses overlap; `hash_of(i)` is the hash of the i-th one's key. Store: Partition, or what has the
-// same calls (mica_cache.h), with a match function of its own.
+// same calls (bench/rivals/kv/mica_cache.h), with a match function of its own.
 template <class Store, class Match, class HashOf, class Execute>
 inline void RunGroups(const Store& partition, size_t count, size_t group, const Match& match,
                       const HashOf& hash_of, const Execute& execute) {

@@ -1,9 +1,10 @@
-#include "services/kv/core/mica_cache.h"
+#include "bench/rivals/kv/mica_cache.h"
 
 #include <algorithm>
 #include <bit>
 
 #include "absl/strings/str_cat.h"
+#include "services/kv/processing.inc"
 
 namespace pulse::kv {
 namespace {
@@ -141,6 +142,11 @@ MicaCache::Slots MicaCache::CountSlots() const {
     }
   }
   return slots;
+}
+
+BatchResult ProcessBatch(MicaCache* cache, const BatchBuffers& buffers, const BatchRules& rules,
+                         BatchCounts* counts) {
+  return ProcessOn(cache, buffers, rules, counts);
 }
 
 }  // namespace pulse::kv

@@ -27,6 +27,7 @@
 #include "services/kv/core/batch.h"
 #include "services/kv/core/memory.h"
 #include "services/kv/core/partition.h"
+#include "services/kv/processing.h"
 
 namespace pulse::kv {
 
@@ -157,5 +158,9 @@ using MicaMatchFunction = void (*)(const MicaCache& cache, const uint64_t* hashe
 // The best for this machine.
 MicaMatchFunction BestMicaMatch();
 inline MicaMatchFunction MatchOf(const MicaCache&) { return BestMicaMatch(); }
+
+// As on a Partition (processing.h); what is far is refused.
+BatchResult ProcessBatch(MicaCache* cache, const BatchBuffers& buffers, const BatchRules& rules,
+                         BatchCounts* counts);
 
 }  // namespace pulse::kv

@@ -1,6 +1,6 @@
 // The baseline store against a map that knows the log's and the index's rules: each hit is the last
 // value, and a key is missing only when it was evicted, displaced, deleted, or has expired.
-#include "services/kv/core/mica_cache.h"
+#include "bench/rivals/kv/mica_cache.h"
 
 #include <map>
 #include <optional>
