@@ -174,7 +174,8 @@ class Session {
     return urgent_;
   }
   bool urgent() const { return urgent_; }
-  // How near its databases are to a stall, as the host said: none without news for kPressureNanos.
+  // How much its work waits for the agent's, as the host said: none without news for
+  // kPressureNanos.
   static constexpr int64_t kPressureNanos = 5'000'000'000;
   void LatchPressure(uint32_t word, int64_t now);
   uint32_t pressure() const { return origin_.pressure(); }
@@ -206,8 +207,8 @@ class Session {
   void GiveMemoryBack(uint64_t bytes);
 
   // The host has ended. What it had asked for is still done, as far as its rings can hold: bytes
-  // that RocksDB has flushed are then in the file, as if they had been in the page cache. After
-  // that the session shuts itself down. False when it is to be ended at once.
+  // that it has handed over are then in the file, as if they had been in the page cache. After that
+  // the session shuts itself down. False when it is to be ended at once.
   bool Orphan();
   bool orphan() const { return orphan_; }
   // Asked before this agent writes into a host's memory by address (mover=vmread): a host that has

@@ -92,7 +92,7 @@ struct ControlPage {
   Line<uint32_t> host_waiting;    // host sets, agent clears and notifies
   Line<uint64_t> agent_progress;  // agent: grows while it works
   Line<uint32_t> urgent;    // host: somebody waits for completions (PulseDB's progress message)
-  Line<uint32_t> pressure;  // host: how near its databases are to a stall; see PressureWord
+  Line<uint32_t> pressure;  // host: how much its work waits for the agent's; see PressureWord
 };
 static_assert(sizeof(ControlPage) == 6 * kCacheLine && sizeof(ControlPage) <= kPage);
 static_assert(offsetof(ControlPage, pressure) == 320);

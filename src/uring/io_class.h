@@ -9,9 +9,9 @@ namespace pulse {
 
 // In the order in which they are served.
 enum class IoClass : uint8_t {
-  kCritical,     // many wait for it: a flush, behind which writers stand
+  kCritical,     // many wait for it, and stand behind it
   kInteractive,  // somebody waits for each request
-  kElevated,     // background work that ends, or prevents, a stall of others
+  kElevated,     // background work that others will wait for, or do already
   kBackground,
   kUnknown,  // nothing is known of it
 };

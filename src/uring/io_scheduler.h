@@ -18,7 +18,7 @@
 // what a local device needs to be busy.
 //
 // Urgency and pressure order origins within a class. An urgent one (somebody waits for it) goes
-// first with what it has left. One under pressure (its database delays or stops its writers) also
+// first with what it has left. One under pressure (its own callers are held back, or stand) also
 // has a larger part of the critical and the elevated class, and the latter a larger quantum while
 // such a one waits: see kPressureFactor and kElevatedBoost, which bound what a host that
 // always claims to be under pressure can gain.
