@@ -215,17 +215,8 @@ absl::Status SaveCheckpoint(const std::string& directory, const Checkpoint& chec
   CheckpointFile c{kCheckpointMagic, checkpoint.lsn, checkpoint.pages, 0};
   c.checksum = ChecksumOf(c);
   const std::string path = directory + "/checkpoint";
-  const std::string temporary = path + ".new";
-  {
-    const UniqueFd fd = OpenFile(temporary, O_WRONLY | O_CREAT | O_TRUNC, 0644);
-    if (!fd.valid()) return ErrnoError(errno, "creating", temporary);
-    PULSE_RETURN_IF_ERROR(WriteAll(fd.get(),
-                                   absl::string_view(reinterpret_cast<const char*>(&c), sizeof(c)),
-                                   "writing", temporary));
-    PULSE_RETURN_IF_ERROR(SyncFd(fd.get(), temporary));
-  }
-  if (rename(temporary.c_str(), path.c_str()) != 0) return ErrnoError(errno, "renaming", temporary);
-  return SyncDirectory(directory);
+  const absl::string_view bytes(reinterpret_cast<const char*>(&c), sizeof(c));
+  return ReplaceFile(path, path + ".new", 0644, bytes, [](int) { return absl::OkStatus(); });
 }
 
 absl::StatusOr<Checkpoint> LoadCheckpoint(const std::string& directory) {

@@ -9,6 +9,7 @@
 
 #include <cerrno>
 #include <cstdint>
+#include <cstdio>
 #include <string>
 #include <utility>
 
@@ -42,6 +43,12 @@ inline absl::Status SyncDirectory(const std::string& dir) {
   return SyncFd(fd.get(), dir);
 }
 
+// Where the file of this path lies.
+inline std::string DirectoryOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, slash + 1);
+}
+
 // Gives the file owner and group of `from` as far as it is allowed; the mode for it, for fchmod(2):
 // another group gets no rights but those that all others have.
 inline mode_t CopyOwner(int fd, const struct stat& from) {
@@ -59,11 +66,9 @@ inline mode_t CopyOwner(int fd, const struct stat& from) {
 // allowed.
 inline void GiveToOwnerOfDirectory(int fd, const std::string& path) {
   if (geteuid() != 0) return;
-  const size_t slash = path.rfind('/');
-  const std::string directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
   struct stat file {
   }, parent{};
-  if (fstat(fd, &file) != 0 || stat(directory.c_str(), &parent) != 0) return;
+  if (fstat(fd, &file) != 0 || stat(DirectoryOf(path).c_str(), &parent) != 0) return;
   if (file.st_uid != 0 || parent.st_uid == 0) return;
   if (fchown(fd, parent.st_uid, parent.st_gid) != 0) errno = 0;  // it stays root's
 }
@@ -139,6 +144,43 @@ inline absl::StatusOr<size_t> ReadAt(int fd, void* to, size_t size, uint64_t off
     done += static_cast<size_t>(n);
   }
   return done;
+}
+
+// What is left of a file, but no more than about `most` bytes: the caller sees by the size that
+// there is more.
+inline absl::StatusOr<std::string> ReadToEnd(int fd, size_t most, absl::string_view what,
+                                             absl::string_view target) {
+  std::string bytes;
+  char buffer[1 << 14];
+  while (bytes.size() <= most) {
+    const ssize_t n = read(fd, buffer, sizeof(buffer));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return ErrnoError(errno, what, target);
+    if (n == 0) break;
+    bytes.append(buffer, static_cast<size_t>(n));
+  }
+  return bytes;
+}
+
+// The file has all of `bytes` or is as it was, also after a cut: `fresh`, of the same directory, is
+// written and takes its place. `prepare` is called with the new descriptor, to set owner and mode
+// before anything is in it.
+template <typename Prepare>
+absl::Status ReplaceFile(const std::string& path, const std::string& fresh, mode_t mode,
+                         absl::string_view bytes, Prepare&& prepare) {
+  unlink(fresh.c_str());  // what a crash has left, with whatever owner and mode it has
+  UniqueFd fd = OpenFile(fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
+  if (!fd.valid()) return ErrnoError(errno, "creating", fresh);
+  absl::Status status = prepare(fd.get());
+  if (status.ok()) status = WriteAll(fd.get(), bytes, "writing", fresh);
+  if (status.ok()) status = SyncFd(fd.get(), fresh);
+  fd.reset();
+  if (status.ok() && rename(fresh.c_str(), path.c_str()) != 0) {
+    status = ErrnoError(errno, "replacing", path);
+  }
+  if (status.ok()) return SyncDirectory(DirectoryOf(path));
+  unlink(fresh.c_str());
+  return status;
 }
 
 // The first `size` bytes of a file that has at least so many.

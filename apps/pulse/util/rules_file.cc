@@ -1,7 +1,6 @@
 #include "apps/pulse/util/rules_file.h"
 
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <cerrno>
 
@@ -21,18 +20,11 @@ absl::StatusOr<std::vector<filter::Rule>> ReadRulesFile(const std::string& optio
   const std::string name = absl::StrCat(option, " ", path);
   const UniqueFd fd = OpenFile(path, O_RDONLY);
   if (!fd.valid()) return ErrnoError(errno, "opening", name);
-  std::string text;
-  char buffer[1 << 16];
-  while (true) {
-    const ssize_t n = read(fd.get(), buffer, sizeof(buffer));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return ErrnoError(errno, "reading", name);
-    if (n == 0) break;
-    text.append(buffer, static_cast<size_t>(n));
-    if (text.size() > kMostRuleBytes) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(name, ": larger than ", kMostRuleBytes >> 20, " MiB: no file of rules"));
-    }
+  PULSE_ASSIGN_OR_RETURN(const std::string text,
+                         ReadToEnd(fd.get(), kMostRuleBytes, "reading", name));
+  if (text.size() > kMostRuleBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": larger than ", kMostRuleBytes >> 20, " MiB: no file of rules"));
   }
   return filter::ReadRules(text, name);
 }

@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
@@ -54,30 +53,16 @@ std::string GuardManifest(const GuardInfo& info) {
 absl::StatusOr<std::string> ReadAll(const std::string& path) {
   const UniqueFd fd = pulse::OpenFile(path, O_RDONLY);
   if (!fd.valid()) return ErrnoError(errno, "opening", path);
-  std::string bytes;
-  std::array<char, 4096> buffer;
-  while (true) {
-    const ssize_t n = read(fd.get(), buffer.data(), buffer.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return ErrnoError(errno, "reading", path);
-    if (n == 0) return bytes;
-    bytes.append(buffer.data(), static_cast<size_t>(n));
-  }
+  return ReadToEnd(fd.get(), SIZE_MAX, "reading", path);
 }
 
-// The file has all of `bytes` or is as it was, also after a cut.
 absl::Status Replace(const std::string& dir, const char* name, const std::string& bytes) {
   const std::string path = absl::StrCat(dir, "/", name);
   const std::string temp = absl::StrCat(dir, "/", kTemporaryName);
-  UniqueFd fd = pulse::OpenFile(temp, O_CREAT | O_TRUNC | O_WRONLY, 0644);
-  if (!fd.valid()) return ErrnoError(errno, "creating", temp);
   // Root may do this for the user whose database it is.
-  PULSE_RETURN_IF_ERROR(TakeOwner(fd.get(), temp, absl::StrCat(dir, "/", kCurrentName)));
-  PULSE_RETURN_IF_ERROR(WriteAll(fd.get(), bytes, "writing", temp));
-  PULSE_RETURN_IF_ERROR(SyncFd(fd.get(), temp));
-  fd.reset();
-  if (rename(temp.c_str(), path.c_str()) != 0) return ErrnoError(errno, "replacing", path);
-  return SyncDirectory(dir);
+  return ReplaceFile(path, temp, 0644, bytes, [&](int fd) {
+    return TakeOwner(fd, temp, absl::StrCat(dir, "/", kCurrentName));
+  });
 }
 
 absl::Status Delete(const std::string& dir, const char* name) {

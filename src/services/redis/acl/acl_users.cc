@@ -1,8 +1,8 @@
 #include "services/redis/acl/acl_users.h"
 
 #include <sys/stat.h>
-#include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -18,15 +18,6 @@ namespace {
 
 constexpr size_t kMostUsers = 10'000;
 constexpr size_t kMostUserNameBytes = 256;
-
-// A file that is not there yet. Nobody else reads it before it has the mode of the one before it.
-absl::Status WriteUsers(const std::string& path, mode_t mode, const std::string& text) {
-  const UniqueFd fd = OpenFile(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
-  if (!fd.valid()) return ErrnoError(errno, "writing the users file", path);
-  PULSE_RETURN_IF_ERROR(WriteAll(fd.get(), text, "writing the users file", path));
-  if (fchmod(fd.get(), mode) != 0) return ErrnoError(errno, "setting the mode of", path);
-  return SyncFd(fd.get(), path);
-}
 
 }  // namespace
 
@@ -174,16 +165,11 @@ absl::Status AclUsers::Save() const {
   const std::string fresh = real.string() + ".new";
   struct stat st {};
   const mode_t mode = stat(real.c_str(), &st) == 0 ? st.st_mode & 0777 : 0600;
-  unlink(fresh.c_str());  // what a crash has left, with whatever mode it has
-  absl::Status written = WriteUsers(fresh, mode, text);
-  if (written.ok() && rename(fresh.c_str(), real.c_str()) != 0) {
-    written = ErrnoError(errno, "renaming", fresh);
-  }
-  if (!written.ok()) {
-    unlink(fresh.c_str());
-    return written;
-  }
-  return SyncDirectory(real.parent_path().string());
+  // Nobody else reads it before it has the mode of the one before it.
+  return ReplaceFile(real.string(), fresh, 0600, text, [&](int fd) {
+    return fchmod(fd, mode) == 0 ? absl::OkStatus()
+                                 : ErrnoError(errno, "setting the mode of", fresh);
+  });
 }
 
 }  // namespace pulse::redis
