@@ -19,27 +19,15 @@
 #include <utility>
 #include <vector>
 
+#include "base/connection_counts.h"
 #include "base/cpu_profile.h"
 #include "base/numbers.h"
 
 namespace pulse {
 
-struct FrontStatus {
+// The counts are the director's.
+struct FrontStatus : ConnectionCounts {
   std::string service;
-  // The director's.
-  uint64_t connections = 0;  // now
-  uint64_t spliced_connections = 0;
-  uint64_t accepted = 0;
-  uint64_t refused = 0;
-  uint64_t cut = 0;
-  uint64_t requests = 0;
-  uint64_t forwarded = 0;
-  uint64_t lost = 0;
-  uint64_t host_connections = 0;
-  uint64_t host_failures = 0;
-  uint64_t spliced_bytes = 0;
-  uint64_t held_bytes = 0;  // now
-  uint64_t pauses = 0;
   uint64_t cpu_nanos = 0;  // of its loops
   // By CpuComponent: the same, estimated from a sample of the loops' turns.
   std::array<uint64_t, kCpuComponentNames.size()> component_nanos{};

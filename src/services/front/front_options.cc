@@ -161,20 +161,7 @@ FrontStatus DirectorStatus(const net::Director& director, std::string service) {
   f.service = std::move(service);
   f.cpu_nanos = static_cast<uint64_t>(director.cpu_nanos());
   f.component_nanos = ReadCpuProfile().nanos[static_cast<size_t>(CpuSide::kAgent)];
-  const net::DirectorStats s = director.stats();
-  f.connections = s.connections;
-  f.spliced_connections = s.spliced_connections;
-  f.accepted = s.accepted;
-  f.refused = s.refused;
-  f.cut = s.cut;
-  f.requests = s.requests;
-  f.forwarded = s.forwarded;
-  f.lost = s.lost;
-  f.host_connections = s.host_connections;
-  f.host_failures = s.host_failures;
-  f.spliced_bytes = s.spliced_bytes;
-  f.held_bytes = s.held_bytes;
-  f.pauses = s.pauses;
+  static_cast<ConnectionCounts&>(f) = director.stats();
   return f;
 }
 
