@@ -1,17 +1,15 @@
 #include "bench/macro/cpu_meter.h"
 
-#include <dirent.h>
 #include <time.h>
 
 #include <chrono>
 #include <cstdlib>
-#include <fstream>
-#include <memory>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/errors.h"
+#include "base/own_threads.h"
 
 namespace pulse::bench {
 namespace {
@@ -29,10 +27,6 @@ clockid_t ThreadClock(pid_t tid) {
   return static_cast<clockid_t>((~static_cast<unsigned>(tid) << 3) | 6u);
 }
 
-struct DirCloser {
-  void operator()(DIR* dir) const { closedir(dir); }
-};
-
 }  // namespace
 
 absl::StatusOr<int64_t> ProcessNanos(pid_t pid) {
@@ -49,10 +43,8 @@ absl::StatusOr<int64_t> ProcessNanos(pid_t pid) {
 
 int64_t CpuMeter::OwnProcessNanos() { return ClockNanos(CLOCK_PROCESS_CPUTIME_ID); }
 
-std::optional<CpuMeter::Who> CpuMeter::WhoIs(const char* tid) const {
-  std::ifstream in(absl::StrCat("/proc/self/task/", tid, "/comm"));
-  std::string name;
-  std::getline(in, name);
+std::optional<CpuMeter::Who> CpuMeter::WhoIs(pid_t tid) const {
+  const std::string name = NameOfThread(tid);
   const std::optional<Who> agent =
       agent_ == Agent::kThreads ? std::optional<Who>(Who::kAgent) : std::nullopt;
   // "iou-wrk-" and the number of the thread that it works for.
@@ -81,11 +73,8 @@ int64_t CpuMeter::UseOf(Who who) const {
 }
 
 void CpuMeter::Sample(bool first) {
-  const std::unique_ptr<DIR, DirCloser> dir(opendir("/proc/self/task"));
-  if (dir == nullptr) return;
-  while (const dirent* entry = readdir(dir.get())) {
-    const auto tid = static_cast<pid_t>(std::atoi(entry->d_name));
-    const int64_t now = tid <= 0 ? -1 : ClockNanos(ThreadClock(tid));
+  for (const pid_t tid : OwnThreads()) {
+    const int64_t now = ClockNanos(ThreadClock(tid));
     if (now < 0) continue;
     auto [it, is_new] = threads_.try_emplace(tid);
     ThreadUse& use = it->second;
@@ -94,7 +83,7 @@ void CpuMeter::Sample(bool first) {
       use = ThreadUse();
       is_new = true;
     }
-    if (is_new || looks_.load() % kLooksPerName == 0) use.who = WhoIs(entry->d_name);
+    if (is_new || looks_.load() % kLooksPerName == 0) use.who = WhoIs(tid);
     if (first) use.base = now;
     use.last = now;
   }

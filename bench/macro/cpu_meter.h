@@ -65,7 +65,7 @@ class CpuMeter {
   };
 
   static int64_t OwnProcessNanos();
-  std::optional<Who> WhoIs(const char* tid) const;
+  std::optional<Who> WhoIs(pid_t tid) const;
   void Sample(bool first);
   int64_t UseOf(Who who) const;
 

@@ -1,6 +1,5 @@
 #include "vdpu/cpu_throttle.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -22,6 +21,7 @@
 #include "base/clock.h"
 #include "base/errors.h"
 #include "base/log.h"
+#include "base/own_threads.h"
 #include "base/unique_fd.h"
 #include "vdpu/core_budget.h"
 
@@ -60,13 +60,7 @@ thread_local constinit Exemption exemption;
 thread_local constinit std::atomic<CpuThrottle::Thread*> current{nullptr};
 
 // The kernel's threads on behalf of this process's io_uring. They block every signal.
-bool IsKernelWorker(int tid) {
-  const UniqueFd fd(
-      open(absl::StrCat("/proc/self/task/", tid, "/comm").c_str(), O_RDONLY | O_CLOEXEC));
-  char name[4];
-  return fd.valid() && read(fd.get(), name, 4) == 4 &&
-         absl::string_view(name, 4) == absl::string_view("iou-", 4);
-}
+bool IsKernelWorker(int tid) { return NameOfThread(tid).starts_with("iou-"); }
 
 int64_t ExemptUntil(int64_t cpu_now) {
   const int64_t since = exemption.since.load(std::memory_order_relaxed);
@@ -369,16 +363,12 @@ void CpuThrottle::Watch() {
 }
 
 absl::Status CpuThrottle::LookForThreads(bool first) {
-  DIR* dir = opendir("/proc/self/task");
-  if (dir == nullptr) {
+  const std::vector<pid_t> now = OwnThreads();
+  if (now.empty()) {
     return ErrnoError(errno, "listing", "/proc/self/task", "mount /proc, which shows the threads");
   }
-  std::set<int> there;
-  while (const dirent* e = readdir(dir)) {
-    const int tid = std::atoi(e->d_name);
-    if (tid > 0 && tid != watcher_tid_) there.insert(tid);
-  }
-  closedir(dir);
+  std::set<int> there(now.begin(), now.end());
+  there.erase(watcher_tid_);
   for (auto it = threads_.begin(); it != threads_.end();) {
     const int tid = (it++)->first;
     const Thread* thread = threads_.at(tid);

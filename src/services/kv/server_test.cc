@@ -4,8 +4,6 @@
 
 #include <atomic>
 #include <cctype>
-#include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <memory>
 #include <set>
@@ -13,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/own_threads.h"
 #include "base/testing.h"
 #include "services/kv/test_server.h"
 #include "services/redis/commands/command_suite.h"
@@ -28,9 +27,8 @@ constexpr const char* kDesigns[] = {"lat", "cpu", "dual", "sav", "adaptive", "dp
 // Of the threads that serve connections or carry commands out.
 std::set<std::string> LoopNames() {
   std::set<std::string> names;
-  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
-    std::string name;
-    std::getline(std::ifstream(task.path() / "comm"), name);
+  for (const pid_t thread : OwnThreads()) {
+    const std::string name = NameOfThread(thread);
     if (name.starts_with("pulse-agent-") || name.starts_with("pulse-host-kv") ||
         (name.starts_with("pulse-host-") && std::isdigit(name.back()) && name.size() == 12)) {
       names.insert(name);

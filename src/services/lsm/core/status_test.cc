@@ -3,10 +3,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
-
 #include "agent/status_server.h"
+#include "base/own_threads.h"
 #include "channel/status_message.h"
 #include "nlohmann/json.hpp"
 #include "services/lsm/core/test_agent.h"
@@ -112,11 +110,7 @@ TEST(HostStatusTest, Status_OptionNotGiven_NoThreadAnswers) {
   // Threads of this process that answer.
   const auto answering = [] {
     size_t n = 0;
-    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
-      std::string name;
-      std::getline(std::ifstream(task.path() / "comm") >> std::ws, name);
-      n += name == "pulse-ag-status";
-    }
+    for (const pid_t thread : OwnThreads()) n += NameOfThread(thread) == "pulse-ag-status";
     return n;
   };
   // One of a test before may be on its way out.

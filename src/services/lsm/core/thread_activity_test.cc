@@ -1,7 +1,6 @@
 // ThreadActivity: classes by thread, and whose CPU priority compaction_nice= lowers.
 #include "services/lsm/core/thread_activity.h"
 
-#include <dirent.h>
 #include <gtest/gtest.h>
 #include <linux/capability.h>
 #include <pthread.h>
@@ -10,13 +9,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <fstream>
 #include <map>
 #include <random>
 #include <set>
 #include <string>
 #include <thread>
 
+#include "base/own_threads.h"
 #include "base/testing.h"
 #include "services/lsm/core/test_db.h"
 #include "services/lsm/core/test_support.h"
@@ -144,14 +143,9 @@ TEST(ThreadActivityTest, ApplyPriority_RestoreRefused_LowersNoFurtherThread) {
 // nice values of this process' threads, by name.
 std::map<std::string, std::set<int>> NiceByName() {
   std::map<std::string, std::set<int>> found;
-  DIR* tasks = opendir("/proc/self/task");
-  while (const dirent* e = readdir(tasks)) {
-    std::ifstream comm(std::string("/proc/self/task/") + e->d_name + "/comm");
-    std::string name;
-    if (e->d_name[0] == '.' || !std::getline(comm, name)) continue;
-    found[name].insert(getpriority(PRIO_PROCESS, static_cast<id_t>(std::stoi(e->d_name))));
+  for (const pid_t thread : OwnThreads()) {
+    found[NameOfThread(thread)].insert(getpriority(PRIO_PROCESS, static_cast<id_t>(thread)));
   }
-  closedir(tasks);
   return found;
 }
 

@@ -1,19 +1,17 @@
 #include "services/lsm/placement/compression_threads.h"
 
-#include <dirent.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <set>
 
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/cpu_list.h"
 #include "base/log.h"
+#include "base/own_threads.h"
 #include "services/lsm/placement/thread_migrator.h"
 
 namespace pulse::lsm {
@@ -37,13 +35,6 @@ Starting& AllStarting() {
   return *starting;
 }
 
-std::string NameOfThread(pid_t thread) {
-  std::ifstream in(absl::StrCat("/proc/self/task/", thread, "/comm"));
-  std::string name;
-  std::getline(in, name);
-  return name;
-}
-
 // The calling thread, if it was adopted.
 struct Adopted {
   AtomicCounters* counters = nullptr;
@@ -59,10 +50,6 @@ struct Adopted {
   }
 };
 thread_local Adopted adopted;
-
-struct DirCloser {
-  void operator()(DIR* dir) const { closedir(dir); }
-};
 
 }  // namespace
 
@@ -157,13 +144,10 @@ void CompressionThreads::Adopt() {
 void CompressionThreads::CountMine() { adopted.Count(); }
 
 void CompressionThreads::FindThreads(pid_t maker) {
-  const std::unique_ptr<DIR, DirCloser> dir(opendir("/proc/self/task"));
-  if (dir == nullptr) return;
   const std::string name = NameOfThread(maker);
   std::lock_guard lock(mu_);
-  while (const dirent* entry = readdir(dir.get())) {
-    const auto thread = static_cast<pid_t>(std::atoi(entry->d_name));
-    if (thread <= 0 || threads_.count(thread) != 0 || !HasAgentsCpus(thread) ||
+  for (const pid_t thread : OwnThreads()) {
+    if (threads_.count(thread) != 0 || !HasAgentsCpus(thread) ||
         ThreadMigrator::IsMigrated(thread) || NameOfThread(thread) != name) {
       continue;
     }

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <set>
@@ -18,6 +17,7 @@
 #include <vector>
 
 #include "base/cpu_list.h"
+#include "base/own_threads.h"
 
 namespace pulse::lsm::test {
 
@@ -33,12 +33,9 @@ inline std::string CpusOf(const std::string& task) {
 // Of this process's threads, by their names.
 inline std::map<std::string, std::set<std::string>> CpusOfThreads() {
   std::map<std::string, std::set<std::string>> all;
-  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
-    std::ifstream comm(task.path() / "comm");
-    std::string name;
-    std::getline(comm, name);
-    const std::string cpus = CpusOf("self/task/" + task.path().filename().string());
-    if (!cpus.empty()) all[name].insert(cpus);
+  for (const pid_t thread : OwnThreads()) {
+    const std::string cpus = CpusOf("self/task/" + std::to_string(thread));
+    if (!cpus.empty()) all[NameOfThread(thread)].insert(cpus);
   }
   return all;
 }

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <filesystem>
 #include <future>
 #include <map>
 #include <random>
@@ -19,6 +18,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/file_calls.h"
+#include "base/own_threads.h"
 #include "base/testing.h"
 #include "services/ops/compress.h"
 #include "services/ops/deflate_frame.h"
@@ -238,8 +238,7 @@ TEST(IngestTest, PausingClient_WholeRecords_ArriveBeforeTheEnd) {
 // Threads of this process with this policy.
 int ThreadsWith(int policy) {
   int count = 0;
-  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
-    const pid_t id = std::stoi(task.path().filename());
+  for (const pid_t id : OwnThreads()) {
     const bool nice = getpriority(PRIO_PROCESS, static_cast<id_t>(id)) >= 5;
     count += sched_getscheduler(id) == policy && nice ? 1 : 0;
   }
