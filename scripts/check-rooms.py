@@ -4,8 +4,9 @@
 A room is a folder with a purpose. ROOMS is the only place that says which rooms exist and what each
 may include; CONTRIBUTING.md lists the same rooms and docs/internals describes them. The script fails
 on an include that the table does not allow, on a folder of code that belongs to no room, on product
-code that includes test code, on an exception that is no longer needed, and on a list of rooms in
-CONTRIBUTING.md or docs/internals/architecture.md that differs from the table.
+code that includes test code, on a line of the table or an exception that no file needs, on a cycle
+of rooms, and on a list of rooms in CONTRIBUTING.md or docs/internals/architecture.md that differs
+from the table. Tests may include any room.
 
   --list   prints each room with its lines of C++ outside tests, and what it may include
   --sizes  fails on a room, a file or a whole that is larger than the limits below
@@ -15,11 +16,9 @@ import os
 import re
 import sys
 
-SUBSTRATE = ("base", "channel", "mover", "link", "agent", "uring")
-ANY = ("*",)
-
-# Room: the rooms that it may include. Includes within a room are free. A name that ends in * stands
-# for every room that begins so. "rocksdb" is the library, "include" is include/pulse.
+# Room: the rooms that its code includes, and may include; tests are free. So are includes within a
+# room. A name that ends in * stands for every room that begins so. "rocksdb" is the library,
+# "include" is include/pulse.
 ROOMS = {
     "include": ("rocksdb",),
     "src/base": (),
@@ -29,36 +28,35 @@ ROOMS = {
     "src/channel": ("base", "mover"),
     "src/uring": ("base",),
     # The agent's half, for hosts that embed it.
-    "src/link": ("base", "channel", "mover", "agent"),
+    "src/link": ("base", "channel", "agent"),
     "src/agent": ("base", "channel", "mover", "uring"),
-    "src/vdpu": ("base", "channel", "mover", "agent"),
+    "src/vdpu": ("base", "mover", "agent"),
     "src/net": ("base", "uring"),
     # The table of services.
     "src/services": ("agent", "services/*"),
     # Services. No service includes another one, but for offload, which reads what files stores, and
     # kv, which answers Redis's commands; front is what those with remote clients share.
     "src/services/front": ("base", "net", "agent"),
-    "src/services/echo": SUBSTRATE,
-    "src/services/files": SUBSTRATE + ("store", "include"),
+    "src/services/echo": ("base", "link", "agent"),
+    "src/services/files": ("base", "channel", "uring", "link", "agent", "store", "include"),
     "src/services/offload": ("base", "store", "net", "agent", "services/files", "services/front",
                              "include"),
     # Its commands on keys, which a Keyspace holds: in a RocksDB, or in memory.
-    "src/services/redis/commands": ("base", "include", "rocksdb"),
+    "src/services/redis/commands": ("base", "rocksdb"),
     # Users and what they may do: values, without a server.
     "src/services/redis/acl": ("base", "net", "services/redis/commands"),
     "src/services/redis": ("base", "net", "services/kv/core", "services/redis/acl",
                            "services/redis/commands", "include", "rocksdb"),
     # What the agent answers of it.
     "src/services/redis/offload": ("base", "net", "agent", "services/front", "services/kv/core",
-                                   "services/redis", "services/redis/commands", "include",
-                                   "rocksdb"),
+                                   "services/redis", "services/redis/commands", "rocksdb"),
     # The in-memory store: its commands are those of the Redis server. Its engine is pure.
-    "src/services/kv": ("base", "net", "services/kv/core", "services/redis",
+    "src/services/kv": ("base", "services/kv/core", "services/redis",
                         "services/redis/commands", "include"),
     "src/services/kv/core": ("base",),
     # memcached's commands on its keys.
-    "src/services/kv/memcached": ("base", "net", "services/kv", "services/kv/core",
-                                  "services/redis", "services/redis/commands"),
+    "src/services/kv/memcached": ("base", "net", "services/kv", "services/redis",
+                                  "services/redis/commands"),
     # Its registration in etcd, and what etcd knows of the other servers.
     "src/services/kv/etcd": ("base", "services/redis/commands"),
     # Its clients that share memory with it: both halves, and the client's, which has no store.
@@ -68,11 +66,9 @@ ROOMS = {
                               "services/kv/memcached", "services/kv/shm", "services/redis",
                               "services/redis/commands"),
     # Its clients that send datagrams.
-    "src/services/kv/udp": ("base", "net", "services/kv", "services/kv/core",
-                            "services/redis/commands"),
-    "src/services/kv/client": ("base", "channel", "net", "services/kv", "services/kv/core",
-                               "services/kv/etcd", "services/kv/shm", "services/kv/udp",
-                               "include"),
+    "src/services/kv/udp": ("base", "net", "services/kv", "services/kv/core"),
+    "src/services/kv/client": ("base", "channel", "services/kv/core", "services/kv/etcd",
+                               "services/kv/shm", "services/kv/udp", "include"),
     # The graph store: values and the interface between store and query engine; the engine, which has
     # no storage.
     "src/services/graph/model": ("base",),
@@ -81,39 +77,35 @@ ROOMS = {
     # What expressions call, and the context of an execution: limits, errors, temporary files.
     "src/services/graph/functions": ("base", "services/graph/model", "services/graph/syntax"),
     # Rows of queries in temporary files.
-    "src/services/graph/spill": ("base", "services/graph/model", "services/graph/syntax",
-                                 "services/graph/functions"),
+    "src/services/graph/spill": ("base", "services/graph/model", "services/graph/functions"),
     # Their values, on a row or on many.
-    "src/services/graph/expressions": ("base", "services/graph/model", "services/graph/syntax",
+    "src/services/graph/expressions": ("services/graph/model", "services/graph/syntax",
                                        "services/graph/functions"),
     "src/services/graph/cypher": ("base", "services/graph/model", "services/graph/syntax",
                                   "services/graph/functions", "services/graph/spill",
                                   "services/graph/expressions"),
     "src/services/graph/planner": ("base", "services/graph/model", "services/graph/syntax",
-                                   "services/graph/functions", "services/graph/spill",
-                                   "services/graph/expressions", "services/graph/cypher"),
+                                   "services/graph/functions", "services/graph/expressions",
+                                   "services/graph/cypher"),
     # On snapshots; they know no store and no language.
     "src/services/graph/algorithms": ("base", "services/graph/model"),
     # Statements on a database, and the server of Neo4j's protocol above it. Neither knows the store.
     "src/services/graph/session": ("base", "services/graph/model", "services/graph/syntax",
                                    "services/graph/functions", "services/graph/cypher",
-                                   "services/graph/planner",
-                                   "services/graph/algorithms",
+                                   "services/graph/planner", "services/graph/algorithms",
                                    # LOAD CSV takes records apart as `pulse graph load` does.
                                    "services/graph/load", "services/graph/exchange"),
     "src/services/graph/bolt": ("base", "net", "services/graph/model", "services/graph/syntax",
-                                "services/graph/cypher", "services/graph/session"),
+                                "services/graph/session"),
     # What lies in the store's layers: chunks, sorted runs, and the plans that turn one into the other.
     "src/services/graph/runs": ("base", "mover", "services/graph/model"),
     # Who carries out their copies: the agent, both halves, and the choice among all engines.
-    "src/services/graph/engines": SUBSTRATE + ("vdpu", "services/graph/model",
-                                               "services/graph/runs",
-                                               # In tests, which have a store do it.
-                                               "services/graph/core"),
+    "src/services/graph/engines": ("base", "channel", "mover", "link", "agent", "vdpu",
+                                   "services/graph/runs"),
     # Its nodes in memory, and the indexes of them.
     "src/services/graph/nodes": ("base", "services/graph/model"),
     # The store: log, transactions, layers.
-    "src/services/graph/core": ("base", "mover", "services/graph/load", "services/graph/model",
+    "src/services/graph/core": ("base", "services/graph/load", "services/graph/model",
                                 "services/graph/nodes", "services/graph/runs"),
     # What can be read of a damaged one, as a new one.
     "src/services/graph/salvage": ("base", "services/graph/core", "services/graph/model",
@@ -121,58 +113,63 @@ ROOMS = {
     # CSV into any sink, as sorted runs where it takes them.
     "src/services/graph/load": ("base", "services/graph/model", "services/graph/runs"),
     # A graph as CSV with a schema file, and back.
-    "src/services/graph/exchange": ("base", "services/graph/model", "services/graph/load",
-                                    # In tests.
-                                    "services/graph/core"),
+    "src/services/graph/exchange": ("base", "services/graph/model", "services/graph/load"),
     # Copies of a store's directory beside its writer.
     "src/services/graph/backup": ("base", "services/graph/model", "services/graph/core",
                                   "services/graph/exchange"),
     # The store and its sessions within a program: for C++, and for the Python package.
     "src/services/graph/library": ("base", "services/graph/model", "services/graph/syntax",
-                                   "services/graph/cypher", "services/graph/session",
-                                   "services/graph/core", "services/graph/load", "include"),
+                                   "services/graph/session", "services/graph/core",
+                                   "services/graph/load", "include"),
     "python/native": ("base", "services/graph/model", "services/graph/syntax",
-                      "services/graph/cypher", "services/graph/session", "services/graph/core", "services/graph/load",
-                      "services/graph/library", "include"),
+                      "services/graph/session", "services/graph/load", "services/graph/library", "include"),
     # Operators on chunks, which any engine may process.
-    "src/services/ops": ("base", "include"),
+    "src/services/ops": ("base",),
     # Devices of DPDK as engines. What includes DPDK is a module that programs load.
     "src/services/ops/dpdk": ("base", "services/ops"),
     "src/services/ops/filter": ("base", "services/ops"),
     "src/services/ops/library": ("base", "services/ops", "services/ops/filter",
                                  "services/ops/remote", "include"),
     # An agent process as an engine: the agent's half, and the host's.
-    "src/services/ops/remote": SUBSTRATE + ("services/ops", "services/ops/filter"),
+    "src/services/ops/remote": ("base", "channel", "link", "agent", "services/ops",
+                                "services/ops/filter"),
     # Filters for streams that come over the network.
-    "src/services/ops/ingest": ("base", "net", "services/ops", "services/ops/filter"),
-    "src/services/lsm/core": SUBSTRATE + ("rocksdb",),
-    "src/services/lsm/placement": ("base", "channel", "link", "agent", "placement",
-                                   "services/lsm/core", "rocksdb"),
+    "src/services/ops/ingest": ("base", "net", "services/ops/filter"),
+    "src/services/lsm/core": ("base", "channel", "uring", "link", "agent", "rocksdb"),
+    "src/services/lsm/placement": ("base", "channel", "placement", "services/lsm/core", "rocksdb"),
     "src/services/lsm/pool": ("base", "store", "services/lsm/core", "rocksdb"),
     "src/services/lsm/plugin": ("base", "agent", "services/lsm/core", "services/lsm/placement",
                                 "services/lsm/pool", "include", "rocksdb"),
     # Programs, which only bench includes. Examples are built from what users have, too.
     "apps/nbd": ("base", "include"),
     # The screen of `pulse top`: samples, and what is drawn of them.
-    "apps/pulse/top": ("base", "agent", "net", "services/*", "apps/pulse/util"),
+    "apps/pulse/top": ("base", "net", "services/redis/commands", "apps/pulse/util"),
     # What several commands use: options, progress, files, tables.
-    "apps/pulse/util": ("base", "channel", "services/*"),
-    "apps/pulse": SUBSTRATE
-    + ("apps/pulse/top", "apps/pulse/util", "store", "vdpu", "net", "placement", "services", "services/*", "include", "rocksdb"),
+    "apps/pulse/util": ("base", "channel", "services/ops*", "services/redis/commands"),
+    "apps/pulse": ("base", "channel", "mover", "agent", "uring", "apps/pulse/top",
+                   "apps/pulse/util", "store", "vdpu", "net", "services", "services/*", "include", "rocksdb"),
     "examples": ("base", "uring", "net", "include", "rocksdb"),
     # What a JVM loads.
     "java/native": ("services/lsm/plugin",),
-    "bench/micro": ANY,
-    "bench/rivals": ANY,
-    "bench/macro": ANY,
-    "bench/macro/faults": ANY,
-    "bench/macro/graph": ANY,
-    "bench/macro/kv": ANY,
+    "bench/rivals": ("base", "channel", "uring"),
+    "bench/micro": ("base", "channel", "mover", "uring", "store", "vdpu", "services/graph/*",
+                    "services/offload", "bench/rivals"),
+    # What all benchmarks use, and benchmarks of few files.
+    "bench/macro": ("base", "channel", "store", "vdpu", "net", "services/lsm/*", "apps/pulse",
+                    "apps/pulse/util", "examples", "include", "rocksdb", "bench/rivals"),
+    "bench/macro/faults": ("base", "apps/pulse", "apps/pulse/util", "include", "rocksdb",
+                           "bench/macro"),
+    "bench/macro/graph": ("base", "channel", "mover", "vdpu", "services/graph/*",
+                          "apps/pulse/util", "bench/macro", "bench/macro/faults"),
     # Pure: a model of time, which reads no clock.
     "bench/macro/kv/model": ("base",),
-    "bench/macro/ops": ANY,
-    "bench/macro/paper": ANY,
-    "bench/macro/ycsb": ANY,
+    "bench/macro/ycsb": ("base", "net", "services/redis*", "examples", "rocksdb", "bench/macro"),
+    "bench/macro/kv": ("base", "mover", "vdpu", "services/kv*", "services/redis/commands",
+                       "apps/pulse/util", "include", "bench/macro", "bench/macro/ycsb",
+                       "bench/macro/kv/model"),
+    "bench/macro/ops": ("base", "channel", "mover", "vdpu", "services/ops*", "apps/pulse/util",
+                        "bench/macro"),
+    "bench/macro/paper": ("base", "apps/pulse/util", "bench/macro", "bench/macro/ycsb"),
 }
 
 # ---------------------------------------------------------------------------------------------------
@@ -231,15 +228,35 @@ def target_of(root, including, name):
     return None
 
 
+def matches(allowed, target):
+    return allowed == target or (allowed.endswith("*") and target.startswith(allowed[:-1]))
+
+
 def allows(room, target):
-    for allowed in ROOMS[room]:
-        if allowed == target or (allowed.endswith("*") and target.startswith(allowed[:-1])):
-            return True
-    return False
+    return any(matches(allowed, target) for allowed in ROOMS[room])
+
+
+def check_table(included):
+    """Each line of the table is needed, and the rooms that include one another form no cycle."""
+    problems = []
+    for room, allowances in ROOMS.items():
+        for allowed in allowances:
+            if not any(matches(allowed, target) for target in included[room]):
+                problems.append(f"{room}: no file but tests includes {allowed}; "
+                                f"remove it from ROOMS in {__file__}")
+    left = {short(room) for room in ROOMS}
+    while True:
+        last = {short(room) for room in ROOMS if short(room) in left and not included[room] & left}
+        if not last:
+            break
+        left -= last
+    if left:
+        problems.append(f"these rooms include one another, or rooms that do: {sorted(left)}")
+    return problems
 
 
 def check_includes(root, paths):
-    problems, used = [], set()
+    problems, used, included = [], set(), {room: set() for room in ROOMS}
     for path in paths:
         room = room_of(path)
         if room is None:
@@ -262,7 +279,10 @@ def check_includes(root, paths):
             if to is None:
                 problems.append(f"{path}:{number}: {match[1]} is in no room")
                 continue
-            if to == room or allows(room, short(to)):
+            if to == room:
+                continue
+            included[room].add(short(to))
+            if allows(room, short(to)):
                 continue
             if (path, short(to)) in EXCEPTIONS:
                 used.add((path, short(to)))
@@ -273,7 +293,7 @@ def check_includes(root, paths):
     for path, to in sorted(EXCEPTIONS - used):
         problems.append(f"{path}: the exception for {to} is no longer needed; "
                         f"remove it from EXCEPTIONS in {__file__}")
-    return problems
+    return problems + check_table(included)
 
 
 def check_folders(root):

@@ -25,9 +25,9 @@
 #include "bench/macro/bench_data.h"
 #include "bench/macro/bench_dir.h"
 #include "bench/macro/benchmarks.h"
-#include "bench/macro/paper/result_files.h"
 #include "bench/macro/program_process.h"
 #include "bench/macro/report_program.h"
+#include "bench/macro/result_files.h"
 #include "bench/macro/revision.h"
 #include "fmt/format.h"
 

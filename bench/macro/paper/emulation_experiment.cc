@@ -6,7 +6,7 @@
 #include "bench/macro/pair_stats.h"
 #include "bench/macro/paper/agent_process.h"
 #include "bench/macro/paper/experiments.h"
-#include "bench/macro/paper/result_files.h"
+#include "bench/macro/result_files.h"
 #include "bench/macro/session.h"
 #include "bench/macro/workload.h"
 #include "fmt/format.h"

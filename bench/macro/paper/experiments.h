@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "bench/macro/paper/experiment.h"
+#include "bench/macro/experiment.h"
 #include "bench/macro/session.h"
 
 namespace pulse::bench {

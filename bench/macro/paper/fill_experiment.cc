@@ -9,8 +9,8 @@
 #include "bench/macro/fill_runs.h"
 #include "bench/macro/paper/agent_process.h"
 #include "bench/macro/paper/experiments.h"
-#include "bench/macro/paper/result_files.h"
-#include "bench/macro/paper/targets.h"
+#include "bench/macro/result_files.h"
+#include "bench/macro/targets.h"
 #include "bench/macro/workload.h"
 #include "fmt/format.h"
 

@@ -6,7 +6,7 @@
 #include "base/errors.h"
 #include "bench/macro/paper/agent_process.h"
 #include "bench/macro/paper/experiments.h"
-#include "bench/macro/paper/result_files.h"
+#include "bench/macro/result_files.h"
 #include "bench/macro/workload.h"
 #include "bench/macro/ycsb/ycsb_bench.h"
 

@@ -8,7 +8,7 @@
 #include "base/errors.h"
 #include "bench/macro/benchmarks.h"
 #include "bench/macro/description.h"
-#include "bench/macro/paper/experiment.h"
+#include "bench/macro/experiment.h"
 #include "bench/macro/workload.h"
 #include "fmt/format.h"
 

@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "bench/macro/description.h"
-#include "bench/macro/paper/targets.h"
+#include "bench/macro/targets.h"
 #include "bench/macro/ycsb/ycsb_bench.h"
 #include "fmt/format.h"
 

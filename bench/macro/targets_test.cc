@@ -1,4 +1,4 @@
-#include "bench/macro/paper/targets.h"
+#include "bench/macro/targets.h"
 
 #include <gtest/gtest.h>
 

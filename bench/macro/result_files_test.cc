@@ -1,4 +1,4 @@
-#include "bench/macro/paper/result_files.h"
+#include "bench/macro/result_files.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

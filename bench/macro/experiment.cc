@@ -1,4 +1,4 @@
-#include "bench/macro/paper/experiment.h"
+#include "bench/macro/experiment.h"
 
 #include <algorithm>
 #include <filesystem>
