@@ -34,8 +34,9 @@ ROOMS = {
     "src/net": ("base", "uring"),
     # The table of services.
     "src/services": ("agent", "services/*"),
-    # Services. No service includes another one, but for offload, which reads what files stores, and
-    # kv, which answers Redis's commands; front is what those with remote clients share.
+    # Services. No service includes another one, but for offload, which reads what files stores, kv,
+    # which answers Redis's commands, and redis, which caches values in kv's engine; front is what
+    # those with remote clients share.
     "src/services/front": ("base", "net", "agent"),
     "src/services/echo": ("base", "link", "agent"),
     "src/services/files": ("base", "channel", "uring", "link", "agent", "store", "include"),
