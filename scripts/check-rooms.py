@@ -1,20 +1,22 @@
 #!/usr/bin/env python3
-"""check-rooms.py [--list] [--sizes] [--root DIR]: which room may include which.
+"""check-rooms.py [--list] [--sizes] [--write] [--root DIR]: which room may include which.
 
 A room is a folder with a purpose. ROOMS is the only place that says which rooms exist and what each
 may include; CONTRIBUTING.md lists the same rooms and docs/internals describes them. The script fails
 on an include that the table does not allow, on a folder of code that belongs to no room, on product
 code that includes test code, on a line of the table or an exception that no file needs, on a cycle
-of rooms, and on a list of rooms in CONTRIBUTING.md or docs/internals/architecture.md that differs
-from the table. Tests may include any room.
+of rooms, and on a list of rooms in CONTRIBUTING.md or docs/internals that differs from the table.
+Tests may include any room.
 
   --list   prints each room with its lines of C++ outside tests, and what it may include
   --sizes  fails on a room, a file or a whole that is larger than the limits below
+  --write  writes the last section of the pages in docs/internals: what their rooms may include
 """
 import argparse
 import os
 import re
 import sys
+import textwrap
 
 # Room: the rooms that its code includes, and may include; tests are free. So are includes within a
 # room. A name that ends in * stands for every room that begins so. "rocksdb" is the library,
@@ -321,7 +323,40 @@ def check_contributing(root):
     return problems
 
 
-def check_pages(root):
+SECTION = "\n## What the rooms may include\n\n"
+
+
+def page_section(rooms):
+    lines = [f"* `{room}`: " + (", ".join(f"`{name}`" for name in ROOMS[room]) or "nothing")
+             for room in rooms if room in ROOMS]
+    return SECTION + "\n".join(textwrap.fill(line, 119, subsequent_indent="  ",
+                                             break_on_hyphens=False) for line in lines) + "\n"
+
+
+def check_page_sections(root, rows, write):
+    """The pages in docs/internals end with what their rooms may include. A row of the table in
+    architecture.md has pages, and their rooms, between semicolons."""
+    problems = []
+    for row in rows:
+        pages, rooms = row.split("|")[1:3]
+        for page, names in zip(re.findall(r"\]\(([a-z-]+\.md)\)", pages), rooms.split(";")):
+            path = os.path.join(root, "docs/internals", page)
+            with open(path, encoding="utf-8") as file:
+                text = file.read()
+            section = page_section(re.findall(r"`(\S+)`", names))
+            if text.endswith(section) or section == SECTION + "\n":
+                continue
+            if write:
+                rest = re.sub(SECTION + r"(?s:.*?)(?=\n## |\Z)", "", text)
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(rest.rstrip("\n") + "\n" + section)
+            else:
+                problems.append(f"docs/internals/{page}: the last section does not say what the "
+                                f"table does; run {__file__} --write")
+    return problems
+
+
+def check_pages(root, write):
     """The table of docs/internals/architecture.md has a page for each room below src, and no other."""
     problems = []
     name = "docs/internals/architecture.md"
@@ -334,7 +369,7 @@ def check_pages(root):
     for room in sorted(named):
         if "/" in room and room not in ROOMS:
             problems.append(f"{name}: {room} is no room of the table")
-    return problems
+    return problems + check_page_sections(root, rows, write)
 
 
 def count_lines(root, paths):
@@ -367,6 +402,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--list", action="store_true", help="print the rooms")
     parser.add_argument("--sizes", action="store_true", help="fail on what is too large")
+    parser.add_argument("--write", action="store_true", help="write the pages' last sections")
     parser.add_argument("--root", default=os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     args = parser.parse_args()
     paths = list(sources(args.root))
@@ -378,7 +414,7 @@ def main():
         print(f"{'all':28} {sum(files.values()):6}")
     problems = check_folders(args.root) + check_includes(args.root, paths)
     problems += check_contributing(args.root)
-    problems += check_pages(args.root)
+    problems += check_pages(args.root, args.write)
     sizes = check_sizes(rooms, files)
     if args.sizes:
         problems += sizes
