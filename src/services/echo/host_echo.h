@@ -19,13 +19,10 @@ class Host : private HostMessageGroup::Taker {
   // Errors: link/message_channel.h.
   static absl::StatusOr<std::unique_ptr<Host>> Open(const std::string& socket) {
     const LinkOptions link{.service = {kServiceId, kServiceVersion}, .socket_path = socket};
-    auto channel =
-        MessageChannel::Open(link, absl::StrCat("pulse agent --socket ", socket, " --echo"));
-    if (!channel.ok()) return channel.status();
-    std::unique_ptr<Host> host(new Host(*std::move(channel)));
-    auto group = HostMessageGroup::Create(host->channel_.get(), kShape);
-    if (!group.ok()) return group.status();
-    host->group_ = *std::move(group);
+    const std::string hint = absl::StrCat("pulse agent --socket ", socket, " --echo");
+    PULSE_ASSIGN_OR_RETURN(auto channel, MessageChannel::Open(link, hint));
+    std::unique_ptr<Host> host(new Host(std::move(channel)));
+    PULSE_ASSIGN_OR_RETURN(host->group_, HostMessageGroup::Create(host->channel_.get(), kShape));
     return host;
   }
   ~Host() override { channel_->Close(); }
