@@ -6,8 +6,9 @@ A name is Subject_Condition_Result, or Subject_Result: TEST(Store, TornTail_Reop
 is disabled is a tool that stands among tests.
 
 A test that sleeps is slow where that was too long, and fails for nothing where it was too short. It
-waits for a condition instead (Eventually, SettledValue, Stays: base/testing.h), or moves a clock
-(TestClock). Where time itself is the subject, a comment says so, on the same line or just above:
+waits for a condition instead (Eventually, SettledValue, Stays, StaysBlocked: base/testing.h), or
+moves a clock (TestClock). A wait for a future that must not be ready is a sleep, too. Where time
+itself is the subject, a comment says so, on the same line or just above:
 
     // sleep: a device's sync takes its time, in which others come
     std::this_thread::sleep_for(std::chrono::microseconds(500));
@@ -20,7 +21,10 @@ import re
 import subprocess
 import sys
 
-SLEEP = re.compile(r"(?<!int )\b(sleep_for|sleep_until|u?sleep|(clock_)?nanosleep|SleepFor\w*)\s*\(")
+SLEEP = re.compile(r"(?<!int )\b(sleep_for|sleep_until|u?sleep|(clock_)?nanosleep|SleepFor\w*)\s*\(|"
+                   # A wait of a given length, for a future that must not be ready or for nothing.
+                   r"\bwait_for\((\w+, )?(std::chrono::\w+\((?!0\))[^()]*\)|[1-9]\d*[mun]?s)\)"
+                   r"(?! == std::future_status::ready)")
 REASON = re.compile(r"//\s*sleep: \S+ \S+")
 NAME = re.compile(r"\b(?:TYPED_)?TEST(?:_F|_P)?\(\s*\w+,\s*(?!DISABLED_)(\w+)\s*\)")
 GOOD_NAME = re.compile(r"[A-Z][A-Za-z0-9]*(_[A-Z0-9][A-Za-z0-9]*)+$")
@@ -67,10 +71,15 @@ def check_itself():
     bad = ["  usleep(10);", "  // sleep:\n  usleep(10);", "  // why\n  ::sleep(1);",
            "  // sleep: of another line\n  Run();\n  std::this_thread::sleep_for(x);",
            "  while (a)\n    nanosleep(&t, 0);", "  env->SleepForMicroseconds(3);",
+           "  EXPECT_EQ(f.wait_for(std::chrono::seconds(6)), std::future_status::timeout);",
+           "  changed.wait_for(lock, 20ms);",
            "TEST(Store, Works) {", "TEST_F(StoreTest,\n       ALongName) {", "TEST_P(A, B_isNone) {"]
     good = ["  usleep(10);  // sleep: it is slow", "  // sleep: it is\n  // slow\n  usleep(10);",
             "  // sleep: it is slow\n  while (a ||\n         b)\n    usleep(10);",
             "int usleep(useconds_t t) {", "  // usleep(10);", "  Asleep(1);",
+            "  f.wait_for(std::chrono::seconds(0));",
+            "  ok = f.wait_for(std::chrono::seconds(60)) == std::future_status::ready;",
+            "  changed.wait_for(lock, std::chrono::seconds(60), [&] { return done; });",
             "TEST(Store, Open_IsFast) {", "TEST_P(A,\n       TornTail_Reopened_EndsTheLog) {"]
     assert all(complaints("x", text) for text in bad), "a fault would not be found"
     assert not any(complaints("x", text) for text in good), "what is right would be refused"

@@ -146,6 +146,7 @@ class TestClock {
 // show itself mostly. On a slow machine it finds less; it never fails for nothing.
 template <typename T>
 bool StaysBlocked(const std::future<T>& future) {
+  // sleep: for what must not come
   return future.wait_for(std::chrono::milliseconds(150)) == std::future_status::timeout;
 }
 

@@ -206,7 +206,7 @@ void TaskRunner::BeatLoop() {
         if (n >= 0) task->reply.reset();
       }
     }
-    wake_.wait_for(lock, std::chrono::milliseconds(kTaskBeatMs));
+    wake_.wait_for(lock, std::chrono::milliseconds(options_.beat_ms));
   }
 }
 

@@ -41,6 +41,7 @@ struct TaskRunnerOptions {
   int nice = 0;
   int deeper_nice = 0;                    // more, for those that are not urgent
   bool background = false;                // SCHED_BATCH
+  int beat_ms = kTaskBeatMs;              // between two signs of life for a host
   std::function<void()> on_thread_start;  // on each task's thread, before its task; may be empty
 };
 

@@ -313,11 +313,13 @@ TEST(HostTask, Cancel_WhileWaiting_EndsTheWait) {
 // The agent beats while it works: a wait with a deadline lasts as long as the task does.
 TEST(HostTask, Wait_LongerThanTheDeadline_BeatsKeepItAlive) {
   Gate gate;
-  TaskRunner runner(Tasks(1), gate.function());
+  TaskRunnerOptions options = Tasks(1);
+  options.beat_ms = 10;
+  TaskRunner runner(options, gate.function());
   auto task = StartOn(&runner, SomeRequest()).value();
-  auto waiting = std::async(std::launch::async, [&] { return task->Wait(16 * kTaskBeatMs); });
-  EXPECT_EQ(waiting.wait_for(std::chrono::milliseconds(20 * kTaskBeatMs)),
-            std::future_status::timeout);
+  auto waiting = std::async(std::launch::async, [&] { return task->Wait(800); });
+  // sleep: for longer than the deadline
+  EXPECT_EQ(waiting.wait_for(std::chrono::milliseconds(1000)), std::future_status::timeout);
   gate.open = true;
   EXPECT_TRUE(waiting.get().ok());
 }
