@@ -238,7 +238,7 @@ TEST_F(HostileTest, RequestsInFlight_Flood_AreBoundedPerSession) {
   server_.reset();  // before `kept` goes
 }
 
-TEST_F(HostileTest, Memory_OfAllSessions_IsBoundedAndComesBack) {
+TEST_F(HostileTest, Memory_OfAllSessions_IsBoundedAndReleasedAtTheirEnd) {
   AgentOptions options;
   options.limits.max_total_bytes = 3 * TestHost::kArena;
   Open(options);

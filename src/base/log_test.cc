@@ -50,7 +50,7 @@ TEST(LogTest, FormatOfTheEnvironment_IsTheLinesFormat) {
               "^[0-9 :.-]+ pulsedb info: this\n[0-9 :.-]+ pulsedb warning: once\n$");
 }
 
-TEST(LogTest, ProgramsOwnLines_AreSaidAtEveryLevelInTheFormatAsked) {
+TEST(LogTest, ProgramsOwnLines_AnyLevel_ArePrintedInTheChosenFormat) {
   testing::GTEST_FLAG(death_test_style) = "threadsafe";
   const auto say = [](const char* format, const char* level) {
     setenv("PULSE_LOG_FORMAT", format, 1);

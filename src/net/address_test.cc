@@ -64,7 +64,7 @@ TEST(ListenTest, UnixPathOfAnotherProgram_StaysItsOwn) {
   EXPECT_TRUE(Listen(*ParseAddress("unix:" + path.get()), 1).ok());
 }
 
-TEST(ListenTest, AddressOfAnotherMachine_IsSaid) {
+TEST(ListenTest, AddressOfAnotherMachine_IsRefused) {
   EXPECT_THAT(WhyNot("192.0.2.1:0"), HasSubstr("no such address"));
 }
 

@@ -34,7 +34,7 @@ TEST(BufferTest, Take_WithHeadroom_IsAlignedWithRoomForAHeader) {
   EXPECT_FALSE(pool.Take(1, BufferPool::kAlignment + 1).has_value());
 }
 
-TEST(BufferTest, Buffers_FreedOnAnyThread_ComeBackAndOutliveThePool) {
+TEST(BufferTest, Buffers_FreedOnAnyThread_ReturnToThePoolAndOutliveIt) {
   Buffer kept;
   {
     BufferPool pool({.block_bytes = 4096, .blocks = 64});

@@ -200,7 +200,7 @@ TEST(Rule, AgentTasks_AllTaken_NoMoreOffloadAll) {
   }
 }
 
-TEST(Rule, Why_AnotherPartDecides_IsSaidOnce) {
+TEST(Rule, Why_AnotherPartDecides_IsReportedOnce) {
   Rule rule = WithSpeed(kBf2);
   const auto why = [&](const Load& load) {
     std::string text = rule.Begin(1, {}, load).why;

@@ -232,7 +232,7 @@ TEST(ProfileTest, Engine_RefusalsNameLineAndKey) {
   }
 }
 
-TEST(ProfileTest, Shortfall_TooFewHostCpus_IsSaidOnlyThen) {
+TEST(ProfileTest, Shortfall_TooFewHostCpus_IsReportedOnlyThen) {
   Profile p = *ParseProfile(kGood, "mine.toml");
   EXPECT_EQ(Shortfall(p, 1), "") << "two cores of half the speed fit on one CPU";
   p.cores = 8;

@@ -24,12 +24,12 @@ void Throw(int exit_code, void (*what)()) {
   pause();
 }
 
-TEST(UncaughtTest, NoMemory_IsSaidAndEndsWithTheCode) {
+TEST(UncaughtTest, NoMemory_PrintsWhyAndExitsWithTheCode) {
   EXPECT_EXIT(Throw(2, &ThrowNoMemory), testing::ExitedWithCode(2),
               "^pulse: no memory is left.*ulimit -v");
 }
 
-TEST(UncaughtTest, NoThread_IsSaidAndEndsWithTheCode) {
+TEST(UncaughtTest, NoThread_PrintsWhyAndExitsWithTheCode) {
   EXPECT_EXIT(Throw(1, &ThrowNoThread), testing::ExitedWithCode(1),
               "^pulse: no thread can be started.*ulimit -u");
 }

@@ -290,7 +290,7 @@ TEST(QueuePairTest, Counters_OutOfRange_AreCorrupt) {
   EXPECT_EQ(agent.FindResponses(&found), QueuePair::Found::kCorrupt) << "nothing is under way";
 }
 
-TEST(QueuePairTest, OneWay_BuffersComeBack_AsTheyAreAnswered) {
+TEST(QueuePairTest, OneWay_AnsweredMessages_ReturnTheirBuffers) {
   QueuePairOptions options;
   options.slots = 2;
   options.batch = 4;

@@ -159,7 +159,7 @@ TEST_F(KvTrackingTest, OwnWrite_IsToldOfBehindItsReplyUnlessNoloop) {
 }
 
 // What has changed before is told all the same, of the client's own writes, too.
-TEST_F(KvTrackingTest, TrackingSaidAgain_WhatHasChangedBeforeIsTold) {
+TEST_F(KvTrackingTest, Tracking_TurnedOnAgain_ReportsEarlierChanges) {
   Open();
   redis::BlockingClient client = Tracker();
   client.Ask("SET k 1");
@@ -233,7 +233,7 @@ TEST_F(KvTrackingTest, Key_ThatExpiresOrIsEvicted_IsToldOf) {
   EXPECT_EQ(client.Receive(), Invalid({"victim"}));
 }
 
-TEST_F(KvTrackingTest, Broadcast_SaidAgainWithoutPrefix_AddsAllKeys) {
+TEST_F(KvTrackingTest, Broadcast_TurnedOnAgainWithoutPrefix_AddsAllKeys) {
   Open();
   redis::BlockingClient client = Tracker("BCAST PREFIX a");
   EXPECT_EQ(client.Ask("CLIENT TRACKING ON BCAST"), "+OK\r\n");

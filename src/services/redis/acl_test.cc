@@ -185,7 +185,7 @@ TEST_F(AclTest, SlowLog_HasNothingOfUsers) {
   for (const char* word : {"bob", "topsecret", "hidden"}) EXPECT_THAT(log, Not(HasSubstr(word)));
 }
 
-TEST_F(AclTest, DefaultWithoutAPasswordAnyMore_IsWhoHasNotSaid) {
+TEST_F(AclTest, DefaultUser_PasswordRemoved_ServesClientsWithoutLogon) {
   options_.password = "secret";
   Open();
   BlockingClient boss(port());

@@ -568,7 +568,7 @@ TEST_F(ServerTest, Commands_AboutTheServer_ReplyAsRedis) {
 }
 
 // The texts are redis-server's 7.0.15, but for what can be set.
-TEST_F(ServerTest, Config_WrongArguments_AreSaid) {
+TEST_F(ServerTest, Config_WrongArguments_ReturnsAnError) {
   Open();
   BlockingClient client(port());
   for (const std::string line : {"set", "set slowlog-max-len", "get", "resetstat x", "rewrite x"}) {

@@ -35,7 +35,7 @@ TEST_F(SubcommandsTest, CommandInfo_OfMoreNamesThanThereAre_IsRefused) {
   }
 }
 
-TEST_F(SubcommandsTest, Acl_WrongArguments_AreSaid) {
+TEST_F(SubcommandsTest, Acl_WrongArguments_ReturnsAnError) {
   Open();
   BlockingClient client(port());
   EXPECT_EQ(client.Ask("ACL CAT a b"),

@@ -35,7 +35,7 @@ std::string SomeOperations() {
   return out.Take();
 }
 
-TEST(Operations, Written_ComeBackInOrder) {
+TEST(Operations, Encoded_DecodeInTheSameOrder) {
   const std::string bytes = SomeOperations();
   OperationReader reader(bytes);
   Operation op;

@@ -46,7 +46,7 @@ std::string Payload(std::mt19937_64& random, size_t most) {
   return bytes;
 }
 
-TEST(Wal, GroupsOfEntries_ComeBackInOrder) {
+TEST(Wal, GroupsOfEntries_Reopened_KeepTheirOrder) {
   std::mt19937_64 random(TestSeed());
   SimFiles files;
   WalOptions options;
@@ -79,7 +79,7 @@ TEST(Wal, GroupsOfEntries_ComeBackInOrder) {
   EXPECT_EQ(wal->last_sequence(), written.back().first);
 }
 
-TEST(Wal, EntriesFromOneByteTo40MiB_ComeBack) {
+TEST(Wal, EntriesFromOneByteTo40MiB_Reopened_AreEqual) {
   SimFiles files;
   Records written, read;
   {

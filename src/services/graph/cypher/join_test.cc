@@ -176,7 +176,7 @@ class CycleTest : public RandomGraphTest {
 };
 
 // The last node of a cycle as a variable of its own, which is equal to the first.
-TEST_F(CycleTest, Cycles_AreThoseOfPathsThatComeBack) {
+TEST_F(CycleTest, Cycles_EqualPathsThatEndWhereTheyBegin) {
   Make(40, 60);
   const char* const kEdges[] = {"-[%:R]->", "<-[%]-", "-[%:S|T]-", "-[%]->", "-[%]-"};
   for (int i = 0; i < 40 && !HasFailure(); ++i) {

@@ -176,7 +176,7 @@ class ExchangeTest : public testing::Test {
   const AllowedDirectory allowed_{.path = dir_.get()};
 };
 
-TEST_F(ExchangeTest, RandomGraphs_ComeBackEqual) {
+TEST_F(ExchangeTest, RandomGraphs_ExportedAndImported_AreEqual) {
   std::mt19937_64 random(testing_util::TestSeed());
   for (int round = 0; round < 12; ++round) {
     SCOPED_TRACE(round);
@@ -207,7 +207,7 @@ TEST_F(ExchangeTest, RandomGraphs_ComeBackEqual) {
   }
 }
 
-TEST_F(ExchangeTest, EmptyGraph_ComesBackEmpty) {
+TEST_F(ExchangeTest, EmptyGraph_ExportedAndImported_IsEmpty) {
   MemoryDatabase from, to;
   ASSERT_TRUE(Export(&from).ok());
   ASSERT_TRUE(Import(&to).ok());

@@ -24,7 +24,7 @@ constexpr char kEndless[] =
     "UNWIND range(1, 10000) AS i UNWIND range(1, 10000) AS j UNWIND range(1, 10000) AS k "
     "RETURN count(*)";
 
-TEST_F(GraphCApiTest, Values_OfEveryTypeAsParameters_ComeBackTheSame) {
+TEST_F(GraphCApiTest, Values_OfEveryTypeAsParameters_AreReturnedUnchanged) {
   const pulse_graph_value items[] = {pulse_graph_integer(1), pulse_graph_string("zw\xC3\xB6lf", 6)};
   const pulse_graph_entry entries[] = {{"b", SIZE_MAX, pulse_graph_list(items, 2)},
                                        {"a", 1, pulse_graph_boolean(7)}};

@@ -379,7 +379,7 @@ TEST(LoadCsv, LongValueInAMessage_IsCutBetweenCharacters) {
   EXPECT_NE(Text(status).find("x... is not an integer"), std::string::npos) << status;
 }
 
-TEST(LoadCsv, KeyOfTwoLabels_NeedsToBeSaid) {
+TEST(LoadCsv, KeyOfTwoLabels_EdgeFileWithoutLabels_IsRefused) {
   const File people("id\n1\n2\n"), cities("id\n1\n");
   const File edges("a,b\n2,1\n");
   LoadOptions options{.nodes = {{"P", people.path()}, {"C", cities.path()}},
@@ -397,7 +397,7 @@ TEST(LoadCsv, KeyOfTwoLabels_NeedsToBeSaid) {
   EXPECT_EQ(graph.LabelName(graph.nodes().at(target).labels.at(0)), "C");
 }
 
-TEST(LoadCsv, Progress_IsSaidOnlyOfLongLoads) {
+TEST(LoadCsv, Progress_ShortLoad_IsNotReported) {
   const File nodes("id\n1\n2\n"), edges("a,b\n1,2\n");
   std::vector<LoadProgress> said;
   LoadOptions options{.nodes = {{"N", nodes.path()}}, .edges = {{"E", edges.path()}}};

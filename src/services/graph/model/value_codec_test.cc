@@ -61,7 +61,7 @@ std::string Bytes(const Value& value) {
   return bytes;
 }
 
-TEST(ValueCodec, RandomValues_ComeBackAsTheyWere) {
+TEST(ValueCodec, RandomValues_EncodedAndDecoded_AreEqual) {
   std::mt19937_64 random(testing_util::TestSeed());
   for (int i = 0; i < 5000; ++i) {
     const Value value = RandomValue(random, 0);
@@ -79,7 +79,7 @@ TEST(ValueCodec, RandomValues_ComeBackAsTheyWere) {
   }
 }
 
-TEST(ValueCodec, EdgesOfNumbers_ComeBackAsTheyWere) {
+TEST(ValueCodec, EdgesOfNumbers_EncodedAndDecoded_AreEqual) {
   using Limits = std::numeric_limits<int64_t>;
   for (const int64_t n :
        {int64_t{0}, int64_t{-1}, int64_t{207}, int64_t{208}, Limits::min(), Limits::max()}) {

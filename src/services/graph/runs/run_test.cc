@@ -56,7 +56,7 @@ TEST(Bits, AnyWidth_UnpacksWhatWasPacked) {
   }
 }
 
-TEST(Value, EveryStoredType_ComesBack) {
+TEST(Value, EveryStoredType_EncodedAndDecoded_IsEqual) {
   const std::vector<Value> values = {
       Value(),
       Value::Bool(true),

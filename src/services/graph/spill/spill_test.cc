@@ -82,7 +82,7 @@ bool Same(const Value& a, const Value& b) {
   return RowBytes(a) == RowBytes(b) && (Order(a, b) == 0 && Hash(a) == Hash(b));
 }
 
-TEST(SpillRows, ValuesOfAllTypes_ComeBack) {
+TEST(SpillRows, ValuesOfAllTypes_EncodedAndDecoded_AreEqual) {
   std::mt19937_64 random(TestSeed());
   for (int i = 0; i < 20'000; ++i) {
     const Value value = RandomRowValue(random);
@@ -140,7 +140,7 @@ class SpillFileTest : public testing::Test {
   SpillOptions options_;
 };
 
-TEST_F(SpillFileTest, RowsOfAllSizes_InPieces_ComeBackInOrder) {
+TEST_F(SpillFileTest, RowsOfAllSizes_InPieces_KeepTheirOrder) {
   disk_.small = true;
   SpillSpace space(options_);
   const auto file = SpillFile::Make(&space);

@@ -171,7 +171,7 @@ TEST_P(MemcachedTest, TooLarge_IsRefusedAndDropsWhatASetMeantToReplace) {
   EXPECT_EQ(Get("a").size(), kMaxValue);
 }
 
-TEST_P(MemcachedTest, MemoryFull_IsSaid) {
+TEST_P(MemcachedTest, Set_MemoryFull_ReturnsAnError) {
   Open(Policy::kNoEviction, 16 * GetParam());
   const std::string value(kMaxValue, 'x');
   std::string reply;

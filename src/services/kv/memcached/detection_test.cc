@@ -48,7 +48,7 @@ TEST_F(DetectionTest, Port_ClientsOfBothProtocols_ShareTheKeys) {
   EXPECT_EQ(slow.Ask("NG"), "+PONG\r\n");
 }
 
-TEST_F(DetectionTest, ClientsThatHaveSaidNothing_AreListed) {
+TEST_F(DetectionTest, ClientsWithoutARequest_AreCounted) {
   Open();
   redis::BlockingClient asker(port());
   const redis::BlockingClient silent(port());

@@ -510,7 +510,7 @@ TEST(CompactionTaskTest, PlaceCompactions_WrongOptions_IsRefused) {
 }
 
 // As Java's setListeners does, called after env.place.
-TEST(CompactionTaskTest, ListenersReplaced_Compactions_AreSaidNotToBePlaced) {
+TEST(CompactionTaskTest, ListenersReplaced_Compactions_AreReportedAsNotPlaced) {
   ScratchDir dir;
   const auto fs = Embedded("pulse://?placement=whole");
   const auto env = rocksdb::NewCompositeEnv(fs);

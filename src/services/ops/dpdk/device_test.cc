@@ -232,7 +232,7 @@ TEST_P(SoftwareDriver, DamagedChunk_IsReportedAsByTheHost) {
   }
 }
 
-TEST_P(SoftwareDriver, OutputThatDoesNotFit_IsSaidAndRetried) {
+TEST_P(SoftwareDriver, OutputThatDoesNotFit_IsReportedAndRetried) {
   const std::string data = MakeData(Kind::kText, ChunkBytes() / 2, TestSeed());
   const auto compress = device_->OpenWork({1, 6, 1});
   ASSERT_TRUE(compress.ok()) << compress.status();
@@ -308,7 +308,7 @@ TEST_P(SoftwareDriver, SeveralThreads_ShareItsQueues) {
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST_P(SoftwareDriver, TooManyOperationsAtATime_AreRefusedAndRoomComesBack) {
+TEST_P(SoftwareDriver, TooManyOperations_AreRefusedUntilSomeHaveEnded) {
   std::vector<std::unique_ptr<Device::Work>> works;
   absl::Status full;
   for (int i = 0; i < 4096 && full.ok(); ++i) {
@@ -375,7 +375,7 @@ TEST(Dpdk, DeviceThatDoesNotExist_IsNamed) {
 }
 
 // DPDK has no software driver for regular expressions.
-TEST(Dpdk, RegexDevice_WithoutACard_IsSaidNotToBeHere) {
+TEST(Dpdk, RegexDevice_WithoutACard_IsReportedMissing) {
   const auto device = RegexDevice::Open("0000:ff:1e.7", "rules");
   ASSERT_FALSE(device.ok());
   if (!IsInstalled("compress_zlib")) {

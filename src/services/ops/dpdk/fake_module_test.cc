@@ -193,7 +193,7 @@ TEST(FakeDevice, SmallBuffers_ChunksBecomePieces) {
   }
 }
 
-TEST(FakeDevice, PiecesAndRetries_AreCountedAndSaid) {
+TEST(FakeDevice, PiecesAndRetries_AreCountedAndReported) {
   Behaviour how;
   how.largest = 0xFFC0;
   // Does not shrink: it needs more room than is tried first, or just fits.
@@ -318,7 +318,7 @@ TEST(FakeDevice, NoRoomForAnOperation_TheHostDoesIt) {
   EXPECT_TRUE(absl::IsResourceExhausted(CompressText(options, data).status()));
 }
 
-TEST(FakeDevice, UnknownName_IsSaid) {
+TEST(FakeDevice, UnknownName_IsNotFound) {
   const auto device = Device::Open(&kFake, "other", 1);
   EXPECT_TRUE(absl::IsNotFound(device.status())) << device.status();
   EXPECT_TRUE(absl::StrContains(device.status().message(), "nothing is called so"));

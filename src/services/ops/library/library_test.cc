@@ -121,7 +121,7 @@ TEST_F(OpsLibraryTest, Run_FunctionsAndDescriptors_AsFromMemory) {
   EXPECT_EQ(unpacked.raw().out_bytes, data.size());
 }
 
-TEST_F(OpsLibraryTest, Run_FunctionsThatFail_SaidAsIo) {
+TEST_F(OpsLibraryTest, Run_FunctionsThatFail_ReturnsAnIoError) {
   Request request(PULSE_OPS_COMPRESS);
   request.read = [](void*, void*, size_t) -> int64_t { return -5; };
   EXPECT_EQ(ops_.Run(request).code(), PULSE_OPS_IO);
@@ -172,7 +172,7 @@ TEST_F(OpsLibraryTest, Run_DamagedStream_OffsetAndWhatWasGood) {
   }
 }
 
-TEST_F(OpsLibraryTest, Run_NoCompressedInput_Said) {
+TEST_F(OpsLibraryTest, Run_NoCompressedInput_ReturnsNotCompressed) {
   Request request(PULSE_OPS_DECOMPRESS);
   EXPECT_EQ(ops_.Run(request.From("plain text, not compressed")).code(), PULSE_OPS_NOT_COMPRESSED);
 }

@@ -67,7 +67,7 @@ TEST(DumpTest, DumpsOfRedis_AreUnderstoodAndMade) {
   }
 }
 
-TEST(DumpTest, AnyValue_ComesBack) {
+TEST(DumpTest, AnyValue_DumpedAndRestored_IsEqual) {
   std::mt19937_64 random(testing_util::TestSeed());
   for (const size_t size : {0, 1, 5, 63, 64, 65, 16383, 16384, 100'000}) {
     std::string value(size, '\0');
