@@ -50,7 +50,7 @@ TEST(ThreadCopyEngine, RandomItems_CompleteOnceWithAllTheirBytes) {
   }
 }
 
-TEST(ThreadCopyEngine, ItemThatIsNone_CompletesWithItsError) {
+TEST(ThreadCopyEngine, InvalidItem_CompletesWithItsError) {
   const auto engine = CreateThreadCopyEngine({}).value();
   char bytes[10];
   const CopyItem items[] = {{bytes, bytes + 1, 5, 3}, {nullptr, bytes, 5, 4}, {bytes, bytes, 0, 5}};

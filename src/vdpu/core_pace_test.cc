@@ -9,7 +9,7 @@ namespace {
 int64_t time_now = 0;
 int64_t Clock() { return ++time_now; }
 
-TEST(CorePaceTest, BusyRound_TakesWhatItTakesOnASlowCore) {
+TEST(CorePaceTest, BusyRound_TakesAsLongAsOnASlowCore) {
   time_now = 1000;
   CorePace pace(0.25, Clock);
   pace.Begin();  // at 1001

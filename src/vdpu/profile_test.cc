@@ -190,7 +190,7 @@ TEST(ProfileTest, Engine_EveryKeyIsRead) {
   EXPECT_EQ(queries->EngineFor("regex")->query_rate_gb_s, rates);
 }
 
-TEST(ProfileTest, Engine_WhatTheCardsLackIsLacking) {
+TEST(ProfileTest, Engine_OperationThatTheCardLacks_IsAbsent) {
   const Profile bf2 = *LoadProfile("bf2");
   const Profile bf3 = *LoadProfile("bf3");
   EXPECT_NE(bf2.EngineFor("compress-deflate"), nullptr);

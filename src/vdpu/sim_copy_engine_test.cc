@@ -79,7 +79,7 @@ TEST(SimCopyEngine, BadItem_CompletesWithTheReason) {
 }
 
 // What is said to be done is done, and nothing else is touched.
-TEST(SimCopyEngine, FaultsBySeed_DoWhatTheySay) {
+TEST(SimCopyEngine, FaultsBySeed_CompletionsReportThem) {
   std::mt19937_64 random(TestSeed());
   const auto engine = CreateSimCopyEngine({.bandwidth_gb_s = 100,
                                            .depth = 16,

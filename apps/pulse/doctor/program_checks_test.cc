@@ -112,7 +112,7 @@ TEST_F(ProgramChecksTest, Java_TempThatCannotHoldLibraries_IsWarnedOf) {
   EXPECT_THAT(check.found, HasSubstr("mounted noexec"));
 }
 
-TEST_F(ProgramChecksTest, EachProgram_IsLookedAt) {
+TEST_F(ProgramChecksTest, EachProgram_IsChecked) {
   for (const Check& check : CheckPrograms()) {
     EXPECT_FALSE(check.found.empty()) << check.name;
     EXPECT_EQ(check.remedy.empty(), check.verdict == Verdict::kOk) << check.name;

@@ -21,7 +21,7 @@ TEST(ServiceChecksTest, MemoryFile_NoSuchDirectory_IsWarnedOf) {
   EXPECT_THAT(check.found, HasSubstr("/nobody/has/this: No such file"));
 }
 
-TEST(ServiceChecksTest, EachService_IsLookedAt) {
+TEST(ServiceChecksTest, EachService_IsChecked) {
   std::string names;
   for (const Check& check : CheckServices()) {
     names += check.name + ";";

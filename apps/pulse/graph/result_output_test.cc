@@ -67,7 +67,7 @@ TEST_F(ResultOutputTest, Table_TitlesAndNotice_HaveNothingThatATerminalObeys) {
   EXPECT_EQ(Printed(), "a?[2J\\nb\n0 rows\nnothing changed: there is ?[2J\n");
 }
 
-TEST_F(ResultOutputTest, ReaderThatIsGone_EndsWhatReadsAndNotWhatWrites) {
+TEST_F(ResultOutputTest, ReaderThatIsGone_EndsReadsButNotWrites) {
   signal(SIGPIPE, SIG_IGN);
   for (const bool json : {false, true}) {
     for (const bool writes : {false, true}) {

@@ -158,7 +158,7 @@ TEST(OpsWorkTest, MixedSlices_CoverTheFilesWithinTheirBounds) {
 }
 
 // By what the engines count, since no test looks at the time.
-TEST(OpsWorkTest, EnginesThatChange_DoEachChunkAsTheirStageHasIt) {
+TEST(OpsWorkTest, StagedEngine_EachChunk_IsProcessedByItsStage) {
   const OpsWork work = *MakeWork(OpsKind::kInflate, SmallCorpus(), 8192);
   ops::VirtualEngine::Price price;
   auto fast = MakeVirtualEngine(work, price, {"card", Side::kAgent, 4, {}});

@@ -168,7 +168,7 @@ TEST(SchedulerModel, EngineThatHangs_ItsChunksAreDoneTwice) {
   EXPECT_LE(Seconds(outcome.end), 200 * kChunk / 1e8 + 0.1);
 }
 
-TEST(SchedulerModel, EngineThatSlowsDown_IsLeftItsShare) {
+TEST(SchedulerModel, EngineThatSlowsDown_GetsASmallerShare) {
   std::vector<SimulatedEngine> engines(2);
   engines[0].rate = engines[1].rate = 1e8;
   engines[1].changes_at = kSecond / 2;

@@ -244,7 +244,7 @@ TEST(VirtualEngineTest, InTheQueue_TheReportHasTtOtC1C2AndTheBreakEven) {
 }
 
 // It refuses large chunks, and is there; who took them is lost.
-TEST(RefusedChunksTest, WhoTookIt_IsLost_IsAnError) {
+TEST(RefusedChunksTest, EngineThatTookIt_Lost_IsAnError) {
   class LostAtLarge : public Engine {
    public:
     using Engine::Engine;
@@ -265,7 +265,7 @@ TEST(RefusedChunksTest, WhoTookIt_IsLost_IsAnError) {
   EXPECT_EQ(card.counters().refused, 1u);
 }
 
-TEST(RefusedChunksTest, NobodyElse_IsAnError) {
+TEST(RefusedChunksTest, NoOtherEngine_IsAnError) {
   Sizes source({100, 800, 100});
   Counts sink;
   VirtualEngine card({"card", Side::kAgent, 2, {}}, Small(), Growing(3));

@@ -57,7 +57,7 @@ TEST_F(AclTest, Change_TakesEffectAtTheNextCommand_AlsoOfPipelines) {
 }
 
 // Who only listens sends no command at which it would be refused.
-TEST_F(AclTest, ChannelTakenAway_EndsThoseWhoHaveSubscribedToIt_AndNobodyElse) {
+TEST_F(AclTest, ChannelTakenAway_ItsSubscribersAlone_LoseTheirConnections) {
   Open();
   BlockingClient boss(port());
   BlockingClient hears = User(&boss, "u", "~* +@all &*");
@@ -88,7 +88,7 @@ constexpr char kDenied[] =
     "call. This command is no longer allowed for the following reason: no permission ";
 
 // Each command by itself, as in Redis.
-TEST_F(AclTest, RulesThatChangeBeforeExec_RefuseWhatIsNotAllowedAnyMore) {
+TEST_F(AclTest, Exec_RulesChangedSinceMulti_RefusesDeniedCommands) {
   Open();
   BlockingClient boss(port());
   BlockingClient client = User(&boss, "u", "~* +@all");
@@ -144,7 +144,7 @@ TEST_F(AclTest, TransactionThatChangesItsOwnRules_IsHeldToThem) {
 }
 
 // Within an instant, so that its connections have seen nothing of it.
-TEST_F(AclTest, UserMadeAgain_IsNotWhoHadTheConnectionsOfTheOldOne) {
+TEST_F(AclTest, User_DeletedAndCreatedAgain_LosesItsOldConnections) {
   Open();
   BlockingClient boss(port());
   BlockingClient idle = User(&boss, "u", "~* +@all");

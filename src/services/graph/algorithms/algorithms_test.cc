@@ -432,7 +432,7 @@ TEST_F(LargeGraphTest, Limits_OfMemoryAndTime_EndEachAlgorithm) {
 }
 
 // All nodes are one block, so that what goes over many relationships has to look within it.
-TEST_F(AlgorithmsTest, ManyRelationshipsOfFewNodes_AreNotGoneOverWithoutALook) {
+TEST_F(AlgorithmsTest, ManyRelationshipsOfFewNodes_LongScan_ChecksItsBudget) {
   constexpr size_t kFew = 300;
   const testing_util::ScratchPath paths[] = {testing_util::ScratchPath("algorithms-sparse"),
                                              testing_util::ScratchPath("algorithms-dense")};

@@ -280,7 +280,7 @@ TEST_F(BackupTest, LogThatLostItsEnd_IsRefusedAndTheEarlierBackupKept) {
   EXPECT_EQ(ChainIn(Path("copy")), 10u);
 }
 
-TEST_F(BackupTest, WhatMayNotBeReplaced_IsRefusedAndKept) {
+TEST_F(BackupTest, ForeignDestination_IsRefusedAndKept) {
   Open(false);
   Grow(10);
   EXPECT_TRUE(absl::IsInvalidArgument(BackUpGraph(Path("db"), Path("db"), {}).status()));

@@ -147,7 +147,7 @@ TEST_F(ServerTest, RandomBytes_BehindTheHandshake_HurtNobody) {
   EXPECT_TRUE(Serves());
 }
 
-TEST_F(ServerTest, LongMessage_OfAStranger_IsRefused) {
+TEST_F(ServerTest, LongMessage_BeforeLogon_IsRefused) {
   options_.limits.message_bytes_before_logon = 1000;
   Open();
   Client client(server_->port());
@@ -196,7 +196,7 @@ TEST_F(ServerTest, LongMessage_BehindAnotherLogon_IsTaken) {
   }
 }
 
-TEST_F(ServerTest, Stranger_WhoSaysNothing_IsCutOff) {
+TEST_F(ServerTest, ClientBeforeLogon_SendsNothing_IsCutOff) {
   options_.limits.logon = std::chrono::milliseconds(50);
   Open();
   // On a busy machine a client may come too late with what it has to say; then another one.

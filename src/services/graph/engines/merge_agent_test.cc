@@ -123,7 +123,7 @@ TEST(AgentMerge, RandomRuns_AreMergedAsByTheHost) {
   EXPECT_EQ(agent.agent().counters().failed, 0u);
 }
 
-TEST(AgentMerge, SeveralHostsAtOnce_EachGetTheirs) {
+TEST(AgentMerge, SeveralHostsAtOnce_GetTheirOwnResults) {
   std::mt19937_64 random(TestSeed());
   MergeAgentOptions two;
   two.threads = 2;

@@ -348,7 +348,7 @@ TEST_F(ExchangeTest, FileWithFewerLines_IsRefused) {
   EXPECT_TRUE(Lines(&to).empty());
 }
 
-TEST_F(ExchangeTest, SchemaFileThatIsNone_IsRefusedWithItsLine) {
+TEST_F(ExchangeTest, MalformedSchemaFile_IsRefusedWithItsLine) {
   const std::string head = "{export: 'pulse graph', version: 1, array_delimiter: ';'}\n";
   const std::string end = "{end: true, nodes: 0, relationships: 0}\n";
   const std::pair<std::string, const char*> wrong[] = {

@@ -361,7 +361,7 @@ TEST_F(PoolDbTest, Segments_AgentStillWrites_AreNotUsedAgain) {
 }
 
 // An agent that hangs and goes on later writes where its outputs were, and nobody is there.
-TEST_F(PoolDbTest, HungAgent_WritesLate_HitsNobody) {
+TEST_F(PoolDbTest, HungAgent_WritesLate_DamagesNoFile) {
   auto pool = Pool::Open(pool_);
   ASSERT_TRUE(pool.ok());
   AgentProcess agent;

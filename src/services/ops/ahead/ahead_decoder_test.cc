@@ -171,7 +171,7 @@ TEST(AheadDecoder, SizesAroundStretches_AreDecoded) {
   }
 }
 
-TEST(AheadDecoder, DamageAnywhere_IsWhatItIsWithoutIt) {
+TEST(AheadDecoder, DamageAnywhere_GivesTheResultOfSerialDecoding) {
   std::mt19937_64 random(TestSeed());
   const std::string whole = MakeData(Kind::kText, 2'500'000, TestSeed());
   const std::vector<std::string> streams = {
