@@ -22,8 +22,8 @@ constexpr int64_t kReadyLimit = 30 * kSecond;
 // Ample for draining: longer than that is a hang.
 constexpr int64_t kTerminateLimit = 60 * kSecond;
 
-constexpr const char* kNames[kMischiefs] = {"kill",      "terminate",     "short-stop",
-                                            "long-stop", "stop-and-kill", "slow"};
+constexpr const char* kNames[kAgentFaults] = {"kill",      "terminate",     "short-stop",
+                                              "long-stop", "stop-and-kill", "slow"};
 
 std::string DescribeEnd(int wait_status) {
   if (WIFSIGNALED(wait_status)) {
@@ -35,12 +35,12 @@ std::string DescribeEnd(int wait_status) {
 
 }  // namespace
 
-const char* MischiefName(Mischief m) { return kNames[static_cast<size_t>(m)]; }
+const char* AgentFaultName(AgentFault m) { return kNames[static_cast<size_t>(m)]; }
 
-absl::StatusOr<Mischief> ParseMischief(const std::string& name) {
+absl::StatusOr<AgentFault> ParseAgentFault(const std::string& name) {
   std::string all;
-  for (size_t i = 0; i < kMischiefs; ++i) {
-    if (name == kNames[i]) return static_cast<Mischief>(i);
+  for (size_t i = 0; i < kAgentFaults; ++i) {
+    if (name == kNames[i]) return static_cast<AgentFault>(i);
     all += (i == 0 ? "" : ", ") + std::string(kNames[i]);
   }
   return absl::InvalidArgumentError(fmt::format("--events {}: choose among {}", name, all));
@@ -77,56 +77,56 @@ absl::Status SoakAgent::CheckNotCrashed() {
       fmt::format("the agent ended by itself, {}; see {}", DescribeEnd(wait_status()), log_file_));
 }
 
-Tormentor::Tormentor(SoakAgent* agent, Plan plan)
+FaultInjector::FaultInjector(SoakAgent* agent, Plan plan)
     : agent_(agent), plan_(std::move(plan)), dice_(plan_.seed) {
   Rest(NowNanos());
 }
 
-int64_t Tormentor::Between(int64_t low, int64_t high) {
+int64_t FaultInjector::Between(int64_t low, int64_t high) {
   return low + static_cast<int64_t>(dice_() % static_cast<uint64_t>(high - low + 1));
 }
 
-void Tormentor::Rest(int64_t now) {
+void FaultInjector::Rest(int64_t now) {
   state_ = State::kIdle;
   if (!events_.empty() && events_.back().end == 0) events_.back().end = now;
   next_ = now + Between(plan_.mean_gap_nanos / 10, plan_.mean_gap_nanos * 19 / 10);
 }
 
 // Now and then the next agent comes at once, and now and then the host has to do without for long.
-void Tormentor::Down(int64_t now) {
+void FaultInjector::Down(int64_t now) {
   state_ = State::kDown;
   next_ = now + (dice_() % 2 == 0 ? Between(0, 200 * kMilli)
                                   : Between(200 * kMilli, std::max(kSecond, plan_.mean_gap_nanos)));
 }
 
-void Tormentor::Begin(int64_t now) {
-  const Mischief kind = plan_.allowed[dice_() % plan_.allowed.size()];
+void FaultInjector::Begin(int64_t now) {
+  const AgentFault kind = plan_.allowed[dice_() % plan_.allowed.size()];
   ++counts_[static_cast<size_t>(kind)];
   events_.push_back({kind, now, 0});
   switch (kind) {
-    case Mischief::kKill:
+    case AgentFault::kKill:
       agent_->Signal(SIGKILL);
       agent_->WaitForEnd();
       Down(now);
       break;
-    case Mischief::kTerminate:
+    case AgentFault::kTerminate:
       agent_->Signal(SIGTERM);
       state_ = State::kEnding;
       next_ = now;
       until_ = now + kTerminateLimit;
       break;
-    case Mischief::kShortStop:
+    case AgentFault::kShortStop:
       agent_->Signal(SIGSTOP);
       state_ = State::kStopped;
       next_ = now + Between(plan_.deadline_nanos / 20, plan_.deadline_nanos * 7 / 10);
       break;
-    case Mischief::kLongStop:
-    case Mischief::kStopAndKill:
+    case AgentFault::kLongStop:
+    case AgentFault::kStopAndKill:
       agent_->Signal(SIGSTOP);
       state_ = State::kStopped;
       next_ = now + Between(plan_.deadline_nanos * 3 / 2, plan_.deadline_nanos * 4);
       break;
-    case Mischief::kSlow:
+    case AgentFault::kSlow:
       state_ = State::kSlow;
       frozen_ = false;
       next_ = now;
@@ -135,13 +135,13 @@ void Tormentor::Begin(int64_t now) {
   }
 }
 
-absl::Status Tormentor::Step(int64_t now) {
+absl::Status FaultInjector::Step(int64_t now) {
   switch (state_) {
     case State::kIdle:
       Begin(now);
       break;
     case State::kStopped:
-      if (events_.back().kind == Mischief::kStopAndKill) {
+      if (events_.back().kind == AgentFault::kStopAndKill) {
         agent_->Signal(SIGKILL);
         agent_->WaitForEnd();
         Down(now);
@@ -180,7 +180,7 @@ absl::Status Tormentor::Step(int64_t now) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<int64_t> Tormentor::Tick(int64_t now) {
+absl::StatusOr<int64_t> FaultInjector::Tick(int64_t now) {
   const bool should_run = state_ != State::kDown && state_ != State::kEnding;
   if (should_run && !agent_->Runs()) {
     problems_.push_back("an agent ended by itself, " + DescribeEnd(agent_->wait_status()));
@@ -190,7 +190,7 @@ absl::StatusOr<int64_t> Tormentor::Tick(int64_t now) {
   return next_;
 }
 
-absl::Status Tormentor::Finish() {
+absl::Status FaultInjector::Finish() {
   while (state_ != State::kIdle) {
     const int64_t now = NowNanos();
     // A stop or a slow-down ends at once, a restart comes at once.

@@ -1,5 +1,5 @@
-// The agent that a soak maltreats: a process that runs `pulse agent` of this very program, and the
-// plan of what is done to it. Main thread only: the agent dies with the thread that started it.
+// The agent of a soak: a process that runs `pulse agent` of this very program, and the faults that
+// are injected into it. Main thread only: the agent dies with the thread that started it.
 #pragma once
 
 #include <array>
@@ -41,27 +41,27 @@ class SoakAgent : public ProgramProcess {
   bool killed_ = true;  // by Kill(), or not started yet
 };
 
-enum class Mischief { kKill, kTerminate, kShortStop, kLongStop, kStopAndKill, kSlow };
-inline constexpr size_t kMischiefs = 6;
-const char* MischiefName(Mischief m);
-absl::StatusOr<Mischief> ParseMischief(const std::string& name);
+enum class AgentFault { kKill, kTerminate, kShortStop, kLongStop, kStopAndKill, kSlow };
+inline constexpr size_t kAgentFaults = 6;
+const char* AgentFaultName(AgentFault m);
+absl::StatusOr<AgentFault> ParseAgentFault(const std::string& name);
 
-struct MischiefEvent {
-  Mischief kind;
+struct AgentFaultEvent {
+  AgentFault kind;
   int64_t begin;  // NowNanos()
   int64_t end;    // when the agent was let alone or started again; 0: not yet
 };
 
-// Draws what to do and when from a seed, and does it step by step.
-class Tormentor {
+// Draws faults and their times from a seed, and injects them step by step.
+class FaultInjector {
  public:
   struct Plan {
     uint64_t seed = 1;
-    int64_t deadline_nanos = 0;     // the file system's agent_deadline
-    int64_t mean_gap_nanos = 0;     // between two events
-    std::vector<Mischief> allowed;  // of which each is as likely
+    int64_t deadline_nanos = 0;       // the file system's agent_deadline
+    int64_t mean_gap_nanos = 0;       // between two events
+    std::vector<AgentFault> allowed;  // of which each is as likely
   };
-  Tormentor(SoakAgent* agent, Plan plan);
+  FaultInjector(SoakAgent* agent, Plan plan);
 
   // Does what is due; returns when to call again. An error when an agent cannot be started.
   absl::StatusOr<int64_t> Tick(int64_t now);
@@ -69,8 +69,8 @@ class Tormentor {
   absl::Status Finish();
 
   bool at_work() const { return state_ != State::kIdle; }
-  const std::vector<MischiefEvent>& events() const { return events_; }
-  uint64_t Count(Mischief m) const { return counts_[static_cast<size_t>(m)]; }
+  const std::vector<AgentFaultEvent>& events() const { return events_; }
+  uint64_t Count(AgentFault m) const { return counts_[static_cast<size_t>(m)]; }
   // What the agent did that it must not: end unbidden, or not end when told to.
   const std::vector<std::string>& problems() const { return problems_; }
 
@@ -89,8 +89,8 @@ class Tormentor {
   int64_t next_ = 0;     // when to look again
   int64_t until_ = 0;    // end of kSlow, limit of kEnding
   bool frozen_ = false;  // within kSlow
-  std::vector<MischiefEvent> events_;
-  std::array<uint64_t, kMischiefs> counts_{};
+  std::vector<AgentFaultEvent> events_;
+  std::array<uint64_t, kAgentFaults> counts_{};
   std::vector<std::string> problems_;
 };
 

@@ -1,6 +1,6 @@
 // AgentHeartbeat: tells an agent that hangs from one that is slow. The host looks at the agent's
 // sign of life at intervals and asks for the next one; an agent counts as hung after kMissedLooks
-// looks in a row at which it owed something and showed none.
+// looks in a row without one while requests were outstanding.
 //
 // Looks are counted rather than time: a machine that was suspended gives the agent its chance. One
 // thread's; pure; the clock is the caller's.
@@ -21,9 +21,9 @@ class AgentHeartbeat {
   int interval_ms() const { return static_cast<int>(interval_ / 1'000'000); }
   // Whether it is time for the next look.
   bool Due(int64_t now) const { return now - looked_at_ >= interval_; }
-  // One look. `progress`: the agent's sign of life; `busy`: it owes an answer, since with nothing
-  // outstanding an agent may sleep as long as it likes. False: it hangs. After true, a busy agent
-  // is to be pinged.
+  // One look. `progress`: the agent's sign of life; `busy`: a request is outstanding; without one
+  // an agent may sleep as long as it likes. False: it hangs. After true, a busy agent is to be
+  // pinged.
   bool Look(int64_t now, uint64_t progress, bool busy) {
     looked_at_ = now;
     if (!busy || progress != progress_) {

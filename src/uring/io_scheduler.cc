@@ -184,7 +184,7 @@ void IoScheduler::Start(IoItem* item) {
   in_flight_cost_ += item->cost;
   flow.balance -= cost;
   k.balance -= cost;
-  // One that is alone owes nobody; it must not begin with a debt when others come.
+  // An origin that is alone takes from no other: its balance is not negative when others come.
   if (k.active.size() == 1) flow.balance = std::max<int64_t>(flow.balance, 0);
   // The next origin's turn, once this one has used up what it had.
   if (flow.balance <= 0) {

@@ -3,17 +3,17 @@
 //
 // Each enrolled thread has a POSIX timer on its own CPU clock. Its signal comes for every
 // millisecond or so that the thread has consumed (the kernel looks at its tick: 4 ms with
-// CONFIG_HZ=250), and the handler sleeps for what is owed (core_budget.h). Consumed and slept are
-// counted from the beginning, so errors of single sleeps do not add up. A thread that does nothing
-// pays nothing. Time for which a thread was ready and found every CPU taken counts as slept, where
-// the kernel tells it (/proc/PID/task/TID/schedstat): on a card its core would have been free. What
-// is shorter than a tick is not stretched by itself but in the sum, unless the thread calls Settle
-// now and then.
+// CONFIG_HZ=250), and the handler sleeps for as long as a slow core would take longer
+// (core_budget.h). Consumed and slept are counted from the beginning, so errors of single sleeps do
+// not add up. A thread that does nothing does not sleep. Time for which a thread was ready and
+// found every CPU taken counts as slept, where the kernel tells it (/proc/PID/task/TID/schedstat):
+// on a card its core would have been free. What is shorter than a tick is not stretched by itself
+// but in the sum, unless the thread calls Settle now and then.
 //
 // Not covered: threads of the kernel that work for this process. io_uring's (iou-wrk-*), which do
 // what cannot be done without blocking (fdatasync, buffered writes), take no signals; Usage::kernel
-// has what they consumed. A thread asleep for its debt keeps its locks, as one on a slow core
-// would.
+// has what they consumed. A thread asleep in the handler keeps its locks, as one on
+// a slow core would.
 //
 // System calls go on after the signal, except those that always return EINTR (epoll_wait, poll,
 // nanosleep, io_uring_enter when it waits; signal(7)): loops around these have to bear it. A forked
@@ -52,7 +52,7 @@ class CpuThrottle {
 
   // FailedPrecondition when there is one already, or when the signal is in use.
   static absl::StatusOr<std::unique_ptr<CpuThrottle>> Start(const Options& options);
-  // Threads go on at full speed; those asleep for what they owe are waited for.
+  // Threads go on at full speed; those asleep in the handler are waited for.
   ~CpuThrottle();
   CpuThrottle(const CpuThrottle&) = delete;
   CpuThrottle& operator=(const CpuThrottle&) = delete;
@@ -65,9 +65,9 @@ class CpuThrottle {
 
   Usage usage() const;
 
-  // The calling thread, if it is enrolled, pays what it owes so far: at the end of a piece of work,
-  // so that its effects are late by what the work took on a slow core. Costs a system call; what is
-  // owed stays owed while it is too little to sleep for.
+  // The calling thread, if it is enrolled, sleeps for the rest of the time that its work takes on a
+  // slow core: at the end of a piece of work, so that its effects come as late as there. Costs a
+  // system call; a time that is too short to sleep for is added to the next one.
   static void Settle();
 
   // What the calling thread consumes in this scope costs nothing: work that a DPU's core would not

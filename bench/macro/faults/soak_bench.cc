@@ -70,7 +70,7 @@ class Soak {
   absl::Status Run() {
     PULSE_RETURN_IF_ERROR(Open());
     PULSE_RETURN_IF_ERROR(Load());
-    PULSE_RETURN_IF_ERROR(Torment());
+    PULSE_RETURN_IF_ERROR(InjectFaults());
     PULSE_RETURN_IF_ERROR(CloseDb());
     return CheckOnStock();
   }
@@ -88,8 +88,8 @@ class Soak {
     session_.Say("\n" + Render(session_.report()["result"]) + "\n");
     session_.report()["samples"] = samples_;
     nlohmann::json& events = session_.report()["events"] = nlohmann::json::array();
-    for (const MischiefEvent& e : events_) {
-      nlohmann::json event = {{"kind", MischiefName(e.kind)},
+    for (const AgentFaultEvent& e : events_) {
+      nlohmann::json event = {{"kind", AgentFaultName(e.kind)},
                               {"begin_s", static_cast<double>(e.begin - start_) / 1e9}};
       if (e.end != 0) event["end_s"] = static_cast<double>(e.end - start_) / 1e9;
       events.push_back(std::move(event));
@@ -160,12 +160,12 @@ class Soak {
       outcome_.problems.insert(outcome_.problems.end(), problems.begin(), problems.end());
     }
     if (sampler_ != nullptr) samples_ = sampler_->samples();
-    if (tormentor_ != nullptr) {
-      events_ = tormentor_->events();
-      for (size_t i = 0; i < kMischiefs; ++i) {
-        outcome_.mischief[i] = tormentor_->Count(static_cast<Mischief>(i));
+    if (injector_ != nullptr) {
+      events_ = injector_->events();
+      for (size_t i = 0; i < kAgentFaults; ++i) {
+        outcome_.faults[i] = injector_->Count(static_cast<AgentFault>(i));
       }
-      const auto& problems = tormentor_->problems();
+      const auto& problems = injector_->problems();
       outcome_.problems.insert(outcome_.problems.end(), problems.begin(), problems.end());
     }
     if (db_ != nullptr) GetStats(FileSystem(), &outcome_.stats);
@@ -187,30 +187,30 @@ class Soak {
     return absl::OkStatus();
   }
 
-  absl::Status Torment() {
+  absl::Status InjectFaults() {
     start_ = NowNanos();
     const int64_t end = start_ + static_cast<int64_t>(args_.Get<double>("minutes") * 60e9);
     const auto every = static_cast<int64_t>((args_.common.tiny ? 0.2 : 1.0) * 1e9);
-    Tormentor::Plan plan;
+    FaultInjector::Plan plan;
     plan.seed = args_.common.seed;
     plan.deadline_nanos = args_.Get<int64_t>("agent_deadline_ms") * kSoakMilli;
     plan.mean_gap_nanos = static_cast<int64_t>(args_.Get<double>("mean_gap_s") * 1e9);
     for (const std::string& name : args_.Get<std::vector<std::string>>("events")) {
-      PULSE_ASSIGN_OR_RETURN(const auto kind, ParseMischief(name));
+      PULSE_ASSIGN_OR_RETURN(const auto kind, ParseAgentFault(name));
       plan.allowed.push_back(kind);
     }
-    tormentor_ = std::make_unique<Tormentor>(&agent_, plan);
+    injector_ = std::make_unique<FaultInjector>(&agent_, plan);
     sampler_ = std::make_unique<SoakSampler>(start_, FileSystem(), &agent_, load_.get());
 
     int64_t sample_at = start_ + every;
     int64_t say_at = start_ + 5 * kSoakSecond;
     bool disturbed = false;
     for (int64_t now = start_; now < end && !load_->hopeless(); now = NowNanos()) {
-      PULSE_ASSIGN_OR_RETURN(const auto next, tormentor_->Tick(now));
-      disturbed = disturbed || tormentor_->at_work();
+      PULSE_ASSIGN_OR_RETURN(const auto next, injector_->Tick(now));
+      disturbed = disturbed || injector_->at_work();
       if (now >= sample_at) {
         sampler_->Take(now, disturbed);
-        disturbed = tormentor_->at_work();
+        disturbed = injector_->at_work();
         sample_at += every * std::max<int64_t>(1, (now - sample_at) / every + 1);
         if (load_->OldestNanos() > kHangNanos) {
           GiveUp(fmt::format("an operation hangs: no end after {} s", kHangNanos / kSoakSecond));
@@ -236,13 +236,13 @@ class Soak {
                "{}: {:.0f} ops/s, {} events, {} failovers, {} reconnects, {} failed, {} wrong; "
                "{} left\n",
                FormatDuration(static_cast<double>(now - start_) / 1e9), ops,
-               tormentor_->events().size(), stats.failovers, stats.reconnects, f.failed, f.wrong,
+               injector_->events().size(), stats.failovers, stats.reconnects, f.failed, f.wrong,
                FormatDuration(static_cast<double>(end - now) / 1e9));
   }
 
-  // The agent is let alone from here on; compactions that it owes come to their end.
+  // The agent is let alone from here on; its pending compactions come to their end.
   absl::Status CloseDb() {
-    PULSE_RETURN_IF_ERROR(tormentor_->Finish());
+    PULSE_RETURN_IF_ERROR(injector_->Finish());
     PULSE_RETURN_IF_ERROR(Bounded("ending the load", kHangNanos, [this] {
       load_->Stop();
       return absl::OkStatus();
@@ -334,11 +334,11 @@ class Soak {
   std::unique_ptr<CrashLedger> ledger_;
   std::unique_ptr<BenchDb> db_;
   std::unique_ptr<SoakLoad> load_;
-  std::unique_ptr<Tormentor> tormentor_;
+  std::unique_ptr<FaultInjector> injector_;
   std::unique_ptr<SoakSampler> sampler_;
   int64_t start_ = 0;
   std::vector<SoakSample> samples_;
-  std::vector<MischiefEvent> events_;
+  std::vector<AgentFaultEvent> events_;
   SoakOutcome outcome_;
   bool gathered_ = false;
 };

@@ -46,8 +46,8 @@ nlohmann::json ToJson(const SoakOutcome& o) {
                          {"worst_write_ms", o.worst_write_ms},
                          {"problems", o.problems}};
   for (size_t k = 0; k < SoakLoad::kKinds; ++k) json["by_kind"][kOps[k]] = o.figures.ops[k];
-  for (size_t i = 0; i < kMischiefs; ++i) {
-    json["mischief"][MischiefName(static_cast<Mischief>(i))] = o.mischief[i];
+  for (size_t i = 0; i < kAgentFaults; ++i) {
+    json["mischief"][AgentFaultName(static_cast<AgentFault>(i))] = o.faults[i];
   }
   for (const NamedTrend& t : o.trends) {
     json["trends"][t.name] = {{"first_quarter", t.trend.first},

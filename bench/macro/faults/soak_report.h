@@ -13,7 +13,7 @@ struct SoakOutcome {
   double seconds = 0;  // of the load that was sampled
   SoakLoad::Figures figures;
   Stats stats = {};
-  std::array<uint64_t, kMischiefs> mischief{};
+  std::array<uint64_t, kAgentFaults> faults{};
   std::vector<NamedTrend> trends;
   SoakSpeeds speeds;
   double worst_write_ms = 0;

@@ -17,7 +17,7 @@ namespace pulse::bench {
 // Who has loaded the database that a workload begins with.
 enum class YcsbLoad {
   kCopied,  // stock RocksDB, for all, and at rest
-  kOwn      // the variant itself, as in the paper; what its compactions owe falls due in the run
+  kOwn      // the variant itself, as in the paper; its pending compactions run with the workload
 };
 
 inline constexpr size_t kUsualVariants = 3;  // PaperVariants()

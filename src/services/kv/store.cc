@@ -65,7 +65,7 @@ bool CountsAsUse(redis::Command command) {
   }
 }
 
-KvView::Manner MannerOf(const redis::CommandInfo& command) {
+KvView::CommandTraits TraitsOf(const redis::CommandInfo& command) {
   using redis::Command;
   const bool many = command.id == Command::kMset || command.id == Command::kMsetnx;
   return {IsUrgent(command.id), CountsAsUse(command.id), many};
@@ -280,7 +280,7 @@ KvStore::RunResult KvStore::Run(const Place& place, const redis::CommandInfo& co
   redis::ForEachKey(command, args, [&](std::string_view key) { wanted |= place.SetOf(key); });
   Held held(this);
   if (!held.Take(wanted, may_block)) return RunResult::kWouldBlock;
-  KvView view(this, place, MannerOf(command), may_block, all, held.now_ms());
+  KvView view(this, place, TraitsOf(command), may_block, all, held.now_ms());
   const size_t begin = reply->out()->size();
   const redis::CommandCounts before = *counts;
   redis::Call call{command, args, view, *reply, *counts};
@@ -323,7 +323,7 @@ void KvStore::RunTransaction(const Place& place, const std::vector<Queued>& comm
       commands, options_.limits.max_reply,
       [&](const Queued& queued) {
         const size_t element = reply->out()->size();
-        KvView view(this, place, MannerOf(*queued.command), true,
+        KvView view(this, place, TraitsOf(*queued.command), true,
                     (wanted & place.all()) == place.all(), now);
         redis::Call call{*queued.command, *queued.args, view, *reply, *counts};
         redis::RunCommand(call);

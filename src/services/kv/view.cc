@@ -27,12 +27,12 @@ std::string RefusalOf(Partition::Result result, std::string_view key) {
   return "ERR the key or value is larger than one partition takes; give more --memory";
 }
 
-KvView::KvView(KvStore* store, const KvStore::Place& place, const Manner& manner, bool may_block,
-               bool held_all, int64_t now_ms)
+KvView::KvView(KvStore* store, const KvStore::Place& place, const CommandTraits& traits,
+               bool may_block, bool held_all, int64_t now_ms)
     : View(now_ms, store->options().limits),
       store_(store),
       place_(place),
-      manner_(manner),
+      traits_(traits),
       may_block_(may_block),
       held_all_(held_all) {}
 
@@ -44,7 +44,7 @@ redis::ClusterNode KvView::node() const {
 const Item* KvView::ItemOf(std::string_view key) {
   const uint64_t hash = HashKey(key);
   Partition& partition = PartitionFor(hash);
-  return manner_.counts_as_use ? partition.Find(key, hash) : partition.Peek(key, hash);
+  return traits_.counts_as_use ? partition.Find(key, hash) : partition.Peek(key, hash);
 }
 
 const Item* KvView::Look(std::string_view key, Found* found) {
@@ -132,13 +132,13 @@ void KvView::PutFrom(const Found& before, std::string_view key, std::string_view
 void KvView::PutWith(const ItemFacts& facts, std::string_view key, std::string_view data) {
   if (!error_.empty()) return;
   const uint64_t hash = HashKey(key);
-  if (manner_.many && !Remember(key, hash)) return;
+  if (traits_.many && !Remember(key, hash)) return;
   Item* item = nullptr;
   Partition& partition = PartitionFor(hash);
-  const auto result = partition.Put(key, hash, data.size(), facts, &item, manner_.urgent);
+  const auto result = partition.Put(key, hash, data.size(), facts, &item, traits_.urgent);
   if (result == Partition::Result::kStored) {
     CopyValue(item->value_bytes(), data);
-  } else if (manner_.many) {
+  } else if (traits_.many) {
     before_.pop_back();  // it is as it was
   }
   Written(key, &partition, result);

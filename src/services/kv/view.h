@@ -17,12 +17,12 @@ namespace pulse::kv {
 class KvView final : public redis::View {
  public:
   // What kind of command it is for.
-  struct Manner {
+  struct CommandTraits {
     bool urgent = false;        // Partition::Put
     bool counts_as_use = true;  // of the keys that it reads
     bool many = false;          // puts more than one value
   };
-  KvView(KvStore* store, const KvStore::Place& place, const Manner& manner, bool may_block,
+  KvView(KvStore* store, const KvStore::Place& place, const CommandTraits& traits, bool may_block,
          bool held_all, int64_t now_ms);
 
   bool Get(std::string_view key, redis::Found* found) override;
@@ -77,7 +77,7 @@ class KvView final : public redis::View {
   // False after an error: it would be too much.
   bool Remember(std::string_view key, uint64_t hash);
 
-  const Manner manner_;
+  const CommandTraits traits_;
   std::vector<Before> before_;
   uint64_t before_bytes_ = 0;
   const bool may_block_;

@@ -69,7 +69,7 @@ BoltConnection::BoltConnection(BoltShared* shared, std::string client,
       inbox_([shared](const std::string& running) {
         shared->service->running()->Terminate(running, cypher::Caller());
       }),
-      stranger_since_(NowNanos()) {}
+      unauthenticated_since_(NowNanos()) {}
 
 BoltConnection::~BoltConnection() = default;
 
@@ -243,14 +243,14 @@ void BoltConnection::Logon(const Value& auth, net::Ticket ticket, std::string* m
   caller_.may_read = user->may_read;
   caller_.may_write = user->may_write;
   caller_.may_admin = user->may_admin;
-  stranger_since_.store(0, std::memory_order_relaxed);
+  unauthenticated_since_.store(0, std::memory_order_relaxed);
   known_once_.store(true, std::memory_order_relaxed);
   state_ = State::kReady;
   Succeed(ticket, *metadata);
 }
 
 void BoltConnection::Logoff(net::Ticket ticket) {
-  stranger_since_.store(NowNanos(), std::memory_order_relaxed);
+  unauthenticated_since_.store(NowNanos(), std::memory_order_relaxed);
   caller_ = cypher::kNobody;
   state_ = State::kLogon;
   Succeed(ticket, {});

@@ -65,7 +65,9 @@ class BoltConnection : public std::enable_shared_from_this<BoltConnection> {
   size_t held() const { return inbox_.held(); }
   Inbox* inbox() { return &inbox_; }
   // When it was last unknown who the client is; 0: it is known.
-  int64_t stranger_since() const { return stranger_since_.load(std::memory_order_relaxed); }
+  int64_t unauthenticated_since() const {
+    return unauthenticated_since_.load(std::memory_order_relaxed);
+  }
   // It has been known: what is behind a LOGON may be here before that is carried out.
   bool known_once() const { return known_once_.load(std::memory_order_relaxed); }
 
@@ -161,7 +163,7 @@ class BoltConnection : public std::enable_shared_from_this<BoltConnection> {
   const std::string client_;
   const std::unique_ptr<PartSink> sink_;
   Inbox inbox_;
-  std::atomic<int64_t> stranger_since_;
+  std::atomic<int64_t> unauthenticated_since_;
   std::atomic<bool> known_once_{false};
 
   Version version_;

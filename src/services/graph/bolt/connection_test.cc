@@ -89,13 +89,13 @@ TEST_F(ConnectionTest, Logon_WrongPassword_EndsTheConnection) {
     EXPECT_EQ(Texts({test::Hello(), logon}),
               (Strings{"SUCCESS", "FAILURE Neo.ClientError.Security.Unauthorized"}));
     EXPECT_TRUE(closed_);
-    EXPECT_NE(connection_->stranger_since(), 0);
+    EXPECT_NE(connection_->unauthenticated_since(), 0);
   }
   // Both names are those of the user without a file.
   for (const char* name : {"neo4j", "default"}) {
     Connect(8);
     EXPECT_EQ(Texts({test::Hello(), auth(name, "secret")}), (Strings{"SUCCESS", "SUCCESS"}));
-    EXPECT_EQ(connection_->stranger_since(), 0);
+    EXPECT_EQ(connection_->unauthenticated_since(), 0);
   }
 }
 

@@ -21,9 +21,9 @@ class BoltFlow : public net::Flow {
         connection_(connection),
         bolt_(std::make_shared<BoltConnection>(
             shared, connection->peer(), std::make_unique<Sink>(this, connection->remote()))) {
-    shared->strangers.Add({bolt_, [this, remote = connection->remote()] {
-                             remote->Post([this] { connection_->Close({}); });
-                           }});
+    shared->unauthenticated.Add({bolt_, [this, remote = connection->remote()] {
+                                   remote->Post([this] { connection_->Close({}); });
+                                 }});
   }
   ~BoltFlow() override { bolt_->Close(); }
 

@@ -97,7 +97,7 @@ void ServerImpl::Sweep() {
   while (!wake_.wait_for(lock, kPause, [this] { return stopping_; })) {
     const int64_t now = NowNanos();
     shared_.service->running()->Sweep(now);
-    shared_.strangers.Sweep(now - options_.limits.logon.count() * 1'000'000);
+    shared_.unauthenticated.Sweep(now - options_.limits.logon.count() * 1'000'000);
   }
 }
 

@@ -6,17 +6,17 @@
 
 namespace pulse::bolt {
 
-void StrangerList::Add(Entry entry) {
+void UnauthenticatedList::Add(Entry entry) {
   const std::lock_guard<std::mutex> lock(mutex_);
   entries_.push_back(std::move(entry));
 }
 
-void StrangerList::Sweep(int64_t then) {
+void UnauthenticatedList::Sweep(int64_t then) {
   const std::lock_guard<std::mutex> lock(mutex_);
   std::erase_if(entries_, [then](const Entry& entry) {
     const auto connection = entry.connection.lock();
     if (connection == nullptr) return true;
-    const int64_t since = connection->stranger_since();
+    const int64_t since = connection->unauthenticated_since();
     if (since == 0 || since >= then) return false;  // it may log off again
     entry.cut();
     return true;

@@ -35,7 +35,7 @@ struct BoltLimits {
 class BoltConnection;
 
 // Connections whose client has not said who it is, which are not waited for. Thread-safe.
-class StrangerList {
+class UnauthenticatedList {
  public:
   struct Entry {
     std::weak_ptr<const BoltConnection> connection;
@@ -57,7 +57,7 @@ struct BoltShared {
   WorkerPool* pool = nullptr;
   BoltLimits limits;
   std::string address;  // for routing tables of clients that do not say how they came here
-  StrangerList strangers;
+  UnauthenticatedList unauthenticated;
   std::atomic<uint64_t> connections{0};  // so far
   std::atomic<uint64_t> messages{0};
   std::atomic<uint64_t> failures{0};

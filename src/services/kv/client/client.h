@@ -74,8 +74,8 @@ class ShmClient {
     uint32_t readable = 0;
   };
 
-  // The memory for values that fit into no buffer, and the request that has it.
-  struct Far {
+  // The far memory, for values that fit into no buffer, and the request that has it.
+  struct LargeValueMemory {
     bool IsBusy() const { return queue != nullptr && queue->answered <= request; }
 
     UniqueFd fd;
@@ -129,7 +129,7 @@ class ShmClient {
   size_t outstanding_ = 0;
   uint32_t next_queue_ = 0;  // that Poll begins with
   uint32_t empty_polls_ = 0;
-  Far far_;
+  LargeValueMemory far_;
   bool lost_ = false;
 };
 

@@ -14,7 +14,7 @@ constexpr uint32_t kLeastDead = kSegmentBytes / 16;
 // not to pay for a whole segment, unless nothing else is left.
 constexpr uint32_t kLeast[] = {kLeastDead, kSegmentBytes / 256, 64};
 // So long nothing is looked for again where there was nothing to clean, unless more is dead.
-constexpr int64_t kFutileMs = 20;
+constexpr int64_t kFailedSearchMs = 20;
 // Of a segment with items of several classes, so long after the first has expired.
 constexpr int64_t kMixedPauseMs = 100;
 // Items whose buckets are fetched together.
@@ -37,9 +37,9 @@ bool Partition::MayHaveExpired(const Segments::Segment& segment) const {
 bool Partition::ChooseVictim(Urgency urgency) {
   victim_ = {};
   const auto which = static_cast<size_t>(urgency);
-  const Futile& futile = futile_[which];
-  if (policy_ == Policy::kNoEviction && futile.dead == segments_.dead_bytes() &&
-      now_ms_ >= futile.since_ms && now_ms_ - futile.since_ms < kFutileMs) {
+  const FailedSearch& failed = failed_searches_[which];
+  if (policy_ == Policy::kNoEviction && failed.dead == segments_.dead_bytes() &&
+      now_ms_ >= failed.since_ms && now_ms_ - failed.since_ms < kFailedSearchMs) {
     return false;
   }
   const uint32_t least = kLeast[which];
@@ -83,7 +83,7 @@ bool Partition::ChooseVictim(Urgency urgency) {
     // All that there is is in open segments.
     if (!segments_.SealWhere(evicts ? 0 : least, now_ms_)) break;
   }
-  futile_[which] = {segments_.dead_bytes(), now_ms_};
+  failed_searches_[which] = {segments_.dead_bytes(), now_ms_};
   return false;
 }
 
@@ -91,7 +91,7 @@ bool Partition::CleanOne(Urgency urgency) {
   if (!HasVictim() && !ChooseVictim(urgency)) return false;
   while (HasVictim()) {
     if (CleanStep(kTogether)) continue;
-    futile_[static_cast<size_t>(urgency)] = {segments_.dead_bytes(), now_ms_};
+    failed_searches_[static_cast<size_t>(urgency)] = {segments_.dead_bytes(), now_ms_};
     return false;
   }
   return true;

@@ -381,13 +381,13 @@ class Partition final : private Index::Items {
   uint32_t cutoff_ = 1;  // of use, below which the cleaner drops
   const uint32_t keep_;  // segments that are left when a write finds no room
   const uint64_t low_;   // segments to take, below which it cleans ahead
-  // When nothing was left to clean, so that it is not looked for again at once.
-  struct Futile {
+  // A search that found nothing to clean, so that the next one does not follow at once.
+  struct FailedSearch {
     uint64_t dead = UINT64_MAX;  // bytes, in all
     int64_t since_ms = 0;
   };
-  Futile futile_[3];        // of each urgency
-  uint32_t most_open_ = 0;  // segments, before classes share them
+  FailedSearch failed_searches_[3];  // of each urgency
+  uint32_t most_open_ = 0;           // segments, before classes share them
   std::function<void(std::string_view)> on_evict_;
   std::function<void(std::string_view)> on_expire_;
 };

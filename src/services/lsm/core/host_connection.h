@@ -30,8 +30,8 @@ inline absl::Status PassFile(AgentLink* link, int fd, wire::Descriptor* d) {
   return absl::OkStatus();
 }
 
-// What a lost agent may yet carry out.
-enum class LateWork : uint8_t {
+// Requests that a lost agent may still carry out.
+enum class OutstandingWork : uint8_t {
   kNone,        // its process has ended
   kUnanswered,  // it was not seen to end: what it was asked and has not answered
   kAnything,    // it is not to be trusted
@@ -47,7 +47,7 @@ class CompletionTarget {
   // call of Rescue(), until which the target must stay alive.
   virtual bool OnAgentDeath() = 0;
   // Finishes what the agent left undone. Without mu(); may block on I/O.
-  virtual void Rescue(LateWork) {}
+  virtual void Rescue(OutstandingWork) {}
 };
 
 // A queue and the producer's position in its arena. `position` counts arena bytes handed out,

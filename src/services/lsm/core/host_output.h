@@ -109,7 +109,7 @@ class OutputFile : public CompletionTarget {
 
   void OnCompletion(const wire::Completion& c) override;
   bool OnAgentDeath() override;
-  void Rescue(LateWork late) override;
+  void Rescue(OutstandingWork work) override;
 
  private:
   struct Unacked {

@@ -20,7 +20,7 @@ bool OutputFile::OnAgentDeath() {
   return rescuing_;
 }
 
-void OutputFile::Rescue(LateWork late) {
+void OutputFile::Rescue(OutstandingWork work) {
   {
     std::unique_lock lock(session_->mu());
     session_->WaitForHost(lock, [this] { return path_guards_ == 0; });
@@ -31,7 +31,7 @@ void OutputFile::Rescue(LateWork late) {
   // that the file has by then: a copy of gigabytes would be for nothing, and may find no space.
   const bool may_change = unanswered || (opened_.load() && !open_answered_);
   absl::Status st;
-  if (late == LateWork::kAnything || (late == LateWork::kUnanswered && may_change))
+  if (work == OutstandingWork::kAnything || (work == OutstandingWork::kUnanswered && may_change))
     st = MoveAside();
   for (const auto& [tag, w] : unacked_) {
     if (st.ok()) st = WriteInline(w.file_offset, w.data, w.length);
@@ -41,7 +41,7 @@ void OutputFile::Rescue(LateWork late) {
   FailLocked(std::move(st));
   // Even after the agent's process has ended, the kernel may carry out its last requests. They
   // repeat bytes that were just written, so they corrupt only pages that are written once more.
-  late_writes_ = unanswered && late == LateWork::kNone;
+  late_writes_ = unanswered && work == OutstandingWork::kNone;
   if (closed_) FinishInline(lock);
   rescuing_ = false;  // from here on this object may be destroyed
   session_->NotifyLocked();

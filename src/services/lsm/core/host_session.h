@@ -127,7 +127,7 @@ class HostSession {
   // host_watch.cc: the watching thread.
   void Watch();
   bool CheckAgent(const Connection& c, AgentHeartbeat* heartbeat);
-  void LoseAgent(const Connection& c, LateWork late, const absl::Status& why);
+  void LoseAgent(const Connection& c, OutstandingWork work, const absl::Status& why);
   bool TryReconnect();
   void WarmUp(const Connection& c);
   // Somebody may look at the numbers that this host publishes.

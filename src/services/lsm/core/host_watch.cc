@@ -61,7 +61,7 @@ void HostSession::Watch() {
       std::lock_guard lock(mu_);
       rescues.swap(rescues_);
     }
-    for (CompletionTarget* target : rescues) target->Rescue(LateWork::kNone);
+    for (CompletionTarget* target : rescues) target->Rescue(OutstandingWork::kNone);
     if (c != nullptr) {
       if (CheckAgent(c, &heartbeat)) {
         WarmUp(c);
@@ -98,17 +98,17 @@ bool HostSession::CheckAgent(const Connection& c, AgentHeartbeat* heartbeat) {
   }
   if (c->link->Gone()) {
     c->link->WaitForExit();
-    LoseAgent(c, LateWork::kNone, absl::UnavailableError("it is gone"));
+    LoseAgent(c, OutstandingWork::kNone, absl::UnavailableError("it is gone"));
     return false;
   }
   if (suspect) {
-    LoseAgent(c, LateWork::kAnything, absl::InternalError("it is not to be trusted"));
+    LoseAgent(c, OutstandingWork::kAnything, absl::InternalError("it is not to be trusted"));
     return false;
   }
   const int64_t now = NowNanos();
   if (options_.socket_path.empty() || !heartbeat->Due(now)) return true;
   if (!heartbeat->Look(now, c->link->Progress(), busy)) {
-    LoseAgent(c, LateWork::kUnanswered,
+    LoseAgent(c, OutstandingWork::kUnanswered,
               absl::DeadlineExceededError(absl::StrCat("it has shown no sign of life for ",
                                                        options_.agent_deadline_ms, " ms")));
     return false;
@@ -117,13 +117,13 @@ bool HostSession::CheckAgent(const Connection& c, AgentHeartbeat* heartbeat) {
   return true;
 }
 
-void HostSession::LoseAgent(const Connection& c, LateWork late, const absl::Status& why) {
+void HostSession::LoseAgent(const Connection& c, OutstandingWork work, const absl::Status& why) {
   std::vector<CompletionTarget*> rescues;
   {
     std::lock_guard lock(mu_);
     // What the agent answered before still counts.
     DrainLocked(c.get());
-    if (c->suspect && late == LateWork::kUnanswered) late = LateWork::kAnything;
+    if (c->suspect && work == OutstandingWork::kUnanswered) work = OutstandingWork::kAnything;
     Add(&counters_.failovers, 1);
     c->dead.store(true, std::memory_order_release);
     if (current_ == c) {
@@ -145,7 +145,7 @@ void HostSession::LoseAgent(const Connection& c, LateWork late, const absl::Stat
       absl::StrCat("lost the agent", options_.socket_path.empty() ? "" : " at ",
                    options_.socket_path, ": ", why.message(), "; the host finishes ",
                    rescues.size(), " of its files, and writes by itself until there is one again"));
-  for (CompletionTarget* target : rescues) target->Rescue(late);
+  for (CompletionTarget* target : rescues) target->Rescue(work);
 }
 
 bool HostSession::TryReconnect() {

@@ -31,12 +31,12 @@ namespace pulse::lsm {
 namespace {
 
 // What the environment has asked for. Set before main, never changed and never destroyed.
-struct Wish {
+struct PreloadSettings {
   std::string uri;
   const RoutedFileSystem* routed = nullptr;  // the default Env's; null: the reason is in `refusal`
   absl::Status refusal;
 };
-const Wish* wish = nullptr;
+const PreloadSettings* settings = nullptr;
 
 // An Env's FileSystem is a protected member of the class that RocksDB's header declares.
 class EnvAccess : public rocksdb::Env {
@@ -127,7 +127,7 @@ int AddObject(dl_phdr_info* loaded, size_t, void* data) {
     object.name = std::filesystem::read_symlink("/proc/self/exe", error).string();
   }
   object.needed = NeededBy(*loaded);
-  object.is_plugin = Covers(*loaded, &wish);
+  object.is_plugin = Covers(*loaded, &settings);
   object.is_bound = Covers(*loaded, reinterpret_cast<const void*>(&rocksdb::Env::Default));
   object.has_copy = !object.is_plugin && !object.is_bound && HasRocksDbInside(*loaded);
   objects.push_back(std::move(object));
@@ -223,9 +223,9 @@ void RefuseVersion(const std::vector<Object>& objects, absl::string_view why) {
   if ((bound != nullptr && bound->is_program) || (OpensOtherwise() && IsServed(objects))) {
     End(refusal);
   }
-  Wish& made = *new Wish;
+  PreloadSettings& made = *new PreloadSettings;
   made.refusal = absl::FailedPreconditionError(refusal);
-  wish = &made;
+  settings = &made;
   Log(LogLevel::kError, made.refusal.message());
 }
 
@@ -251,9 +251,9 @@ void InstallDefaultEnv() {
     RefuseVersion(objects, absl::StrCat("PULSE_URI=", uri, ": ", version.getState()));
     return;
   }
-  Wish& made = *new Wish;
+  PreloadSettings& made = *new PreloadSettings;
   made.uri = uri;
-  wish = &made;
+  settings = &made;
   rocksdb::Env* const env = rocksdb::Env::Default();
   const std::shared_ptr<RoutedFileSystem> routed =
       RoutedFileSystem::Create(made.uri, std::move(match), env->GetFileSystem());
@@ -263,27 +263,27 @@ void InstallDefaultEnv() {
 
 rocksdb::Status PrepareDefaultEnv(const std::string& name, rocksdb::DBOptions* options, bool nested,
                                   bool* left_out) {
-  if (wish == nullptr) return rocksdb::Status::OK();
-  if (wish->routed == nullptr) {
-    return rocksdb::Status::NotSupported(std::string(wish->refusal.message()));
+  if (settings == nullptr) return rocksdb::Status::OK();
+  if (settings->routed == nullptr) {
+    return rocksdb::Status::NotSupported(std::string(settings->refusal.message()));
   }
   // As long as the Env has it, it is there.
-  if (options->env == nullptr || options->env->GetFileSystem().get() != wish->routed) {
+  if (options->env == nullptr || options->env->GetFileSystem().get() != settings->routed) {
     return rocksdb::Status::OK();  // the program has chosen another one
   }
-  if (!wish->routed->Matches(name)) {
+  if (!settings->routed->Matches(name)) {
     Log(LogLevel::kInfo, absl::StrCat(name, " is not on PulseDB: PULSE_MATCH leaves it out"));
     if (options->env == rocksdb::Env::Default()) options->env = PlainEnv();
     *left_out = true;
     return rocksdb::Status::OK();
   }
-  if (const auto fs = wish->routed->Pulse(); !fs.ok()) {
+  if (const auto fs = settings->routed->Pulse(); !fs.ok()) {
     return rocksdb::Status::IOError(std::string(fs.status().message()));
   }
   if (nested) return rocksdb::Status::OK();
-  Log(LogLevel::kInfo, absl::StrCat(name, " is on PulseDB: ", wish->uri));
+  Log(LogLevel::kInfo, absl::StrCat(name, " is on PulseDB: ", settings->uri));
   for (const rocksdb::DbPath& path : options->db_paths) {
-    if (wish->routed->Matches(path.path)) continue;
+    if (settings->routed->Matches(path.path)) continue;
     Log(LogLevel::kWarn,
         absl::StrCat(path.path, ", one of its db_paths, is not: PULSE_MATCH leaves ",
                      "it out; name it there, too"));
