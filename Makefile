@@ -35,7 +35,7 @@ SAME_THREADS := *EveryConfigTest.*/one_stream:*EveryConfigTest.*/odd_queue:*Ever
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test test-long build asan tsan fuzz integration format check-format check-tidy check-in-tree \
-  check-newest bench-tiny browser-test client-tests java java-tests stream-tests differential python python-test clean
+  check-compat check-newest bench-tiny browser-test client-tests java java-tests stream-tests differential python python-test clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 24
@@ -84,6 +84,9 @@ check-tidy: ## clang-tidy on what the last commits changed; scripts/check-tidy.s
 
 check-in-tree: ## compile the plug-in inside the newest RocksDB, as its Release build does
 	@scripts/check-in-tree.sh
+
+check-compat: build ## a plug-in and an agent of this tree with those of the commit before, or of REVISION=
+	@scripts/check-compat.sh $(REVISION)
 
 check-newest: build ## db_bench and db_stress of the newest RocksDB on pulse:// (installs a JDK, Maven and cargo)
 	@scripts/setup-debian.sh --java
