@@ -1,4 +1,5 @@
 // `pulse kv`: an in-memory store for Redis clients.
+#include <malloc.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -30,6 +31,7 @@
 #include "services/kv/etcd/members.h"
 #include "services/kv/etcd/registration.h"
 #include "services/kv/memcached/flow.h"
+#include "services/kv/memory_shares.h"
 #include "services/kv/shm/server.h"
 #include "services/kv/store.h"
 #include "services/kv/udp/server.h"
@@ -55,12 +57,9 @@ struct KvArgs : ServerArgs, ClusterArgs {
   kv::AgentServerOptions agents;  // with a path: agents of their own are served
 };
 
-// What the process has before it holds a key, and what connections take, comes out of --memory, so
-// that the process as a whole obeys it.
-constexpr uint64_t kLeastProcessBytes = uint64_t{32} << 20;
-constexpr uint64_t kProgramBytes = uint64_t{20} << 20;
 constexpr int64_t kMostEtcdTtl = 24 * 60 * 60;
-uint64_t ProcessBytes(uint64_t memory) { return std::max(kLeastProcessBytes, memory / 16); }
+// The memory of a buffer of so many bytes goes back to the system with it.
+constexpr int kKeptBytes = 2 << 20;
 
 // Where clients of other machines reach this one; empty when it is not known.
 absl::StatusOr<std::string> AnnouncedHost(const KvArgs& args) {
@@ -234,7 +233,19 @@ absl::StatusOr<uint64_t> ReadAgents(KvArgs* args) {
 }
 
 absl::Status RunKv(KvArgs args) {
+  // Each of these by itself ends malloc's way of keeping all that was freed once.
+  mallopt(M_MMAP_THRESHOLD, kKeptBytes);
+  mallopt(M_TRIM_THRESHOLD, kKeptBytes);
+  PULSE_ASSIGN_OR_RETURN(const uint64_t memory,
+                         ParseSizeOption("--memory", args.memory, uint64_t{1} << 40));
+  const bool with_agents = !args.agents.path.empty();
+  const bool max_value_given = !args.max_value.empty();
+  if (!max_value_given) {
+    args.max_value = absl::StrCat(kv::DivideMemory(memory, 0, with_agents).max_value);
+  }
   PULSE_RETURN_IF_ERROR(ReadServerArgs(&args));
+  const kv::MemoryShares shares =
+      kv::DivideMemory(memory, max_value_given ? args.options.limits.max_bulk : 0, with_agents);
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);  // a write to a client's memory beyond the limit fails, as others do
   StopSignal stop;           // before any thread starts
@@ -258,26 +269,26 @@ absl::Status RunKv(KvArgs args) {
   kv::KvStoreOptions store;
   store.designs = &designs;
   store.cluster = &cluster;
-  PULSE_ASSIGN_OR_RETURN(const uint64_t memory,
-                         ParseSizeOption("--memory", args.memory, uint64_t{1} << 40));
   store.partitions = std::min(args.options.threads, kv::kMostPartitions);
   PULSE_ASSIGN_OR_RETURN(const uint64_t shm_bytes, ReadShm(&args, store.partitions));
   PULSE_ASSIGN_OR_RETURN(const uint64_t udp_bytes, ReadUdp(&args, store.partitions));
   PULSE_ASSIGN_OR_RETURN(const uint64_t agent_bytes, ReadAgents(&args));
-  const uint64_t set_aside = ProcessBytes(memory) + shm_bytes + udp_bytes + agent_bytes;
+  const uint64_t set_aside = shares.set_aside + shm_bytes + udp_bytes + agent_bytes;
   const uint64_t least = set_aside + static_cast<uint64_t>(args.options.threads) * kv::kLeastMemory;
   if (memory < least) {
     constexpr uint64_t kMiB = uint64_t{1} << 20;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--memory ", args.memory, ": at least ", (least + kMiB - 1) / kMiB, "M are needed with ",
-        args.options.threads, " threads", shm_bytes == 0 ? "" : " and the clients of --shm",
-        udp_bytes == 0 ? "" : " and those of --udp-port",
-        agent_bytes == 0 ? "" : " and the loops of agents"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--memory ", args.memory, ": at least ", (least + kMiB - 1) / kMiB,
+                     "M are needed with ", args.options.threads, " threads",
+                     max_value_given ? absl::StrCat(" and a --max-value of ", args.max_value) : "",
+                     shm_bytes == 0 ? "" : " and the clients of --shm",
+                     udp_bytes == 0 ? "" : " and those of --udp-port",
+                     agent_bytes == 0 ? "" : " and the loops of agents"));
   }
   PULSE_ASSIGN_OR_RETURN(store.policy, kv::ParsePolicy(args.policy));
   store.memory_bytes = memory - set_aside;
   store.told_memory_bytes = memory;
-  args.options.buffer_bytes = ProcessBytes(memory) - kProgramBytes;
+  args.options.buffer_bytes = shares.buffers;
   args.agents.buffer_bytes = args.options.buffer_bytes / 4;
   // Connections have half; agents take theirs from the transactions'.
   if (!args.agents.path.empty()) args.options.transaction_bytes = args.options.buffer_bytes / 4;
@@ -365,6 +376,11 @@ absl::Status RunKv(KvArgs args) {
                       args.memory, ListenersText(args.options, (*server)->port()), getpid(),
                       args.policy, store.partitions, store.partitions == 1 ? "" : "s",
                       args.options.tls_cert.empty() ? "" : ", TLS"));
+  if (!max_value_given) {
+    Say(absl::StrFormat(
+        "pulse kv: a value may have %d bytes, as %s have room for; --max-value sets another limit",
+        keys->options().limits.max_value, args.memory));
+  }
   for (size_t i = 0; args.cluster && i < cluster.nodes().size(); ++i) {
     const redis::Cluster::Node& node = cluster.nodes()[i];
     Say(absl::StrFormat("pulse kv: node %s at %s has slots %d-%d", node.id,
@@ -498,7 +514,12 @@ void AddKvCommand(CLI::App& app) {
   cmd->add_flag("--announce-tls", args->announce_tls,
                 "etcd is told that --announce-port speaks TLS (the agent's --serve-kv-tls-cert)");
   AddAccessOptions(cmd, &args->options, &args->password_file);
+  args->max_value.clear();
   AddConnectionOptions(cmd, args.get());
+  cmd->get_option("--max-value")
+      ->description(
+          "the longest value; of --memory, twice as much is set aside for what is on its way\n"
+          "(default: as long as what is set aside in any case has room for, 32M at most)");
   cmd->callback([args] { Finish(RunKv(*args)); });
 }
 

@@ -26,6 +26,8 @@ cli=(redis-cli -p "$PORT")
 
 # 1. Bad input.
 expect_error kv-memory '--memory;;at least' "$PULSE" kv --port 0 --memory 20M
+expect_error kv-value '--memory 256M;;--max-value of 200M' \
+  "$PULSE" kv --port 0 --memory 256M --max-value 200M
 expect_error kv-threads '--memory;;at least' "$PULSE" kv --port 0 --memory 64M --threads 8
 expect_error kv-size '--memory' "$PULSE" kv --port 0 --memory plenty
 expect_error kv-policy 'volatile-lru;;allkeys-lfu' "$PULSE" kv --port 0 --policy volatile-lru
@@ -174,7 +176,7 @@ await 60 is_gone "$loop" || fail "a client hangs" "$SCRATCH/example.log"
 library="$(dirname "$PULSE")/../lib/libpulse-kv-client.so"
 if [[ -e "$library" ]]; then
   start "$SCRATCH/limited.log" bash -c 'ulimit -f 4096 && exec "$@"' limited \
-    "$PULSE" kv --port 0 --memory 96M --shm "$shm"
+    "$PULSE" kv --port 0 --memory 96M --max-value 6M --shm "$shm"
   SERVER=$STARTED
   await 60 grep -q 'process [0-9]' "$SCRATCH/limited.log" || fail "no server" "$SCRATCH/limited.log"
   PORT=$(grep -oE ':[0-9]+ ' "$SCRATCH/limited.log" | head -n 1 | tr -d ': ')

@@ -156,6 +156,41 @@ TEST(KvRoomTest, Commands_WaitForTheRoomThatTheyTake_AndNoMore) {
   }
 }
 
+// Several loops may look at the same room: each asks first.
+TEST(KvRoomTest, Get_OnALoopWhileNothingIsHeld_WaitsWhereItsReplyIsMoreThanAllRoom) {
+  TestExecutor test;
+  constexpr uint64_t kSize = uint64_t{2} << 20;
+  ASSERT_EQ(redis::RunLine(test.store.get(), "SET k " + std::string(kSize, 'v')), "+OK");
+  test.session.buffers = std::make_shared<net::ByteBudget>(kSize / 2);
+  for (const char* line : {"get k\r\n", "getrange k 0 -1\r\n"}) {
+    test.batch.Clear();
+    test.batch.Add(1, line);
+    EXPECT_EQ(test.Run(/*may_block=*/false), redis::Executor::Stop::kFull) << line;
+    EXPECT_EQ(test.batch.lacks, kSize) << line;
+  }
+  test.session.buffers = std::make_shared<net::ByteBudget>(2 * kSize);
+  test.batch.Clear();
+  test.batch.Add(1, "get k\r\n");
+  EXPECT_EQ(test.Run(/*may_block=*/false), redis::Executor::Stop::kEnd);
+}
+
+TEST_F(KvServerTest, Request_OfBoundedMemory_IsAsLongAsOneLongestValueNeeds) {
+  constexpr size_t kValue = size_t{2} << 20;
+  options_.limits.max_bulk = kValue;
+  options_.buffer_bytes = 4 * kValue;
+  Open();
+  const std::string value(kValue, 'v');
+  std::string one;
+  redis::AppendRequest({"MSET", std::string(60'000, 'k'), value}, &one);
+  redis::BlockingClient client(port());
+  client.Send(one);
+  EXPECT_EQ(client.Receive(), "+OK\r\n");
+  std::string two;
+  redis::AppendRequest({"MSET", "a", value, "b", value}, &two);
+  client.Send(two);
+  EXPECT_THAT(client.Receive(), testing::HasSubstr("longer than the limit"));
+}
+
 INSTANTIATE_TEST_SUITE_P(Designs, KvLargeValuesTest, testing::Values("cpu", "lat"),
                          [](const auto& param) { return std::string(param.param); });
 

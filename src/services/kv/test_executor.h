@@ -23,7 +23,9 @@ struct TestExecutor {
     return *KvStore::Open(options);
   }
   // What `batch` has.
-  redis::Executor::Stop Run() { return executor.Run(&session, &batch, true); }
+  redis::Executor::Stop Run(bool may_block = true) {
+    return executor.Run(&session, &batch, may_block);
+  }
 
   const std::unique_ptr<KvStore> store;
   redis::ServerFacts facts;

@@ -329,7 +329,11 @@ Executor::Stop Executor::RunOne(Session* session, RequestBatch* batch, bool may_
   // Threads that may block are many, and could all take the same room.
   const bool is_tight = session->buffers != nullptr &&
                         ((may_block && store_->knows_sizes()) || session->buffers->IsTight());
-  if (is_tight) {
+  // Where a look at the size is cheap, each loop asks before it makes a large reply: of several
+  // loops, all at once would find that there is room.
+  const bool has_one_key = command->first_key != 0 && command->first_key == command->last_key;
+  const bool is_cheap = session->buffers != nullptr && has_one_key && store_->knows_sizes();
+  if (is_tight || is_cheap) {
     const Stop stop = CheckRoom(*session, *command, request->arguments(), may_block, batch);
     if (stop != Stop::kEnd) return stop;
   }

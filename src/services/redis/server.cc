@@ -117,6 +117,9 @@ absl::Status ServerImpl::OpenStore() {
     PULSE_ASSIGN_OR_RETURN(store_, options_.keyspace(store.limits));
     // What it could never store is refused when it is announced, before it takes memory.
     options_.limits.max_bulk = std::min(options_.limits.max_bulk, store_->most_value());
+    if (options_.buffer_bytes > 0) {
+      options_.limits.max_request = LongestRequest(options_.limits.max_bulk);
+    }
     return absl::OkStatus();
   }
   store.path = options_.db;
@@ -325,7 +328,8 @@ absl::Status ServerImpl::Stop() {
 void LimitMessages(const Limits& limits, net::DirectorLimits* of_director) {
   const auto value = static_cast<size_t>(limits.max_bulk);
   // A request of several long arguments.
-  of_director->max_message = value * 2 + (1 << 20);
+  of_director->max_message =
+      limits.max_request > 0 ? static_cast<size_t>(limits.max_request) : value * 2 + (1 << 20);
   // With what is around each value, and the last one.
   of_director->max_host_message = 2 * ReplyLimit(limits) + value + (1 << 20);
 }

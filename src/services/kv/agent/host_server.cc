@@ -95,7 +95,7 @@ absl::StatusOr<std::unique_ptr<AgentServer>> AgentServer::Open(redis::HostApplic
   shared.application = application;
   shared.most_sessions = options.max_sessions;
   const redis::Limits& limits = application->limits();
-  // A request of several long arguments, as on the server's own port.
+  // As on the server's own port.
   net::DirectorLimits of_director;
   redis::LimitMessages(limits, &of_director);
   shared.max_message = of_director.max_message;

@@ -190,6 +190,8 @@ void HostSession::SendPieces(uint8_t flags, std::string_view bytes) {
     last |= kPaused;
   }
   while (bytes.size() > kFragment) {
+    // Once a piece waits, all that follow do.
+    if (!pieces_.empty()) out_.reserve(out_.size() + bytes.size());
     Send(LaneStatus::kReply, flags | kMore, bytes.substr(0, kFragment));
     bytes.remove_prefix(kFragment);
   }

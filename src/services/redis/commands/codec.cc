@@ -392,6 +392,8 @@ void ReplyWriter::Error(std::string_view text) {
 
 void ReplyWriter::Bulk(std::string_view bytes) {
   Head('$', bytes.size());
+  // With the line's end, which would have a long one copied to twice its room.
+  out_->reserve(out_->size() + bytes.size() + 2);
   out_->append(bytes);
   out_->append("\r\n");
 }

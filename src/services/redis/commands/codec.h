@@ -8,6 +8,7 @@
 // docs/reference/protocol.md, "The Redis protocol".
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -25,12 +26,19 @@ class ErrorStats;
 struct Limits {
   uint32_t max_arguments = 1u << 20;       // of one request
   uint64_t max_bulk = uint64_t{32} << 20;  // bytes of one argument
+  uint64_t max_request = 0;                // bytes; 0: of two arguments of max_bulk, and more
   uint32_t max_inline = 64u << 10;         // bytes of a request that is a line
   uint64_t max_reply_bulk = uint64_t{512} << 20;
   uint64_t max_elements = uint64_t{1} << 26;  // of one array in a reply
 };
 inline constexpr uint64_t kMostMaxBulk = uint64_t{512} << 20;  // the most that max_bulk may be
 inline constexpr int kMaxNesting = 32;                         // of replies
+// What a request has beside one argument of max_bulk: its key, and what is around.
+inline constexpr uint64_t kAroundValue = uint64_t{128} << 10;
+// Where memory is bounded; a line of memcached's may have a MiB.
+inline constexpr uint64_t LongestRequest(uint64_t max_bulk) {
+  return std::max(max_bulk + kAroundValue, uint64_t{1280} << 10);
+}
 
 // A decimal number as Redis reads it: no '+', no leading zeros or blanks, all of `text`. False when
 // it is none, or not within int64_t.
