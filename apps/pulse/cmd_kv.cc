@@ -395,6 +395,12 @@ absl::Status RunKv(KvArgs args) {
   }
   if (agents != nullptr) {
     Say(absl::StrFormat("pulse kv: agents on %s", args.agents.path));
+    if (args.memory_file.empty()) {
+      Log(LogLevel::kWarn,
+          "without --memory-file all keys are lost when this process is killed, while the agent's "
+          "clients stay connected and go on with the next, empty one; --memory-file /dev/shm/FILE "
+          "keeps them");
+    }
   }
   if (metrics != nullptr) {
     Say(absl::StrFormat("pulse kv: metrics at %s", metrics->url()));

@@ -61,6 +61,7 @@ PORT=$port
 await 30 is_served || fail "the agent does not attach" "$AGENT_LOG"
 says set OK "${cli[@]}" set greeting hello
 says get hello "${own[@]}" get greeting
+! grep -q 'keys are lost' "$SERVER_LOG" || fail "a store with a file warns of its loss" "$SERVER_LOG"
 says exec OK "${cli[@]}" <<<$'multi\nset a 1\nexec'
 exec 3<>"/dev/tcp/127.0.0.1/$PORT" || fail "no connection" "$AGENT_LOG"
 printf 'get greeting\r\nquit\r\n' >&3
@@ -115,6 +116,8 @@ ends_well "$SERVER" || fail "the store does not end well" "$SERVER_LOG"
 ) >"$SCRATCH/openssl.log" 2>&1 || fail "openssl" "$SCRATCH/openssl.log"
 echo secret >"$SCRATCH/password"
 start_server kv password --memory 96M --requirepass "$SCRATCH/password" --agent-socket "$lanes"
+await 30 grep -q 'without --memory-file all keys are lost' "$SERVER_LOG" ||
+  fail "a store behind an agent does not say what a kill loses" "$SERVER_LOG"
 front --serve-kv-tls-cert "$SCRATCH/server.pem" --serve-kv-tls-key "$SCRATCH/server.key" --serve-kv-loops 2
 tls=(redis-cli -p "$PORT" --tls --cacert "$SCRATCH/server.pem" --no-auth-warning)
 says stranger NOAUTH "${tls[@]}" get k
