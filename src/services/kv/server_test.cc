@@ -239,6 +239,15 @@ TEST_F(KvServerTest, Design_ThatCannotRun_IsRefusedAndTheOldOneStays) {
   EXPECT_THAT(client.Ask("info kv"), HasSubstr("design:cpu\r\ndesign_now:cpu"));
 }
 
+TEST_F(KvServerTest, InfoKv_InEachDesign_SaysThatTheItemsLieInTheHost) {
+  Open(4);
+  redis::BlockingClient client(port());
+  for (const char* design : kDesigns) {
+    ASSERT_EQ(client.Ask(std::string("config set design ") + design), "+OK\r\n");
+    EXPECT_THAT(client.Ask("info kv"), HasSubstr("items_in:host\r\n")) << design;
+  }
+}
+
 TEST_F(KvServerTest, DesignWithLoopsOnBothSides_WithOneLoop_IsRefused) {
   Open(1);
   redis::BlockingClient client(port());

@@ -398,6 +398,7 @@ void KvStore::AddInfo(const Place& place, std::string_view section, std::string*
     if (options_.designs != nullptr) {
       const redis::Designs::Status status = options_.designs->status();
       add("design_now", status.now);
+      add("items_in", "host");  // in every design, this one's memory: threads move, keys do not
       add("design_changes", status.changes);
       add("host_cpu_us", status.host_cpu_nanos / 1000);
     }
