@@ -7,6 +7,7 @@
 #include <csignal>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -305,9 +306,10 @@ absl::Status RunKv(KvArgs args) {
   kv::memcached::Counters counters;
   std::unique_ptr<kv::memcached::Executor> memcached;
   kv::KvStore* keys = nullptr;  // the server's
+  std::mutex running_mutex;     // taken before the other one
+  const redis::Server* running = nullptr;
   args.options.keyspace =
-      [&store, &counters, &memcached, &cluster, &keys, &stop](
-          const redis::KeyspaceLimits& limits) -> absl::StatusOr<std::unique_ptr<redis::Keyspace>> {
+      [&](const redis::KeyspaceLimits& limits) -> absl::StatusOr<std::unique_ptr<redis::Keyspace>> {
     store.limits = limits;
     auto opened = kv::KvStore::Open(store);
     if (!opened.ok()) return opened.status();
@@ -321,6 +323,12 @@ absl::Status RunKv(KvArgs args) {
     options.max_value = (*opened)->options().limits.max_value;
     options.started_ms = (*opened)->now_ms();
     options.endpoints = &cluster;
+    options.threads = args.options.threads;
+    options.server = [&]() -> std::optional<redis::ServerNumbers> {
+      const std::lock_guard<std::mutex> lock(running_mutex);
+      if (running == nullptr) return std::nullopt;
+      return running->numbers();
+    };
     keys = opened->get();
     memcached = std::make_unique<kv::memcached::Executor>(opened->get(), &counters, options);
     return opened;
@@ -357,8 +365,16 @@ absl::Status RunKv(KvArgs args) {
     const std::lock_guard<std::mutex> lock(numbers_mutex);
     agent_numbers = agents.get();
   }
+  {
+    const std::lock_guard<std::mutex> lock(running_mutex);
+    running = server->get();
+  }
   // Clients may ask for these while the server ends, or does not start.
   absl::Cleanup forget = [&] {
+    {
+      const std::lock_guard<std::mutex> lock(running_mutex);
+      running = nullptr;
+    }
     const std::lock_guard<std::mutex> lock(numbers_mutex);
     udp_numbers = nullptr;
     agent_numbers = nullptr;

@@ -248,6 +248,18 @@ TEST_F(KvServerTest, InfoKv_InEachDesign_SaysThatTheItemsLieInTheHost) {
   }
 }
 
+TEST_F(KvServerTest, Numbers_AfterRequests_HaveTheBytesOfTheSockets) {
+  Open(1);
+  redis::BlockingClient client(port());
+  const std::string value(1000, 'v');
+  ASSERT_EQ(client.Ask("set a " + value), "+OK\r\n");
+  ASSERT_EQ(client.Ask("get a").size(), value.size() + 9);
+  EXPECT_TRUE(testing_util::Eventually([&] {
+    const redis::ServerNumbers numbers = server_->numbers();
+    return numbers.received_bytes == 8 + 1000 + 7 && numbers.sent_bytes == 5 + 1009;
+  }));
+}
+
 TEST_F(KvServerTest, DesignWithLoopsOnBothSides_WithOneLoop_IsRefused) {
   Open(1);
   redis::BlockingClient client(port());

@@ -127,9 +127,11 @@ struct ServerNumbers {
   uint64_t hits = 0;
   uint64_t misses = 0;
   uint64_t errors = 0;
-  uint64_t waited = 0;         // times that a connection's commands needed a thread that may wait
-  uint64_t rejected = 0;       // passwords
-  uint64_t held_bytes = 0;     // now: for requests and replies on their way
+  uint64_t waited = 0;          // times that a connection's commands needed a thread that may wait
+  uint64_t rejected = 0;        // passwords
+  uint64_t held_bytes = 0;      // now: for requests and replies on their way
+  uint64_t received_bytes = 0;  // by its sockets, since CONFIG RESETSTAT
+  uint64_t sent_bytes = 0;
   int64_t loop_cpu_nanos = 0;  // of the threads that serve connections
 };
 

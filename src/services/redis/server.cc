@@ -306,6 +306,9 @@ ServerNumbers ServerImpl::numbers() const {
   n.errors = facts_.error_stats.total();
   n.waited = facts_.waited;
   n.rejected = facts_.rejected;
+  const Traffic::Bytes traffic = facts_.traffic.Take();
+  n.received_bytes = traffic.received;
+  n.sent_bytes = traffic.sent;
   return n;
 }
 

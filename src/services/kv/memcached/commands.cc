@@ -175,6 +175,7 @@ bool Executor::Get(const Request& request, bool cas, bool touch, bool may_block,
     if (full) break;
   }
   counters_->hits.Add(hits);
+  if (touch) counters_->touches.Add(keys.size());
   if (full) {
     out->resize(begin);
     return Refuse("SERVER_ERROR out of memory writing get response", out);
@@ -259,9 +260,10 @@ bool Executor::TouchKey(const Request& request, bool may_block, std::string* out
   if (!ParseSigned(request.words[2], &exptime)) {
     return Answer(request, "CLIENT_ERROR invalid exptime argument", out);
   }
-  switch (Touch(store_, key, ExpiryOf(exptime, store_->now_ms()), may_block)) {
-    case Outcome::kWouldBlock:
-      return false;
+  const Outcome outcome = Touch(store_, key, ExpiryOf(exptime, store_->now_ms()), may_block);
+  if (outcome == Outcome::kWouldBlock) return false;
+  counters_->touches.Add(1);
+  switch (outcome) {
     case Outcome::kDone:
       return Answer(request, "TOUCHED", out);
     case Outcome::kNotFound:
@@ -300,6 +302,7 @@ bool Executor::FlushAll(const Request& request, bool may_block, std::string* out
   }
   const int64_t now = store_->now_ms();
   if (!store_->ClearAt(delay > 0 ? ExpiryOf(delay, now) : now, may_block)) return false;
+  counters_->flushes.Add(1);
   return Answer(request, "OK", out);
 }
 
@@ -355,9 +358,18 @@ bool Executor::Stats(const Request& request, bool may_block, std::string* out) c
     AppendStat("time", now_ms / 1000, out);
     AppendStat("version", redis::AbslOf(kVersion), out);
     AppendStat("pointer_size", 8 * sizeof(void*), out);
+    if (const auto server = options_.server != nullptr ? options_.server() : std::nullopt) {
+      AppendStat("curr_connections", server->connections, out);
+      AppendStat("total_connections", server->connections_total, out);
+      AppendStat("bytes_read", server->received_bytes, out);
+      AppendStat("bytes_written", server->sent_bytes, out);
+    }
+    if (options_.threads > 0) AppendStat("threads", options_.threads, out);
     AppendStat("cmd_total", counters_->commands.since_reset(), out);
     AppendStat("cmd_get", hits + misses, out);
     AppendStat("cmd_set", counters_->stores.since_reset(), out);
+    AppendStat("cmd_flush", counters_->flushes.since_reset(), out);
+    AppendStat("cmd_touch", counters_->touches.since_reset(), out);
     AppendStat("get_hits", hits, out);
     AppendStat("get_misses", misses, out);
     AppendStat("cas_misses", counters_->cas_misses.since_reset(), out);

@@ -17,7 +17,8 @@
 // - append and prepend say why they failed: SERVER_ERROR, not NOT_STORED.
 // - A flush_all with a delay is forgotten when the server ends.
 // - shutdown, slabs, lru, lru_crawler, watch and cache_memlimit are not served, and statistics are
-//   those that the store has.
+//   those that the store and the server have: of connections and bytes, Redis's clients' are among
+//   them. `stats items`, `stats slabs` and `stats sizes` are empty, as there are no slab classes.
 // - An item that is stale, or that a client was told to make anew, stays so while it is counted up
 //   or down, also where the number gets longer.
 // - Where mg with N and b makes an item, the reply's k holds the key in base64, followed by b, as
@@ -34,12 +35,15 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "services/kv/memcached/codec.h"
 #include "services/kv/memcached/operations.h"
 #include "services/kv/store.h"
+#include "services/redis/serve.h"
 
 namespace pulse::kv::memcached {
 
@@ -63,7 +67,9 @@ struct Counters {
   Counter commands;
   Counter hits;  // keys of get, gets, gat, gats, mg
   Counter misses;
-  Counter stores;  // requests to store, whatever became of them
+  Counter stores;   // requests to store, whatever became of them
+  Counter touches;  // keys of touch, gat, gats, mg with T
+  Counter flushes;
   // Of them, those that compare.
   Counter cas_hits;
   Counter cas_misses;
@@ -77,8 +83,8 @@ struct Counters {
     if (outcome == Outcome::kExists) cas_badval.Add(1);
   }
   void Reset() {
-    for (Counter* counter :
-         {&commands, &hits, &misses, &stores, &cas_hits, &cas_misses, &cas_badval}) {
+    for (Counter* counter : {&commands, &hits, &misses, &stores, &touches, &flushes, &cas_hits,
+                             &cas_misses, &cas_badval}) {
       counter->Reset();
     }
   }
@@ -89,6 +95,9 @@ struct ExecutorOptions {
   uint64_t max_value = uint64_t{1} << 20;     // bytes; what RequestSplitter was given
   int64_t started_ms = 0;                     // for uptime
   const redis::Cluster* endpoints = nullptr;  // outlives the executor; null: not known
+  int threads = 0;                            // that serve connections; 0: not told
+  // Of the server as a whole; any thread. None while it ends; null: not told.
+  std::function<std::optional<redis::ServerNumbers>()> server = {};
 };
 
 class Executor {

@@ -428,10 +428,42 @@ TEST_P(MemcachedTest, Stats_EachForm_Tells) {
   EXPECT_EQ(counters_.hits.total(), 1u);
   EXPECT_THAT(Line("stats settings"), HasSubstr("STAT item_size_max 2000\r\n"));
   EXPECT_THAT(Line("stats settings"), HasSubstr("STAT evictions off\r\n"));
+  EXPECT_THAT(Line("stats"), Not(HasSubstr("connections")));  // there is no server
   for (const char* of : {"items", "slabs", "sizes"}) {
     EXPECT_EQ(Line(absl::StrCat("stats ", of)), "END");
   }
   EXPECT_EQ(Line("stats nothing"), "ERROR");
+}
+
+TEST_P(MemcachedTest, Stats_OfTouchesAndFlushes_CountKeys) {
+  Put("a", "x");
+  for (const char* line : {"touch a 100", "touch none 100", "gat 100 a none", "gats 100 a",
+                           "mg a T100", "mg a v", "get a"}) {
+    Line(line);
+  }
+  EXPECT_THAT(Line("stats"), HasSubstr("STAT cmd_flush 0\r\nSTAT cmd_touch 6\r\n"));
+  EXPECT_EQ(Line("flush_all"), "OK");
+  EXPECT_EQ(Line("flush_all 100"), "OK");
+  EXPECT_THAT(Line("stats"), HasSubstr("STAT cmd_flush 2\r\nSTAT cmd_touch 6\r\n"));
+  EXPECT_EQ(Line("stats reset"), "RESET");
+  EXPECT_THAT(Line("stats"), HasSubstr("STAT cmd_flush 0\r\nSTAT cmd_touch 0\r\n"));
+}
+
+TEST_P(MemcachedTest, Stats_OfTheServer_AreThere) {
+  ExecutorOptions options;
+  options.threads = 3;
+  std::optional<redis::ServerNumbers> numbers = redis::ServerNumbers();
+  numbers->connections = 2;
+  numbers->connections_total = 7;
+  numbers->received_bytes = 1000;
+  numbers->sent_bytes = 5000;
+  options.server = [&] { return numbers; };
+  executor_ = std::make_unique<Executor>(store_.get(), &counters_, options);
+  EXPECT_THAT(Line("stats"),
+              HasSubstr("STAT curr_connections 2\r\nSTAT total_connections 7\r\n"
+                        "STAT bytes_read 1000\r\nSTAT bytes_written 5000\r\nSTAT threads 3\r\n"));
+  numbers.reset();  // it ends
+  EXPECT_THAT(Line("stats"), Not(HasSubstr("connections")));
 }
 
 // Without these, and with cmd_set, memcached's exporter takes the server for one that is down.

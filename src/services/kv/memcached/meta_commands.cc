@@ -203,6 +203,7 @@ bool Executor::MetaGet(const Request& request, bool may_block, std::string* out)
     Item* item = meta.uses ? partition.Find(meta.key, hash) : partition.Peek(meta.key, hash);
     const bool created = item == nullptr;
     (created ? counters_->misses : counters_->hits).Add(1);
+    if (meta.ttl.has_value()) counters_->touches.Add(1);
     if (created && !meta.creates) {
       if (!meta.quiet) Code(meta, "EN", out);
       return;
