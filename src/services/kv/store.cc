@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
 #include "base/parallel_for.h"
@@ -74,6 +76,20 @@ KvView::CommandTraits TraitsOf(const redis::CommandInfo& command) {
 // A command on all keys that takes long, or must have all of them at once.
 bool NeedsAll(const redis::CommandInfo& command) {
   return (command.flags & redis::kKeyspace) != 0 && command.writes();
+}
+
+// As Redis reads sizes: 1k is 1000, 1kb is 1024. None for what is no size.
+std::optional<uint64_t> ParseMemory(std::string_view text) {
+  const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  uint64_t number = 0;
+  if (!absl::SimpleAtoi(redis::AbslOf(text.substr(0, digits)), &number)) return std::nullopt;
+  constexpr std::pair<std::string_view, uint64_t> kUnits[] = {
+      {"", 1},          {"b", 1},        {"k", 1000},          {"kb", 1024},
+      {"m", 1'000'000}, {"mb", 1 << 20}, {"g", 1'000'000'000}, {"gb", 1 << 30}};
+  for (const auto& [name, bytes] : kUnits) {
+    if (redis::EqualsIgnoringCase(text.substr(digits), name)) return number * bytes;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -428,7 +444,10 @@ std::string KvStore::CheckSetting(std::string_view name, std::string_view value)
     return absl::StrCat("ERR CONFIG SET failed - maxmemory-policy: ", policy.status().message());
   }
   if (redis::EqualsIgnoringCase(name, "maxmemory")) {
-    return "ERR CONFIG SET failed - maxmemory is fixed at start, by --memory";
+    // Who sets what is in force anyway is content.
+    if (ParseMemory(value) == told_memory()) return "";
+    return absl::StrCat("ERR CONFIG SET failed - maxmemory is fixed at start, by --memory: it is ",
+                        told_memory());
   }
   if (redis::EqualsIgnoringCase(name, "design")) {
     const absl::Status status = options_.designs != nullptr
@@ -449,6 +468,7 @@ std::string KvStore::Configure(std::string_view name, std::string_view value) {
     const absl::Status status = options_.designs->Set(value);
     return status.ok() ? "" : absl::StrCat("ERR CONFIG SET failed - ", status.message());
   }
+  if (redis::EqualsIgnoringCase(name, "maxmemory")) return "";
   const Policy policy = *ParsePolicy(value);
   policy_ = policy;
   for (size_t i = 0; i < shards_.size(); ++i) {

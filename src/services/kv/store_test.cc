@@ -451,6 +451,15 @@ TEST(KvStoreLimitsTest, Maxmemory_OfAProcess_IsItsLimit_AndThePartitionsHaveThei
   std::map<std::string, std::string> settings;
   for (const auto& [name, value] : (*store)->Settings()) settings[std::string(name)] = value;
   EXPECT_EQ(settings["maxmemory"], "104857600");
+  for (const char* same : {"104857600", "100mb", "100MB", "102400kb", "104857600b"}) {
+    EXPECT_EQ((*store)->Configure("maxmemory", same), "") << same;
+  }
+  for (const char* other : {"104857601", "100m", "1gb", "0", "", "mb", "100 mb", "-1", "bla"}) {
+    EXPECT_THAT((*store)->Configure("maxmemory", other),
+                HasSubstr("CONFIG SET failed - maxmemory is fixed at start, by --memory"))
+        << other;
+  }
+  EXPECT_EQ((*store)->Settings()[2].second, "104857600");
 }
 
 TEST(KvStoreLimitsTest, Expired_ByTicks_IsGivenBack) {
