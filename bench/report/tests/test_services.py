@@ -77,6 +77,15 @@ class ServicesTest(ReportTestCase):
         self.assertEqual(self.targets("kv", kv(pairs=1))["YCSB C, uniform: requests/s, lat / cpu"].verdict,
                          "not clear")
 
+    def test_Targets_StoresMemory_IsJudgedByTheBytesOfAnItem(self):
+        result = kv()
+        for overhead, verdict in ((23.6, "held"), (24.5, "missed")):
+            result["parts"]["engine-get"] = {"runs": [
+                {"variant": "batch", "pair": pair, "ops_per_s": 2.5e7, "overhead_bytes": overhead}
+                for pair in (1, 2)]}
+            row = self.targets("kv", result)["engine, 8 B + 8 B: bytes of memory beside key and value, an item"]
+            self.assertEqual((row.asked, row.verdict), ("at most 24", verdict))
+
     def test_Targets_TinyRun_ShowsNothing(self):
         for row in self.targets("kv", kv(tiny=True)).values():
             self.assertEqual((row.verdict, row.why), ("not measured", "a tiny run shows nothing"))
