@@ -57,6 +57,16 @@ class KvModelPageTest(ReportTestCase):
         self.assertEqual(self.table(page, "two CPUs").rows[0][3], "+10")
         self.assertEqual(self.table(page, "Measured costs").rows[0][:2], ["B-uniform", "2.50"])
 
+    def test_Model_SharesOfStages_AreBesideThePapersTable1(self):
+        found = model()
+        found["costs"]["A-uniform"] = {"cpu": {"receive_ns": 10, "parse_ns": 20, "respond_ns": 40,
+                                               "process_ns": 30}}
+        self.put_model(found)
+        rows = {row[0]: row[1:] for row in self.table(self.page("kv"), "Table 1").rows}
+        self.assertEqual(rows["YCSB A: receive"], ["18.2", "25.4", "10.0"])
+        self.assertEqual(rows["YCSB A: get, set"], ["19.5", "13.4", "30.0"])
+        self.assertNotIn("YCSB C: parse", rows)  # it was not measured
+
     def test_Model_Misses_AreListedWithoutInputs(self):
         self.put_model(model())
         self.assertAnyHas("Misses, inputs paper: 1 of 1 values of the paper: bf2: lat / dpu.",
