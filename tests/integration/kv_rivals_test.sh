@@ -8,19 +8,25 @@ here=$(dirname "${BASH_SOURCE[0]}")
 source "$here/common.sh"
 setup_scratch
 
-# 1. The comparison.
-run_ok rivals 600 "$here/../../bench/rivals/kv/tcp_rivals.py" "$PULSE" "$LOAD" --tiny --json "$SCRATCH/rivals.json"
-python3 - "$SCRATCH/rivals.json" <<'EOP' || fail "the results make no sense" "$SCRATCH/rivals.log"
+# 1. The comparisons.
+for served in kv serve; do
+  options=()
+  [[ $served == kv ]] || options=(--serve)
+  run_ok "rivals-$served" 600 "$here/../../bench/rivals/kv/tcp_rivals.py" "$PULSE" "$LOAD" --tiny \
+    "${options[@]}" --json "$SCRATCH/rivals.json"
+  python3 - "$SCRATCH/rivals.json" "$served" <<'EOP' || fail "the results make no sense" "$SCRATCH/rivals-$served.log"
 import json, shutil, sys
 result = json.load(open(sys.argv[1]))
+assert result["served"] == sys.argv[2], result
 rows = {(r["rival"], r["operation"], r["pipeline"], r["connections"]) for r in result["rows"]}
 for rival, program in (("redis-server", "redis-benchmark"), ("memcached", "memcached")):
-    there = shutil.which(rival) and shutil.which(program)
+    there = shutil.which(rival) and shutil.which(program) and (rival != "memcached" or sys.argv[2] == "kv")
     assert len([r for r in rows if r[0] == rival]) == (8 if there else 0), rows
 for row in result["rows"]:
     assert len(row["runs"]["pulse"]) == len(row["runs"][row["rival"]]) == result["pairs"], row
     assert row["ratio"] > 0 and all(r["requests_per_s"] > 0 for runs in row["runs"].values() for r in runs), row
 EOP
+done
 
 # 2. The load by itself, as memcached may not be installed; and what it is not given, it refuses.
 start_server kv load --memory 128M

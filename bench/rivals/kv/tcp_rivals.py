@@ -7,6 +7,9 @@ protocol, LOAD (build/release/bin/memcached_load) for memcached's. Figures are m
 and least and most; a ratio is that of a pair. Where the client takes more than nine tenths of its CPU,
 it is the limit, and the row says so. A rival that is not installed is named and left out.
 
+With --serve it is `pulse serve` without an agent beside redis-server, on hot keys: --hot-keys of them. Its
+database lies in --dir, and writes are synced when the kernel likes; redis-server keeps nothing.
+
   bench/rivals/kv/tcp_rivals.py build/release/bin/pulse build/release/bin/memcached_load --json FILE
 """
 import argparse
@@ -70,7 +73,10 @@ def start(name, args, directory):
     port = free_port()
     log = os.path.join(directory, f"{name}.log")
     words = {
-        "pulse": [args.pulse, "kv", "--port", str(port), "--memory", "1G", "--policy", "allkeys-lfu"],
+        "pulse": [args.pulse, "kv", "--port", str(port), "--memory", "1G", "--policy", "allkeys-lfu"]
+        if not args.serve else
+        [args.pulse, "serve", "--port", str(port), "--db", tempfile.mkdtemp(dir=directory),
+         "--offload", "off", "--sync", "no"],
         "redis-server": [args.redis, "--port", str(port), "--save", "", "--appendonly", "no", "--dir", directory],
         "memcached": [args.memcached, "-p", str(port), "-U", "0", "-l", "127.0.0.1", "-m", "1024", "-t", "1",
                       "-c", "4096"] + (["-u", "root"] if os.geteuid() == 0 else []),
@@ -143,6 +149,9 @@ def main():
     parser.add_argument("--seconds", type=float, default=3, help="of a run of LOAD [3]")
     parser.add_argument("--requests", type=int, default=200_000, help="of redis-benchmark, times the pipeline")
     parser.add_argument("--keys", type=int, default=100_000)
+    parser.add_argument("--serve", action="store_true", help="`pulse serve` on hot keys, beside redis-server")
+    parser.add_argument("--hot-keys", type=int, default=1000, help="with --serve [1000]")
+    parser.add_argument("--dir", help="for logs and databases, until it ends [TMPDIR]")
     parser.add_argument("--redis", default=shutil.which("redis-server"))
     parser.add_argument("--benchmark", default=shutil.which("redis-benchmark"))
     parser.add_argument("--memcached", default=shutil.which("memcached"))
@@ -151,18 +160,22 @@ def main():
     args = parser.parse_args()
     if args.tiny:
         args.pairs, args.seconds, args.requests, args.keys = 1, 0.2, 2000, 1000
+    if args.serve:
+        args.keys = args.hot_keys
     rivals = []
     if args.redis and args.benchmark:
         rivals.append(("redis-server", redis_load))
     else:
         print("tcp_rivals: left out: redis-server (apt-get install redis-server redis-tools)", file=sys.stderr)
-    if args.memcached:
+    if args.serve:
+        pass  # it does not speak memcached's protocol
+    elif args.memcached:
         rivals.append(("memcached", memcached_load))
     else:
         print("tcp_rivals: left out: memcached (apt-get install memcached)", file=sys.stderr)
     rows = []
     try:
-        with tempfile.TemporaryDirectory(prefix="pulse-rivals.") as directory:
+        with tempfile.TemporaryDirectory(prefix="pulse-rivals.", dir=args.dir) as directory:
             for rival, load in rivals:
                 for depth in (1, 32):
                     for connections in (50, 500):
@@ -176,7 +189,8 @@ def main():
         print(f"tcp_rivals: {e}", file=sys.stderr)
         return 1
     result = {"format": "pulse-kv-tcp-rivals", "version": 1, "server_cpu": args.server_cpu,
-              "client_cpu": args.client_cpu, "value_bytes": VALUE_BYTES, "pairs": args.pairs, "rows": rows}
+              "client_cpu": args.client_cpu, "served": "serve" if args.serve else "kv", "keys": args.keys,
+              "value_bytes": VALUE_BYTES, "pairs": args.pairs, "rows": rows}
     if args.json:
         with open(args.json, "w", encoding="utf-8") as f:
             json.dump(result, f, indent=1)
