@@ -60,7 +60,7 @@ struct KvArgs : ServerArgs, ClusterArgs {
 
 constexpr int64_t kMostEtcdTtl = 24 * 60 * 60;
 // The memory of a buffer of so many bytes goes back to the system with it.
-constexpr int kKeptBytes = 2 << 20;
+constexpr int kBackAtOnceBytes = 2 << 20;
 
 // Where clients of other machines reach this one; empty when it is not known.
 absl::StatusOr<std::string> AnnouncedHost(const KvArgs& args) {
@@ -235,8 +235,8 @@ absl::StatusOr<uint64_t> ReadAgents(KvArgs* args) {
 
 absl::Status RunKv(KvArgs args) {
   // Each of these by itself ends malloc's way of keeping all that was freed once.
-  mallopt(M_MMAP_THRESHOLD, kKeptBytes);
-  mallopt(M_TRIM_THRESHOLD, kKeptBytes);
+  mallopt(M_MMAP_THRESHOLD, kBackAtOnceBytes);
+  mallopt(M_TRIM_THRESHOLD, kBackAtOnceBytes);
   PULSE_ASSIGN_OR_RETURN(const uint64_t memory,
                          ParseSizeOption("--memory", args.memory, uint64_t{1} << 40));
   const bool with_agents = !args.agents.path.empty();

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "services/redis/commands/codec.h"
 
 namespace pulse::kv {
