@@ -58,6 +58,16 @@ query '{"name":"people","properties":["name"]}' --json 'SHOW INDEXES YIELD name,
   fail "PROFILE with --page-reads"
 printf 'RETURN 1 + 1 AS two' | "$PULSE" graph query db --json - | grep -qx '{"two":2}' || fail "standard input"
 
+note "a limit on the memory of nodes"
+refused "may take 4096 bytes of memory" query small --node-memory 4K 'UNWIND range(1, 1000) AS i CREATE (:A {i: i})'
+"$PULSE" graph query small --node-memory 4K 'CREATE (:A {i: 1})' >small.out 2>&1 || fail "a node within the limit" small.out
+refused "is not a size" query small --node-memory 12Q 'CREATE ()'
+printf 'id\n' >many.csv
+seq 1000 >>many.csv
+refused "may take 4096 bytes of memory" load small --node-memory 4K --nodes B=many.csv
+"$PULSE" graph load small --node-memory 1M --nodes B=many.csv >small.out 2>&1 || fail "a load within the limit" small.out
+"$PULSE" graph query small --node-memory 4K 'MATCH (b:B) DELETE b' >small.out 2>&1 || fail "a deletion beyond the limit" small.out
+
 note "export and import"
 "$PULSE" graph export db files >export.out 2>&1 || fail "export" export.out
 grep -q '^2 nodes, 1 relationships, 1 indexes, 0 constraints in 3 files' export.out || fail "what export says" export.out

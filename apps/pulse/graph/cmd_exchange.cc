@@ -18,7 +18,7 @@ namespace pulse {
 namespace {
 
 struct ExchangeArgs {
-  std::string db, directory, load_memory;
+  std::string db, directory, load_memory, node_memory;
 };
 
 constexpr graph::AllowedDirectory Anywhere() { return {.path = {}, .everywhere = true}; }
@@ -58,6 +58,8 @@ absl::Status RunExport(const ExchangeArgs& args) {
 absl::Status RunImport(const ExchangeArgs& args) {
   PULSE_ASSIGN_OR_RETURN(auto from, graph::OpenExport(Anywhere(), args.directory, ""));
   PULSE_RETURN_IF_ERROR(ReadLoadMemory(args.load_memory, &from.load));
+  graph::StoreOptions options;
+  PULSE_RETURN_IF_ERROR(ReadNodeMemory(args.node_memory, &options.node_memory));
   // Maps them: whoever runs the command owns the files.
   for (auto& file : from.load.nodes) file.descriptor = -1;
   for (auto& file : from.load.edges) file.descriptor = -1;
@@ -71,7 +73,8 @@ absl::Status RunImport(const ExchangeArgs& args) {
   from.load.progress = [&progress](const graph::LoadProgress& now) { ShowLoad(now, &progress); };
   graph::ExchangeReport report;
   {
-    PULSE_ASSIGN_OR_RETURN(const auto store, graph::GraphStore::Open((*made)->partial_path()));
+    PULSE_ASSIGN_OR_RETURN(const auto store,
+                           graph::GraphStore::Open((*made)->partial_path(), options));
     PULSE_ASSIGN_OR_RETURN(const graph::LoadReport loaded,
                            graph::LoadCsvInto(store.get(), from.load));
     PULSE_RETURN_IF_ERROR(from.CheckCounts(loaded));
@@ -110,6 +113,7 @@ void AddGraphExchangeCommands(CLI::App* graph) {
   in->add_option("DIR", args->directory, "directory of the files")->required();
   in->add_option("--load-memory", args->load_memory,
                  "the most that it may have in memory before it writes, about (no limit)");
+  AddNodeMemoryOption(in, &args->node_memory);
   in->callback([args] { Finish(RunImport(*args)); });
 }
 

@@ -48,7 +48,8 @@ struct GraphArgs {
   bool serializable = false;
   std::vector<std::string> parameters;
   std::string memory = "256M";
-  std::string keep_log;  // empty: none
+  std::string node_memory;  // empty: no limit
+  std::string keep_log;     // empty: none
   uint64_t retain = 0;
   std::string query_memory = "1G";
   std::string total_query_memory;  // empty: half of the machine's
@@ -95,6 +96,7 @@ absl::StatusOr<OpenedGraph> OpenStore(const GraphArgs& args, bool read_only, boo
   options.page_reads = args.page_reads;
   options.retain_commits = args.retain;
   PULSE_RETURN_IF_ERROR(ReadSize("--memory", args.memory, "256M", &options.memory_limit));
+  PULSE_RETURN_IF_ERROR(ReadNodeMemory(args.node_memory, &options.node_memory));
   PULSE_RETURN_IF_ERROR(
       ReadSize("--transaction-memory", args.transaction_memory, "8G", &options.transaction_memory));
   if (!args.keep_log.empty()) {
@@ -266,6 +268,7 @@ void AddStoreOptions(CLI::App* cmd, GraphArgs* args) {
   cmd->add_option("--memory", args->memory,
                   "memory for relationships that are not flushed yet; less than 9M counts as 9M")
       ->capture_default_str();
+  AddNodeMemoryOption(cmd, &args->node_memory);
   cmd->add_flag(
       "--page-reads", args->page_reads,
       "for relationships that memory cannot hold: a look-up reads single pages of runs, and\n"

@@ -28,7 +28,7 @@ struct LoadArgs {
   std::string db;
   std::vector<std::string> nodes, edges, types;
   std::string delimiter = ",", quote = "\"", escape, array_delimiter;
-  std::string load_memory;
+  std::string load_memory, node_memory;
   graph::LoadOptions options;
 };
 
@@ -96,7 +96,9 @@ absl::Status RunLoad(LoadArgs args) {
   signal(SIGPIPE, SIG_IGN);
   PULSE_RETURN_IF_ERROR(ReadLoadArgs(&args));
   PULSE_RETURN_IF_ERROR(ReadLoadMemory(args.load_memory, &args.options));
-  PULSE_ASSIGN_OR_RETURN(const auto store, graph::GraphStore::Open(args.db));
+  graph::StoreOptions storing;
+  PULSE_RETURN_IF_ERROR(ReadNodeMemory(args.node_memory, &storing.node_memory));
+  PULSE_ASSIGN_OR_RETURN(const auto store, graph::GraphStore::Open(args.db, storing));
   Progress progress(0);
   args.options.progress = [&progress](const graph::LoadProgress& now) { ShowLoad(now, &progress); };
   PULSE_ASSIGN_OR_RETURN(const graph::LoadReport report,
@@ -118,6 +120,17 @@ absl::Status RunLoad(LoadArgs args) {
 absl::Status ReadLoadMemory(const std::string& text, graph::LoadOptions* options) {
   if (text.empty()) return absl::OkStatus();
   return ReadSize("--load-memory", text, "4G", &options->memory_bytes);
+}
+
+void AddNodeMemoryOption(CLI::App* cmd, std::string* text) {
+  cmd->add_option("--node-memory", *text,
+                  "the most that nodes and their indexes may take, about: what would go beyond it\n"
+                  "is refused (no limit)");
+}
+
+absl::Status ReadNodeMemory(const std::string& text, uint64_t* bytes) {
+  if (text.empty() || text == "0") return absl::OkStatus();
+  return ReadSize("--node-memory", text, "8G", bytes);
 }
 
 void ShowLoad(const graph::LoadProgress& now, Progress* progress) {
@@ -160,6 +173,7 @@ void AddGraphLoadCommand(CLI::App* graph) {
                   "without it the first one ends the load");
   cmd->add_option("--load-memory", args->load_memory,
                   "the most that the load may have in memory before it writes, about (no limit)");
+  AddNodeMemoryOption(cmd, &args->node_memory);
   cmd->add_option("--threads", args->options.threads, "0: as many as there are CPUs")
       ->check(CLI::Range(0, 256));
   cmd->callback([args] { Finish(RunLoad(*args)); });

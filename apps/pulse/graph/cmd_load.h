@@ -20,6 +20,10 @@ void AddGraphSalvageCommand(CLI::App* graph);
 // Shows what a bulk load does.
 void ShowLoad(const graph::LoadProgress& now, Progress* progress);
 
+// --node-memory of commands that write, and its value in bytes; 0: no limit.
+void AddNodeMemoryOption(CLI::App* cmd, std::string* text);
+absl::Status ReadNodeMemory(const std::string& text, uint64_t* bytes);
+
 // The value of --load-memory; none: no limit.
 absl::Status ReadLoadMemory(const std::string& text, graph::LoadOptions* options);
 

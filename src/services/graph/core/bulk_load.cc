@@ -64,6 +64,7 @@ absl::Status BulkLoad::AddNodes(const NodeBatch& batch, std::vector<NodeId>* ids
   PULSE_ASSIGN_OR_RETURN(NodeId id, store_->ReserveNodeIds(batch.count));
   Properties properties;
   const std::vector<Token> none;
+  uint64_t node_memory = 0;
   for (size_t i = 0; i < batch.count; ++i, ++id) {
     PULSE_RETURN_IF_ERROR(CheckInterrupted(interrupted_, i));
     properties.clear();
@@ -80,9 +81,12 @@ absl::Status BulkLoad::AddNodes(const NodeBatch& batch, std::vector<NodeId>* ids
                              : batch.label_sets[batch.label_set.empty() ? 0 : batch.label_set[i]];
     nodes_.CreateNode(id, labels, bytes);
     ids->push_back(id);
-    if (nodes_.bytes().size() >= kLoadFrameBytes) EndFrame();
+    if (store_->LimitsNodes()) node_memory += store_->MemoryOfNewNode(labels, bytes);
+    if (nodes_.bytes().size() < kLoadFrameBytes) continue;
+    EndFrame();
+    PULSE_RETURN_IF_ERROR(store_->ReserveNodeMemory(std::exchange(node_memory, 0), &graph_));
   }
-  return absl::OkStatus();
+  return store_->ReserveNodeMemory(node_memory, &graph_);
 }
 
 absl::StatusOr<EdgeId> BulkLoad::ReserveEdgeIds(uint64_t count) {
@@ -143,6 +147,7 @@ absl::Status StoreImpl::BeginLoad() {
 void StoreImpl::EndLoad(const LoadedGraph& unused) {
   RemoveFiles({unused.files[0], unused.files[1]});
   std::lock_guard lock(commit_mu_);
+  reserved_nodes_ -= unused.node_memory;
   --loads_;
 }
 
@@ -214,6 +219,7 @@ void StoreImpl::ShowLoaded(LoadedGraph* graph, std::shared_ptr<const Layers> lay
     if (apply_failure_.ok()) KeepApplyFailure(Apply(sequence, frame));
     std::string().swap(frame);  // the tables have it
   }
+  reserved_nodes_ -= std::exchange(graph->node_memory, 0);
   if (graph->has_edges && !layers->out.runs.empty()) {
     for (const auto& [type, count] : layers->out.runs.back().reader->info().types) {
       *tables_.type_counts.Make(type) += static_cast<int64_t>(count);

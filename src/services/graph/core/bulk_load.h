@@ -25,6 +25,7 @@ struct LoadedGraph {
   std::vector<std::string> frames;
   std::string files[2];  // of the runs, by Side; empty: none, or the store's
   bool has_edges = false;
+  uint64_t node_memory = 0;  // reserved of StoreOptions::node_memory
 };
 
 class BulkLoad : public LoadSink {

@@ -38,8 +38,8 @@ struct StoreOptions {
   uint64_t retain_commits = 0;
   // Of what relationships take in memory before they are flushed. When it is full, a commit waits
   // for a flush; what old snapshots still need is kept beyond it. Nodes and their indexes are not
-  // counted: they stay in memory. Less than 9 MiB counts as 9 MiB: the chunks that are being filled
-  // take 3 of them.
+  // counted: they stay in memory (node_memory). Less than 9 MiB counts as 9 MiB: the chunks that
+  // are being filled take 3 of them.
   uint64_t memory_limit = uint64_t{256} << 20;
   // Chunks of layer 0 that are flushed together, 1 MiB of records each; 0: no flush but by
   // Checkpoint() and Close().
@@ -65,6 +65,10 @@ struct StoreOptions {
   // Who carries out the copies of flushes and compactions; outlives the store. Null: its own
   // thread.
   EngineSource* engines = nullptr;
+  // The most that nodes and their indexes may take, about; 0: no limit. A commit, a bulk load or an
+  // index that would go beyond it is ResourceExhausted; what does not add to them is never refused,
+  // and a database that has more is opened.
+  uint64_t node_memory = 0;
 };
 
 struct StoreStats {
@@ -72,7 +76,7 @@ struct StoreStats {
   uint64_t oldest_snapshot = 0;
   uint64_t log_bytes = 0;
   uint64_t relationships = 0;
-  uint64_t node_bytes = 0;
+  uint64_t node_bytes = 0;  // with indexes, about
   uint64_t edge_bytes = 0;  // of versions in memory
   uint64_t chunk_bytes = 0;
   uint64_t out_runs = 0, in_runs = 0;

@@ -431,7 +431,7 @@ StoreStats StoreImpl::stats() const {
   out.relationships = static_cast<uint64_t>(std::max<int64_t>(0, tables_.edge_count));
   out.sequence = visible_;
   out.oldest_snapshot = oldest_;
-  out.node_bytes = tables_.nodes.memory();
+  out.node_bytes = NodeMemory();
   out.edge_bytes = tables_.edges.memory();
   out.chunk_bytes = (layers_->out.chunks.size() + layers_->in.chunks.size()) * L0Chunk::memory();
   out.out_runs = layers_->out.runs.size();

@@ -73,6 +73,10 @@ class StoreImpl : public TransactionHost {
   absl::StatusOr<NodeId> ReserveNodeIds(uint64_t count);
   absl::StatusOr<EdgeId> ReserveEdgeIds(uint64_t count);
   absl::StatusOr<std::unique_ptr<File>> CreateLoadFile(std::string* name);
+  // Of StoreOptions::node_memory, until the load is shown or ends.
+  absl::Status ReserveNodeMemory(uint64_t bytes, LoadedGraph* graph);
+  bool LimitsNodes() const { return options_.node_memory != 0 && !options_.read_only; }
+  uint64_t MemoryOfNewNode(std::span<const Token> labels, std::string_view properties) const;
 
   absl::Status CommitWrites(const View& base, const WriteSet& writes,
                             const ReadSet* reads) override;
@@ -90,6 +94,7 @@ class StoreImpl : public TransactionHost {
     const WriteSet* writes = nullptr;  // null: a change of the schema
     // Of relationships that it creates; sorted. Found when a deletion first asks.
     std::optional<std::vector<NodeId>> endpoints;
+    uint64_t node_memory = 0;  // that it adds, where that is limited
     bool done = false;
     bool leads = false;            // writes what is queued, itself among it
     std::condition_variable turn;  // of either
@@ -136,6 +141,13 @@ class StoreImpl : public TransactionHost {
   // commits wait meanwhile: several writers always have some queued.
   void WaitForQuiet(std::unique_lock<std::mutex>* lock);
   absl::Status WaitForMemory(std::unique_lock<std::mutex>* lock);
+  // Nodes and their indexes, about (store_memory.cc).
+  uint64_t NodeMemory() const;
+  uint64_t MemoryOfVersion(std::span<const Token> labels, std::string_view properties) const;
+  // What a commit adds to it; 0 where it takes away more.
+  uint64_t AddedNodeMemory(const WriteSet& writes) const;
+  // Whether so much more is within StoreOptions::node_memory.
+  absl::Status CheckNodeMemory(uint64_t more);
 
   // --- Applying; commit_mu_ is held, or nobody else is there yet ---
   absl::Status Apply(uint64_t sequence, std::string_view payload);
@@ -232,6 +244,7 @@ class StoreImpl : public TransactionHost {
   // Of the change that is being committed; applying it needs no others.
   std::vector<std::shared_ptr<Index>> built_indexes_;
   int loads_ = 0;
+  uint64_t reserved_nodes_ = 0;  // memory of nodes that loads bring
   uint64_t maintenance_rounds_ = 0;
   uint64_t checkpoint_from_ = 0;  // of the log's bytes, after one that failed
   std::vector<Pending*> queue_, in_flight_;

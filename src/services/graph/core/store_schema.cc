@@ -306,6 +306,7 @@ absl::Status StoreImpl::ChangeSchema(std::span<const cypher::SchemaChange> chang
   std::vector<IndexDefinition> indexes;
   for (const auto& index : tables_.indexes.list()) indexes.push_back(index->definition());
   std::vector<std::shared_ptr<Index>> built;
+  uint64_t built_bytes = 0;
   OperationWriter writer;
   for (const cypher::SchemaChange& change : changes) {
     const IndexDefinition& definition = change.index;
@@ -333,6 +334,8 @@ absl::Status StoreImpl::ChangeSchema(std::span<const cypher::SchemaChange> chang
     }
     built.push_back(BuildIndex(definition, &writer));
     PULSE_RETURN_IF_ERROR(CheckExisting(*built.back()));
+    built_bytes += built.back()->memory();
+    if (LimitsNodes()) PULSE_RETURN_IF_ERROR(CheckNodeMemory(built_bytes));
     writer.CreateIndex(definition);
     indexes.push_back(definition);
   }

@@ -48,6 +48,22 @@ bool Index::Concerns(Token token, bool is_label) const {
   return is_label ? token == label_ : std::find(keys_.begin(), keys_.end(), token) != keys_.end();
 }
 
+uint64_t Index::memory() const {
+  const bool ordered = kept_order_.load(std::memory_order_relaxed) != nullptr;
+  return entries_.load(std::memory_order_relaxed) * (kEntryBytes + (ordered ? kPlaceBytes : 0));
+}
+
+uint64_t Index::MemoryFor(std::span<const Token> labels, std::string_view properties) const {
+  if (std::find(labels.begin(), labels.end(), label_) == labels.end()) return 0;
+  uint64_t keys = 0;
+  while (keys < keys_.size() && Indexable(PropertyValue(properties, keys_[keys]))) ++keys;
+  // As HashesOf().
+  uint64_t entries = keys == keys_.size() ? 1 : 0;
+  if (keys_.size() > 1 && keys > 0) ++entries;
+  const bool ordered = kept_order_.load(std::memory_order_relaxed) != nullptr;
+  return entries * (kEntryBytes + (ordered ? kPlaceBytes : 0));
+}
+
 void Index::HashesOf(const NodeVersion& version, std::vector<uint64_t>* out) const {
   out->clear();
   if (version.deleted() || !version.HasLabel(label_)) return;
@@ -68,7 +84,8 @@ void Index::Add(NodeId node, const NodeVersion& version) {
     Part& part = PartOf(hash);
     std::lock_guard lock(part.mu);
     const auto [it, added] = part.first.try_emplace(hash, node);
-    if (!added && it->second != node) part.others.emplace(hash, node);
+    const bool another = !added && it->second != node && part.others.emplace(hash, node).second;
+    if (added || another) entries_.fetch_add(1, std::memory_order_relaxed);
   }
   // The version is in the table by now: who makes an order sees it there, or is seen here.
   std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -93,9 +110,10 @@ void Index::Drop(NodeId node, const NodeVersion& dropped, const NodeVersion* new
     const auto it = part.first.find(hash);
     if (it == part.first.end()) continue;
     if (it->second != node) {
-      part.others.erase({hash, node});
+      entries_.fetch_sub(part.others.erase({hash, node}), std::memory_order_relaxed);
       continue;
     }
+    entries_.fetch_sub(1, std::memory_order_relaxed);
     const auto other = part.others.lower_bound({hash, 0});
     if (other == part.others.end() || other->first != hash) {
       part.first.erase(it);

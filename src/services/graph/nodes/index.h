@@ -39,6 +39,9 @@ class Index {
   // Whether a node has all of the keys. NaN is a value, though no index finds it.
   bool HasAllKeys(const NodeVersion& version) const;
   bool Concerns(Token label_or_key, bool is_label) const;
+  // About what it has in memory; and for a node of these labels and properties alone.
+  uint64_t memory() const;
+  uint64_t MemoryFor(std::span<const Token> labels, std::string_view properties) const;
 
   void Add(NodeId node, const NodeVersion& version);
   // What a version that is dropped had and those that are left, from `newest` on, have not.
@@ -59,6 +62,8 @@ class Index {
 
  private:
   static constexpr int kPartBits = 6;
+  // About what a hash takes in a part, and a node in the order.
+  static constexpr uint64_t kEntryBytes = 28, kPlaceBytes = 32;
   // Most values are of one node: one look into a hash table finds it. A table that grows is copied
   // under its lock; the number of parts keeps that short.
   struct alignas(64) Part {
@@ -79,7 +84,8 @@ class Index {
   const Token label_;
   const std::vector<Token> keys_;
   Part parts_[1 << kPartBits];
-  mutable std::mutex order_mu_;  // of who makes the order
+  std::atomic<uint64_t> entries_{0};  // of all parts
+  mutable std::mutex order_mu_;       // of who makes the order
   mutable std::unique_ptr<IndexOrder> order_;
   mutable std::atomic<IndexOrder*> kept_order_{nullptr};  // order_, from when it has to be kept up
 };

@@ -44,7 +44,12 @@ class NodeVersion {
     }
     return false;
   }
-  size_t memory() const { return sizeof(*this) + label_count_ * sizeof(Token) + bytes_; }
+  size_t memory() const { return MemoryOf(label_count_, bytes_); }
+  // What the allocator takes for one: 8 bytes beside it, in steps of 16.
+  static size_t MemoryOf(size_t labels, size_t property_bytes) {
+    const size_t bytes = sizeof(NodeVersion) + labels * sizeof(Token) + property_bytes;
+    return (bytes + 8 + 15) / 16 * 16;
+  }
 
  private:
   friend class NodeTable;
@@ -61,6 +66,8 @@ class NodeTable {
   static constexpr uint64_t kCapacity = uint64_t{1} << 32;
   // Of the properties of a node, as bytes.
   static constexpr size_t kMaxProperties = (size_t{1} << 31) - 1;
+  // Of a node beside its versions.
+  static constexpr size_t kSlotBytes = sizeof(void*);
 
   NodeTable() = default;
   ~NodeTable();
@@ -96,8 +103,8 @@ class NodeTable {
   }
   // No node is at or behind it.
   NodeId end() const { return end_.load(std::memory_order_acquire); }
-  // Bytes of all versions.
-  uint64_t memory() const { return memory_.load(std::memory_order_relaxed); }
+  // Bytes of all versions, and of their slots.
+  uint64_t memory() const { return memory_.load(std::memory_order_relaxed) + end() * kSlotBytes; }
 
   // Whether all versions that are kept, deletions aside, have the label; then every node of any
   // snapshot has. False also while others install and prune all the time.
