@@ -344,7 +344,7 @@ absl::Status RunSumPart(GraphBench* bench) {
   }
   fmt::print(
       "\nFigure 7: a column of a sorted run of R-MAT, {} edges, added up by threads, in DRAM.\n"
-      "{} CPUs are here. A query of Cypher runs on one thread\n{}",
+      "{} CPUs are here. A query of Cypher adds such a column up on one thread\n{}",
       edges.size(), std::thread::hardware_concurrency(), table.Render());
   bench->here["sum/2"] = MedianOf(rates[1]) / one;
   bench->here["sum/4"] = MedianOf(rates[3]) / one;
