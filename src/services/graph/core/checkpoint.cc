@@ -5,6 +5,7 @@
 
 #include "base/crc32c.h"
 #include "base/errors.h"
+#include "services/graph/model/newer_format.h"
 #include "services/graph/model/text.h"
 
 namespace pulse::graph {
@@ -76,10 +77,8 @@ absl::Status ReadCheckpoint(std::string_view bytes, const std::string& path,
   if (bytes.size() < kHeader || !bytes.starts_with(kMagic)) return damaged(0);
   uint32_t words[2];
   std::memcpy(words, bytes.data() + kMagic.size(), sizeof(words));
-  if (words[0] != kVersion || words[1] != 0) {
-    return absl::FailedPreconditionError(
-        cypher::Concat(path, " has format ", words[0], ", this version reads ", kVersion));
-  }
+  if (words[0] == 0 || words[1] != 0) return damaged(kMagic.size());
+  if (words[0] != kVersion) return NewerFormat(path, words[0], kVersion);
   uint64_t frames = 0;
   for (size_t at = kHeader;;) {
     Frame frame;

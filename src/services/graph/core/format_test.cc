@@ -2,15 +2,19 @@
 // bytes are refused, and never read past their end (the sanitizers' builds see it).
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <random>
 
+#include "base/crc32c.h"
 #include "base/testing.h"
 #include "services/graph/core/checkpoint.h"
 #include "services/graph/core/manifest.h"
 #include "services/graph/core/names.h"
 #include "services/graph/core/operations.h"
+#include "services/graph/core/store.h"
 #include "services/graph/core/test_sim_files.h"
 #include "services/graph/core/view.h"
+#include "services/graph/core/wal_records.h"
 
 namespace pulse::graph {
 namespace {
@@ -112,6 +116,65 @@ TEST(Manifest, DamagedAnywhere_IsRefused) {
     EXPECT_FALSE(Manifest::Decode(damaged, "M").ok()) << at;
     EXPECT_FALSE(Manifest::Decode(bytes.substr(0, at), "M").ok()) << at;
   }
+}
+
+// The format's number, at byte 8, is in no checksum.
+TEST(Manifest, NewerFormat_IsRefusedAsSuch_AndDamageIsNot) {
+  std::string bytes = Manifest().Encode();
+  bytes[8] = 2;
+  const absl::Status newer = Manifest::Decode(bytes, "M").status();
+  EXPECT_EQ(newer.code(), absl::StatusCode::kFailedPrecondition);
+  const std::string said = testing_util::Text(newer);
+  EXPECT_NE(said.find("newer PulseDB (format 2; this one knows up to 1)"), std::string::npos)
+      << said;
+  EXPECT_NE(said.find("pulse graph export"), std::string::npos) << said;
+  bytes.back() ^= 1;
+  EXPECT_EQ(Manifest::Decode(bytes, "M").status().code(), absl::StatusCode::kDataLoss);
+  bytes = Manifest().Encode();
+  bytes[8] = 0;
+  EXPECT_EQ(Manifest::Decode(bytes, "M").status().code(), absl::StatusCode::kDataLoss);
+}
+
+TEST(Store, DatabaseOfANewerFormat_IsRefusedAndLeftAsItIs) {
+  SimFiles files;
+  StoreOptions options;
+  options.files = &files;
+  options.background = false;
+  {
+    auto store = *GraphStore::Open("db", options);
+    ASSERT_TRUE((*store->Begin())->Commit().ok());
+    ASSERT_TRUE(store->Close().ok());
+  }
+  Manifest manifest = *Manifest::Decode(files.Content("db/MANIFEST"), "M");
+  files.Content("db/MANIFEST")[8] = 2;
+  // Of files that only that version knows.
+  files.Put("db/00000099.run", "what a newer version wrote");
+  const std::string manifest_bytes = files.Content("db/MANIFEST");
+  for (const bool read_only : {true, false}) {
+    options.read_only = read_only;
+    const absl::Status refused = GraphStore::Open("db", options).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << refused;
+    EXPECT_NE(testing_util::Text(refused).find("newer PulseDB (format 2"), std::string::npos)
+        << refused;
+  }
+  EXPECT_EQ(files.Content("db/MANIFEST"), manifest_bytes);
+  EXPECT_TRUE(files.Read("db/00000099.run").ok());
+  EXPECT_TRUE(files.Read("db/" + manifest.checkpoint).ok());
+}
+
+TEST(Log, SegmentOfANewerFormat_IsRefusedAsSuch) {
+  std::string head = WalSegmentHead(1, 0);
+  head[8] = 3;
+  const std::string summed = head.substr(0, 12) + head.substr(16);
+  const uint32_t crc = Crc32c(summed.data(), summed.size());
+  std::memcpy(head.data() + 12, &crc, sizeof(crc));
+  SimFiles files;
+  files.Put(WalPath("db", 1), head);
+  WalSegmentReader reader(&files, "db", 1);
+  const absl::Status newer = reader.ReadHead().status();
+  EXPECT_EQ(newer.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(testing_util::Text(newer).find("format 3; this one knows up to 1"), std::string::npos)
+      << newer;
 }
 
 TEST(Checkpoint, DamagedOrCutAnywhere_IsRefused) {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/crc32c.h"
+#include "services/graph/model/newer_format.h"
 #include "services/graph/model/text.h"
 #include "services/graph/model/value_codec.h"
 
@@ -93,9 +94,13 @@ absl::StatusOr<Manifest> Manifest::Decode(std::string_view bytes, const std::str
   }
   uint32_t words[2];
   std::memcpy(words, bytes.data() + kMagic.size(), sizeof(words));
+  // The checksum is in the same place in all formats, and tells damage from a format that is newer.
+  if (words[0] > kStoreFormat && ChecksumFits(bytes)) {
+    return NewerFormat(path, words[0], kStoreFormat);
+  }
   if (words[0] != kStoreFormat) {
-    return absl::FailedPreconditionError(
-        cypher::Concat(path, " has format ", words[0], ", this version reads ", kStoreFormat));
+    return absl::DataLossError(
+        cypher::Concat(path, " is damaged: it has format ", words[0], ", which there is not"));
   }
   return DecodeBody(bytes, path);
 }

@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "base/crc32c.h"
 #include "base/errors.h"
-#include "services/graph/model/text.h"
+#include "services/graph/model/newer_format.h"
 #include "services/graph/runs/record.h"
 
 namespace pulse::graph {
@@ -157,10 +157,7 @@ absl::StatusOr<WalSegmentReader::Head> WalSegmentReader::ReadHead() {
       header.number != number_ || header.after > kMaxStoredSequence) {
     return head;
   }
-  if (header.version != kWalVersion) {
-    return absl::FailedPreconditionError(
-        cypher::Concat(path_, " has format ", header.version, ", which this version cannot read"));
-  }
+  if (header.version != kWalVersion) return NewerFormat(path_, header.version, kWalVersion);
   head.valid = true;
   head.after = header.after;
   return head;

@@ -13,6 +13,7 @@
 #include "base/crc32c.h"
 #include "base/errors.h"
 #include "base/file_calls.h"
+#include "services/graph/model/newer_format.h"
 #include "services/graph/model/text.h"
 #include "services/graph/runs/bits.h"
 #include "services/graph/runs/value_codec.h"
@@ -174,9 +175,7 @@ absl::Status RunReader::Load(std::vector<std::string>* damage) {
       header.crc != Crc32c(&header, offsetof(RunHeader, crc))) {
     PULSE_RETURN_IF_ERROR(tolerate(Damaged("its header is none", 0)));
   } else if (header.version != kRunVersion) {
-    return absl::FailedPreconditionError(Concat("the run ", bytes_.name, " has format version ",
-                                                header.version, ", this program reads version ",
-                                                kRunVersion));
+    return NewerFormat(Concat("the run ", bytes_.name), header.version, kRunVersion);
   }
   const uint64_t footer_at = size - sizeof(footer);
   std::memcpy(&footer, bytes_.data + footer_at, sizeof(footer));

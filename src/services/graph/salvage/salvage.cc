@@ -140,12 +140,14 @@ class Salvage {
     absl::Status status = bytes.status();
     if (bytes.ok()) {
       auto manifest = Manifest::Decode(*bytes, path);
-      if (absl::IsFailedPrecondition(manifest.status())) {
-        // A newer format, or this one with its number damaged, which no checksum covers.
-        const absl::Status newer = manifest.status();
+      if (!manifest.ok() && Manifest::ChecksumFits(*bytes)) {
+        // A newer format, or this one with its beginning damaged, which no checksum covers.
+        const absl::Status refused = manifest.status();
         manifest = Manifest::DecodeBody(*bytes, path);
-        if (!manifest.ok() && Manifest::ChecksumFits(*bytes)) return newer;
-        if (manifest.ok()) notes_.Name(Concat(path, " is damaged: the number of its format"));
+        if (!manifest.ok() && absl::IsFailedPrecondition(refused)) return refused;
+        if (manifest.ok()) {
+          notes_.Name(Concat(path, " is damaged: its beginning, or the number of its format"));
+        }
       }
       status = manifest.status();
       if (manifest.ok()) manifest_ = *std::move(manifest);
