@@ -25,6 +25,11 @@ const char* NotCsv(absl::string_view beginning) {
                          6),
        "it is compressed by xz: write what `xzcat` makes of it to a file"},
       {"BZh", "it is compressed by bzip2: write what `bzcat` makes of it to a file"},
+      // Of letters, too; a page's header, or the file's, begins with the other one.
+      {"PAR1\x15",
+       "it is Parquet: `load_nodes` and `load_edges` of the Python package pulsedb read it, "
+       "through "
+       "Arrow"},
       {"\xff\xfe", "it is UTF-16: write what `iconv -f utf-16 -t utf-8` makes of it to a file"},
       {"\xfe\xff", "it is UTF-16: write what `iconv -f utf-16 -t utf-8` makes of it to a file"},
   };

@@ -101,6 +101,7 @@ TEST(LoadCsv, FilesThatAreNoCsv_AreRefusedByName) {
                    7),
        "xz"},
       {"BZh91AY&SY\n", "bzip2"},
+      {"PAR1\x15\x04\n", "Parquet: `load_nodes` and `load_edges`"},
       {std::string("\xff\xfei\0d\0", 6), "UTF-16"}};
   for (const auto& [content, format] : files) {
     const File nodes(content);
@@ -109,9 +110,11 @@ TEST(LoadCsv, FilesThatAreNoCsv_AreRefusedByName) {
     EXPECT_NE(Text(status).find(nodes.path()), std::string::npos) << status;
     EXPECT_NE(Text(status).find(format), std::string::npos) << status;
   }
-  const File nodes("BZh,b\n1,2\n");
-  MemoryGraph graph;
-  EXPECT_TRUE(LoadInto({.nodes = {{"N", nodes.path()}}}, &graph).ok());
+  for (const char* csv : {"BZh,b\n1,2\n", "PAR1,b\n1,2\n"}) {
+    const File nodes(csv);
+    MemoryGraph graph;
+    EXPECT_TRUE(LoadInto({.nodes = {{"N", nodes.path()}}}, &graph).ok()) << csv;
+  }
 }
 
 TEST(LoadCsv, WhatIsNoFile_IsRefused) {
