@@ -467,7 +467,8 @@ TEST(Run, NewerVersion_IsRefusedByItsNumber) {
   std::memcpy(bytes.data() + offsetof(RunHeader, crc), &crc, sizeof(crc));
   const auto run = RunReader::Open(OwnRun(bytes, "new.run"));
   ASSERT_TRUE(absl::IsFailedPrecondition(run.status())) << run.status();
-  EXPECT_NE(Text(run.status()).find("newer PulseDB (format 77; this one knows up to 1)"), std::string::npos);
+  EXPECT_NE(Text(run.status()).find("newer PulseDB (format 77; this one knows up to 1)"),
+            std::string::npos);
 }
 
 // A bit of each third byte, of every byte in long runs; the seed chooses.
