@@ -102,6 +102,12 @@ class Transaction : public cypher::DatabaseTransaction {
     return own ? GraphView::ScanEdgeProperty(types, key, position, limit, out)
                : base_->ScanEdgeProperty(types, key, position, limit, out);
   }
+  size_t SkipEdges(std::span<const Token> types, std::span<const cypher::PropertyBound> bounds,
+                   uint64_t* position) const override {
+    const bool own = !writes_.created_edges.empty() || !writes_.edges.empty();
+    return own ? GraphView::SkipEdges(types, bounds, position)
+               : base_->SkipEdges(types, bounds, position);
+  }
   absl::Status Expand(std::span<const NodeId> nodes, Direction direction,
                       std::span<const Token> types, size_t limit, ExpandPosition* position,
                       NeighbourBatch* out) const override;

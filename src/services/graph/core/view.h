@@ -86,6 +86,8 @@ class View : public cypher::GraphView {
   absl::StatusOr<size_t> ScanEdgeProperty(std::span<const Token> types, Token key,
                                           uint64_t* position, size_t limit,
                                           Column* out) const override;
+  size_t SkipEdges(std::span<const Token> types, std::span<const cypher::PropertyBound> bounds,
+                   uint64_t* position) const override;
   absl::Status Expand(std::span<const NodeId> nodes, Direction direction,
                       std::span<const Token> types, size_t limit, ExpandPosition* position,
                       NeighbourBatch* out) const override;
@@ -134,6 +136,10 @@ class View : public cypher::GraphView {
 
   // Whether all records of a run of outgoing relationships, and nothing else, are what it shows.
   bool PlainRun(size_t level) const;
+  // The run that a scan of columns is in, and how many of its records it has *given; null: no such
+  // run is next.
+  const RunReader* RunOfColumns(std::span<const Token> types, uint64_t* position,
+                                uint64_t* given) const;
   absl::Status ReadPositions(const RunReader& run, Token key, uint64_t position, size_t count,
                              Column* out) const;
   class SideExpander;

@@ -1,6 +1,7 @@
 // Properties of relationships, and whether there are these: by what a scan remembers, from memory,
 // or from the runs.
 #include <algorithm>
+#include <bit>
 
 #include "base/errors.h"
 #include "services/graph/core/edge_scan.h"
@@ -45,6 +46,27 @@ void PutBytes(size_t slot, std::string_view properties, Token key, ColumnGather*
   if (cypher::ReadInt(&bytes, &number)) return gather->PutInt(slot, number);
   Value value;
   if (cypher::ReadValue(&bytes, &value)) gather->Put(slot, std::move(value));
+}
+
+// Whether a bound may hold for a value of a segment: where it holds for none at the zone's end, it
+// holds for none between. It never does for null and NaN.
+bool MayHold(const cypher::Bound& bound, const ColumnZone& zone) {
+  const int64_t end = bound.kind == cypher::Bound::Kind::kAtMost ? zone.min : zone.max;
+  Value value;
+  switch (zone.kind) {
+    case ColumnKind::kNulls:
+      return false;
+    case ColumnKind::kInts:
+      value = Value::Int(end);
+      break;
+    case ColumnKind::kFloats:
+      value = Value::Float(std::bit_cast<double>(end));
+      break;
+    default:
+      return true;
+  }
+  const int order = cypher::Compare(value, bound.value);
+  return order == 0 || order == (bound.kind == cypher::Bound::Kind::kAtMost ? -1 : 1);
 }
 
 }  // namespace
@@ -134,30 +156,55 @@ absl::Status View::ReadPositions(const RunReader& run, Token key, uint64_t posit
   return run.Gather(key, positions, {}, &gather);
 }
 
-// Where a run is shown as it is, its columns are what is wanted, and no list is decoded.
-absl::StatusOr<size_t> View::ScanEdgeProperty(std::span<const Token> types, Token key,
-                                              uint64_t* position, size_t limit, Column* out) const {
+const RunReader* View::RunOfColumns(std::span<const Token> types, uint64_t* position,
+                                    uint64_t* given) const {
   const SideLayers& layers = layers_->out;
   while (true) {
     const size_t level = *position >> EdgeScan::kLevelShift;
-    const uint64_t given = *position & ((uint64_t{1} << EdgeScan::kLevelShift) - 1);
-    if (level < layers.chunks.size() || level >= layers.levels() || !PlainRun(level)) break;
-    const RunReader& run = *layers.runs[level - layers.chunks.size()].reader;
-    if (!HasOnly(run.info(), types)) break;
-    const size_t count = std::min<uint64_t>(limit, run.info().records - given);
-    if (count == 0) {
-      *position = uint64_t{level + 1} << EdgeScan::kLevelShift;
-      continue;
-    }
-    PULSE_RETURN_IF_ERROR(ReadPositions(run, key, given, count, out));
-    if (ReadCounts* const counts = cypher::counted_reads) {
-      counts->properties += count;
-      counts->runs[0].Add(level - layers.chunks.size());
-    }
-    *position += count;
-    return count;
+    *given = *position & ((uint64_t{1} << EdgeScan::kLevelShift) - 1);
+    if (level < layers.chunks.size() || level >= layers.levels() || !PlainRun(level))
+      return nullptr;
+    const RunReader* const run = layers.runs[level - layers.chunks.size()].reader.get();
+    if (!HasOnly(run->info(), types)) return nullptr;
+    if (*given < run->info().records) return run;
+    *position = uint64_t{level + 1} << EdgeScan::kLevelShift;
   }
-  return GraphView::ScanEdgeProperty(types, key, position, limit, out);
+}
+
+// Where a run is shown as it is, its columns are what is wanted, and no list is decoded.
+absl::StatusOr<size_t> View::ScanEdgeProperty(std::span<const Token> types, Token key,
+                                              uint64_t* position, size_t limit, Column* out) const {
+  uint64_t given;
+  const RunReader* const run = RunOfColumns(types, position, &given);
+  if (run == nullptr) return GraphView::ScanEdgeProperty(types, key, position, limit, out);
+  const size_t count = std::min<uint64_t>(limit, run->info().records - given);
+  PULSE_RETURN_IF_ERROR(ReadPositions(*run, key, given, count, out));
+  if (ReadCounts* const counts = cypher::counted_reads) {
+    counts->properties += count;
+    counts->runs[0].Add((*position >> EdgeScan::kLevelShift) - layers_->out.chunks.size());
+  }
+  *position += count;
+  return count;
+}
+
+// All keys of a run have their segments at the same rows.
+size_t View::SkipEdges(std::span<const Token> types, std::span<const cypher::PropertyBound> bounds,
+                       uint64_t* position) const {
+  uint64_t given;
+  while (const RunReader* const run = RunOfColumns(types, position, &given)) {
+    if (run->info().keys.empty()) return run->info().records - given;
+    const size_t segment = run->SegmentOf(given);
+    const uint64_t left = run->SegmentStart(segment + 1) - given;
+    // Of a property that the run does not have, the zone is that of nulls.
+    if (std::all_of(bounds.begin(), bounds.end(), [&](const cypher::PropertyBound& bound) {
+          return MayHold(bound.bound, run->Zone(bound.key, segment));
+        })) {
+      return left;
+    }
+    *position += left;
+    if (cypher::counted_reads != nullptr) ++cypher::counted_reads->skipped_segments;
+  }
+  return ~size_t{0};
 }
 
 absl::Status View::ReadEdgeProperty(Token key, std::span<const EdgeRef> edges, Column* out) const {

@@ -1,6 +1,6 @@
 // The operator that reads properties of all relationships of some types by columns, in the order in
 // which the graph has them: a relationship itself is not looked at. Those that comparisons with
-// constants do not hold for make no rows.
+// constants do not hold for make no rows, and are not read where the graph knows that of many.
 #include <algorithm>
 
 #include "services/graph/cypher/match.h"
@@ -19,7 +19,6 @@ class EdgeColumnsOperator : public Operator {
   bool Push(Rows& in) override {
     if (!ResolveTypes(step().types, ctx_, &types_) || !Prepare()) return !ctx_.failed();
     for (size_t i = 0; i < in.size(); ++i) {
-      for (Property& property : properties_) property.position = 0;
       position_ = 0;
       while (true) {
         const size_t count = Read();
@@ -35,7 +34,6 @@ class EdgeColumnsOperator : public Operator {
   struct Property {
     Token key;
     Slot slot;
-    uint64_t position = 0;  // of its scan, which goes on beside those of the others
     Column column;
   };
   struct Test {
@@ -48,8 +46,9 @@ class EdgeColumnsOperator : public Operator {
   bool Prepare() {
     properties_.clear();
     tests_.clear();
+    bounds_.clear();
     for (size_t k = 0; k < step().keys.size(); ++k) {
-      properties_.push_back({ctx_.Key(step().keys[k]), step().outputs[k].second, 0, {}});
+      properties_.push_back({ctx_.Key(step().keys[k]), step().outputs[k].second, {}});
     }
     for (const Expr* e : step().predicates) {
       const bool left = e->kids[0]->kind == Expr::Kind::kVariable;
@@ -60,18 +59,35 @@ class EdgeColumnsOperator : public Operator {
                         left ? e->op : Mirrored(e->op),
                         Eval(*e->kids[left ? 1 : 0], nullptr, ctx_)});
       if (property->key == kNoToken) return false;  // null, whatever it is compared with
+      AddBounds(property->key, tests_.back());
     }
     return !ctx_.failed();
   }
 
+  // What holds wherever the test does.
+  void AddBounds(Token key, const Test& test) {
+    const bool equal = test.op == Op::kEq;
+    if (equal || test.op == Op::kGt || test.op == Op::kGe) {
+      bounds_.push_back({key, {Bound::Kind::kAtLeast, test.value}});
+    }
+    if (equal || test.op == Op::kLt || test.op == Op::kLe) {
+      bounds_.push_back({key, {Bound::Kind::kAtMost, test.value}});
+    }
+  }
+
   // The next relationships' properties; 0: the end, or an error.
   size_t Read() {
-    size_t rows = 0;
+    size_t rows = 0, limit = kRows;
     bool known = false;
+    if (!bounds_.empty()) {
+      limit = std::min(limit, ctx_.graph->SkipEdges(types_, bounds_, &position_));
+    }
+    uint64_t next = position_;
     for (Property& property : properties_) {
       if (property.key == kNoToken) continue;
-      const auto count = ctx_.graph->ScanEdgeProperty(types_, property.key, &property.position,
-                                                      kRows, &property.column);
+      next = position_;  // each has a scan of its own
+      const auto count =
+          ctx_.graph->ScanEdgeProperty(types_, property.key, &next, limit, &property.column);
       if (!ctx_.Check(count.status())) return 0;
       if (known && *count != rows) {
         ctx_.Fail(absl::InternalError("scans of one graph's relationships are not alike"));
@@ -80,7 +96,9 @@ class EdgeColumnsOperator : public Operator {
       known = true;
       rows = *count;
     }
-    if (!known) {
+    if (known) {
+      position_ = next;
+    } else {
       edges_.resize(kRows);
       const auto count = ctx_.graph->ScanEdges(types_, &position_, edges_);
       if (!ctx_.Check(count.status())) return 0;
@@ -108,6 +126,7 @@ class EdgeColumnsOperator : public Operator {
   std::vector<Token> types_;
   std::vector<Property> properties_;
   std::vector<Test> tests_;
+  std::vector<PropertyBound> bounds_;  // some of the tests
   std::vector<uint8_t> pass_;
   std::vector<EdgeRef> edges_;  // where none of the properties has a name in the graph
   uint64_t position_ = 0;

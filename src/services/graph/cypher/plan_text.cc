@@ -115,18 +115,20 @@ ReadCounts Profile::Total() const {
 }
 
 std::vector<std::pair<std::string_view, uint64_t>> NamedCounts(const ReadCounts& reads) {
-  std::vector<std::pair<std::string_view, uint64_t>> out = {{"Hits", reads.hits()},
-                                                            {"Nodes", reads.nodes},
-                                                            {"Seeks", reads.seeks},
-                                                            {"Properties", reads.properties},
-                                                            {"Chunks", reads.chunks_touched()},
-                                                            {"ChunkRecords", reads.chunk_records},
-                                                            {"Runs", reads.runs_touched()},
-                                                            {"RunRecords", reads.run_records},
-                                                            {"RunBytes", reads.run_bytes},
-                                                            {"CheckedBytes", reads.checked_bytes},
-                                                            {"PageFaults", reads.page_faults},
-                                                            {"SpilledBytes", reads.spilled_bytes}};
+  std::vector<std::pair<std::string_view, uint64_t>> out = {
+      {"Hits", reads.hits()},
+      {"Nodes", reads.nodes},
+      {"Seeks", reads.seeks},
+      {"Properties", reads.properties},
+      {"Chunks", reads.chunks_touched()},
+      {"ChunkRecords", reads.chunk_records},
+      {"Runs", reads.runs_touched()},
+      {"RunRecords", reads.run_records},
+      {"RunBytes", reads.run_bytes},
+      {"CheckedBytes", reads.checked_bytes},
+      {"SkippedSegments", reads.skipped_segments},
+      {"PageFaults", reads.page_faults},
+      {"SpilledBytes", reads.spilled_bytes}};
   std::erase_if(out, [](const auto& count) { return count.second == 0; });
   return out;
 }

@@ -104,6 +104,10 @@ struct Bound {
   Kind kind = Kind::kAtLeast;
   Value value;
 };
+struct PropertyBound {
+  Token key = kNoToken;
+  Bound bound;
+};
 
 class GraphView {
  public:
@@ -135,6 +139,14 @@ class GraphView {
     absl::Status status = ReadEdgeProperty(key, {edges.data(), *count}, out);
     if (!status.ok()) return status;
     return count;
+  }
+  // Moves *position of such a scan past relationships of which the store knows, without a look at
+  // them, that not all bounds hold. Returns after how many of those that follow it may know this
+  // again. Who calls it goes on with ScanEdgeProperty.
+  virtual size_t SkipEdges(std::span<const Token> /*types*/,
+                           std::span<const PropertyBound> /*bounds*/,
+                           uint64_t* /*position*/) const {
+    return ~size_t{0};
   }
   // Appends about `limit` relationships of `nodes`, from *position on, and moves it; the end is
   // reached when position->node == nodes.size(). kBoth gives a loop once.

@@ -33,10 +33,11 @@ struct ReadCounts {
   uint64_t chunk_records = 0, run_records = 0;
   // Layers that had some of them, of outgoing relationships and of incoming ones.
   std::array<Layers, 2> chunks, runs;
-  uint64_t run_bytes = 0;      // of lists and columns in runs
-  uint64_t checked_bytes = 0;  // that nobody had read before: with their checksums
-  uint64_t page_faults = 0;    // for which a file was read
-  uint64_t spilled_bytes = 0;  // written to temporary files
+  uint64_t run_bytes = 0;         // of lists and columns in runs
+  uint64_t checked_bytes = 0;     // that nobody had read before: with their checksums
+  uint64_t skipped_segments = 0;  // of columns, whose least and greatest values excluded a match
+  uint64_t page_faults = 0;       // for which a file was read
+  uint64_t spilled_bytes = 0;     // written to temporary files
 
   void Add(const ReadCounts& other) {
     nodes += other.nodes;
@@ -50,6 +51,7 @@ struct ReadCounts {
     }
     run_bytes += other.run_bytes;
     checked_bytes += other.checked_bytes;
+    skipped_segments += other.skipped_segments;
     page_faults += other.page_faults;
     spilled_bytes += other.spilled_bytes;
   }

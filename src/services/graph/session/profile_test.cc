@@ -133,6 +133,30 @@ TEST_F(ProfileTest, Scans_OfRelationships_CountEachOnce) {
   EXPECT_EQ(Count("Total", "RunRecords"), 1) << outcome_.plan;
 }
 
+TEST_F(ProfileTest, Segments_WithoutAMatch_AreNotRead) {
+  Run("CREATE (h:Hub) WITH h UNWIND range(0, 9999) AS i CREATE (h)-[:R {w: i, f: i / 2.0}]->(:A)");
+  constexpr char kFirst[] = "PROFILE MATCH ()-[r:R]->() WHERE r.w < 100 RETURN sum(r.w)";
+  Run(kFirst);
+  EXPECT_EQ(Count("ScanProperties", "SkippedSegments"), 0) << outcome_.plan;
+  ASSERT_TRUE(store_->Flush().ok());
+  // 4,096 relationships each.
+  Run(kFirst);
+  EXPECT_EQ(Count("ScanProperties", "rows"), 100) << outcome_.plan;
+  EXPECT_EQ(Count("ScanProperties", "SkippedSegments"), 2);
+  EXPECT_EQ(Count("ScanProperties", "Properties"), 4096);
+  Run("PROFILE MATCH ()-[r:R]->() WHERE r.w >= 5000 AND 4500 > r.f RETURN count(r.w)");
+  EXPECT_EQ(Count("ScanProperties", "rows"), 4000) << outcome_.plan;
+  EXPECT_EQ(Count("ScanProperties", "SkippedSegments"), 1);
+  Run("PROFILE MATCH ()-[r:R]->() WHERE r.w = 'none' RETURN count(r.w)");
+  EXPECT_EQ(Count("ScanProperties", "SkippedSegments"), 3) << outcome_.plan;
+  EXPECT_EQ(Count("ScanProperties", "Properties"), 0);
+  // What hides others is looked at one by one.
+  Run("MATCH ()-[r:R {w: 7}]->() DELETE r");
+  Run(kFirst);
+  EXPECT_EQ(Count("ScanProperties", "rows"), 99) << outcome_.plan;
+  EXPECT_EQ(Count("ScanProperties", "SkippedSegments"), 0);
+}
+
 TEST_F(ProfileTest, Subqueries_CountWhereTheyAreShown) {
   MakeChain();
   ASSERT_TRUE(store_->Flush().ok());
