@@ -72,7 +72,7 @@ absl::Status CheckForSystem(std::string_view statement) {
   std::string begin = absl::AsciiStrToUpper(
       absl::StripLeadingAsciiWhitespace(absl::string_view(statement.data(), statement.size()))
           .substr(0, 10));
-  for (const std::string_view known : {"SHOW", "TERMINATE", "CALL DBMS."}) {
+  for (const std::string_view known : {"SHOW", "TERMINATE", "KILL", "CALL DBMS."}) {
     if (begin.starts_with(known)) return absl::OkStatus();
   }
   return CompileError("Unsupported", "Unsupported",

@@ -93,7 +93,7 @@ class StatementParser {
     }
     if (IsWord("SHOW") && next == 0) {
       if (auto st = Show(&statement.query); !st.ok()) return st;
-    } else if (IsWord("TERMINATE") && next == 0) {
+    } else if ((IsWord("TERMINATE") || IsWord("KILL")) && next == 0) {
       if (auto st = Terminate(&statement.query); !st.ok()) return st;
     }
     return statement;
@@ -423,9 +423,9 @@ bool MayBeStatement(std::string_view text) {
     const char c = text[at++];
     word += c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
   }
-  static constexpr std::array<std::string_view, 11> kFirst = {
+  static constexpr std::array<std::string_view, 12> kFirst = {
       "AT",      "CREATE",  "CYPHER", "DROP",   "SHOW", "TERMINATE",
-      "EXPLAIN", "PROFILE", "EXPORT", "IMPORT", "USE"};
+      "EXPLAIN", "PROFILE", "EXPORT", "IMPORT", "USE",  "KILL"};
   return std::find(kFirst.begin(), kFirst.end(), word) != kFirst.end() ||
          (!word.empty() && static_cast<unsigned char>(word[0]) >= 0x80);
 }

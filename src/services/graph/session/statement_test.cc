@@ -87,6 +87,7 @@ TEST(StatementTest, Parse_BrokenSchema_SaysWhere) {
                            "SHOW EVERYTHING",
                            "TERMINATE",
                            "TERMINATE TRANSACTION",
+                           "KILL 'a'",
                            "AT SNAPSHOT x RETURN 1",
                            "AT SNAPSHOT 1 DROP INDEX i",
                            "EXPLAIN DROP INDEX i",
@@ -103,6 +104,14 @@ TEST(StatementTest, Parse_AtSnapshot_LeavesTheQuery) {
   ASSERT_TRUE(parsed.snapshot);
   EXPECT_EQ(*parsed.snapshot, 17u);
   EXPECT_EQ(parsed.query, "MATCH (n) RETURN n");
+}
+
+TEST(StatementTest, Parse_Kill_IsTerminate) {
+  const std::string terminate = Parsed("TERMINATE TRANSACTIONS 'a', 'b'").query;
+  for (const char* text : {"KILL TRANSACTIONS 'a', 'b'", "kill transaction 'a', 'b'",
+                           "USE system KILL TRANSACTION 'a', 'b'"}) {
+    EXPECT_EQ(Parsed(text).query, terminate) << text;
+  }
 }
 
 TEST(StatementTest, Writes_ByItsText) {
