@@ -88,8 +88,14 @@ Pipeline::Pipeline(std::span<const Step> steps, Runtime* runtime, Operator* sink
 }
 
 void Pipeline::Run(Rows& rows) {
-  outer_reads_ = counted_reads;
-  head_->Push(rows);
+  Begin();
+  Push(rows);
+  End();
+}
+
+void Pipeline::Begin() { outer_reads_ = counted_reads; }
+
+void Pipeline::End() {
   // Also where no more rows are wanted: what sorts or counts has something to give still.
   head_->Finish();
   for (const auto& op : operators_) op->Reset();
@@ -103,24 +109,29 @@ void Pipeline::RunOne(const Value* row) {
 
 PlanRunner::PlanRunner(const Plan& plan, Runtime* runtime, Consume consume,
                        const ParallelPlan* parallel)
-    : runtime_(*runtime), consume_(std::move(consume)) {
+    : runtime_(*runtime),
+      consume_(std::move(consume)),
+      united_runtime_(*runtime),
+      united_(std::max(static_cast<int>(plan.columns.size()), 1)) {
   runtime_.outer = &row_;
-  if (plan.union_distinct) distinct_ = std::make_unique<TupleSet>(plan.columns.size());
+  if (!plan.unite.empty()) {
+    united_runtime_.width = static_cast<int>(united_.width());
+    const std::vector<Slot>& columns = plan.unite[0].live;
+    united_sink_ = MakeSink(&united_runtime_, [this, &columns](Rows& rows) {
+      return rows.empty() || consume_(rows, columns);
+    });
+    unite_ = std::make_unique<Pipeline>(plan.unite, &united_runtime_, united_sink_.get());
+  }
   for (size_t b = 0; b < plan.branches.size(); ++b) {
     const Plan::Branch& branch = plan.branches[b];
     sinks_.push_back(MakeSink(&runtime_, [this, &branch](Rows& rows) {
-      if (distinct_ != nullptr) {
-        size_t kept = 0;
-        std::vector<Value> tuple;
-        for (size_t i = 0; i < rows.size(); ++i) {
-          tuple.clear();
-          for (const Slot slot : branch.outputs) tuple.push_back(rows.Row(i)[slot]);
-          if (!distinct_->Insert(&tuple, *runtime_.context).second) continue;
-          rows.Move(i, kept++);
-        }
-        rows.Resize(kept);
+      if (unite_ == nullptr) return rows.empty() || consume_(rows, branch.outputs);
+      united_.clear();
+      for (size_t i = 0; i < rows.size(); ++i) {
+        Value* const row = united_.Add(rows.Row(i), {});
+        for (size_t c = 0; c < branch.outputs.size(); ++c) row[c] = rows.Row(i)[branch.outputs[c]];
       }
-      return rows.empty() || consume_(rows, branch.outputs);
+      return unite_->Push(united_);
     }));
     pipelines_.push_back(std::make_unique<Pipeline>(
         branch.steps, &runtime_, sinks_.back().get(), parallel,
@@ -130,10 +141,11 @@ PlanRunner::PlanRunner(const Plan& plan, Runtime* runtime, Consume consume,
 
 void PlanRunner::Run(const Value* row) {
   row_ = row;
+  if (unite_ != nullptr) unite_->Begin();
   for (const auto& pipeline : pipelines_) {
     if (!runtime_.context->failed()) pipeline->RunOne(row);
   }
-  if (distinct_ != nullptr) distinct_->Clear(*runtime_.context);
+  if (unite_ != nullptr) unite_->End();
 }
 
 namespace {

@@ -102,6 +102,10 @@ class Pipeline {
   void RunOne(const Value* row);
   // The same for a batch.
   void Run(Rows& rows);
+  // The same for several batches: Push() for each, between Begin() and End().
+  void Begin();
+  bool Push(Rows& rows) { return head_->Push(rows); }
+  void End();
 
  private:
   Operator* head_;
@@ -217,7 +221,11 @@ class PlanRunner {
   const Value* row_ = nullptr;  // before what points to it
   Runtime runtime_;
   const Consume consume_;
-  std::unique_ptr<TupleSet> distinct_;
+  // Of UNION without ALL: rows of all branches, which have nothing but the columns.
+  Runtime united_runtime_;
+  Rows united_;
+  std::unique_ptr<Operator> united_sink_;
+  std::unique_ptr<Pipeline> unite_;
   std::vector<std::unique_ptr<Operator>> sinks_;
   std::vector<std::unique_ptr<Pipeline>> pipelines_;
 };

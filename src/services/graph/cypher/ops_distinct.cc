@@ -29,7 +29,7 @@ class DistinctOperator : public Operator {
         if (!SpillNew(in.Row(i))) return false;
       } else {
         if (seen_.Insert(&tuple_, ctx_).second) in.Move(i, kept++);
-        if (ctx_.SpillDue(seen_.charged()) && !BeginSpilling()) return false;
+        if (step().spills && ctx_.SpillDue(seen_.charged()) && !BeginSpilling()) return false;
       }
       if (!ctx_.Tick()) return false;
     }

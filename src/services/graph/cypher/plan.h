@@ -199,6 +199,7 @@ struct Step {
   bool detach = false;
   bool eager = true;
   bool ordered = false;               // kOptional: row by row, so that they stay in their order
+  bool spills = true;                 // kDistinct
   bool unit = false;                  // kSubquery: without RETURN, the rows stay as they are
   bool in_transactions = false;       // kSubquery: commits after each so many rows as `expr` says
   OnError on_error = OnError::kFail;  // of such a one
@@ -221,7 +222,7 @@ struct Plan {
   std::vector<std::string> parameters;
   int width = 0;                 // slots of a row
   std::vector<Branch> branches;  // of UNION
-  bool union_distinct = false;
+  Steps unite;                   // of UNION without ALL: a kDistinct of the columns, its live slots
   std::vector<std::string> columns;
   bool reads = false;
   bool in_transactions = false;  // commits on the way: CALL { … } IN TRANSACTIONS

@@ -137,7 +137,7 @@ std::vector<PlanLine> PlanLines(const Plan& plan, const Profile* profile) {
   std::vector<PlanLine> out;
   for (size_t i = 0; i < plan.branches.size(); ++i) {
     if (i > 0) {
-      out.push_back(plan.union_distinct ? PlanLine{0, "Union", "", -1, {}}
+      out.push_back(!plan.unite.empty() ? PlanLine{0, "Union", "", -1, {}}
                                         : PlanLine{0, "Union", "all", -1, {}});
     }
     Append(plan.branches[i].steps, plan, profile, 0, &out);

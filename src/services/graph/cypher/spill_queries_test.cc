@@ -249,6 +249,25 @@ TEST_F(SpillQueries, DistinctWithLimit_ReadsNoMoreThanItWants) {
   Compare("UNWIND $rows AS r WITH DISTINCT r.n AS n LIMIT 59999 RETURN n");
 }
 
+TEST_F(SpillQueries, Union_SameRowsInTheSameOrder) {
+  SetRows(20'000);
+  const std::string rows = kRows;
+  Compare(rows + "RETURN b, k UNION " + rows + "RETURN n % 300 AS k, b UNION " + rows +
+          "RETURN b, n AS k");
+  Compare(rows + "RETURN n UNION " + rows + "RETURN n");
+  Compare(
+      "UNWIND [1, 2] AS x CALL (x) { UNWIND $rows AS r RETURN r.n + x AS n UNION "
+      "UNWIND $rows AS r RETURN r.k * x AS n } RETURN x, n");
+}
+
+// Rows of the first part would have been given before the second one writes.
+TEST_F(SpillQueries, UnionThatWrites_EndsByMemory) {
+  SetRows(20'000);
+  const Ran ran = Run(Concat(kRows, "RETURN n UNION CREATE (a:A) RETURN 0 AS n"), kLittle);
+  EXPECT_EQ(ran.status.code(), absl::StatusCode::kResourceExhausted) << ran.status;
+  EXPECT_EQ(ran.spilled, 0u);
+}
+
 TEST_F(SpillQueries, DistinctOfEntities_TheyAreTheSameEntities) {
   ASSERT_TRUE(Run("UNWIND range(1, 4000) AS i CREATE (:N {i: i})-[:R {w: i % 11}]->(:M {i: -i})",
                   size_t{1} << 30)
@@ -298,11 +317,12 @@ TEST_F(SpillQueries, GroupsWithinASubquery_BeginAnewForEachRow) {
       "RETURN x, v");
 }
 
-TEST_F(SpillQueries, FaultsOfGroupsAndDistinct_EndTheQuery) {
+TEST_F(SpillQueries, FaultsOfGroupsAndDistinctAndUnion_EndTheQuery) {
   SetRows(30'000);
   for (const char* query :
        {"UNWIND $rows AS r RETURN DISTINCT r.n, r.s", "UNWIND $rows AS r RETURN r.n, collect(r.s)",
-        "UNWIND $rows AS r RETURN r.k % 50, collect(r.s)"}) {
+        "UNWIND $rows AS r RETURN r.k % 50, collect(r.s)",
+        "UNWIND $rows AS r RETURN r.n AS n UNION UNWIND $rows AS r RETURN -r.n AS n"}) {
     const Ran all = Run(query, kLittle);
     ASSERT_TRUE(all.status.ok()) << query << all.status;
     for (int i = 0; i < 8; ++i) {
@@ -476,7 +496,7 @@ TEST_F(SpillQueries, Profile_SaysWhichStepSpilled) {
   Profile profile;
   options_.profile = &profile;
   const std::string query = Concat(kRows, "RETURN n, s ORDER BY s, a");
-  const auto plan = MakePlan(query, *graph_, nullptr);
+  auto plan = MakePlan(query, *graph_, nullptr);
   ASSERT_TRUE(plan.ok());
   options_.view = graph_.get();
   options_.parameters = &parameters_;
@@ -491,6 +511,13 @@ TEST_F(SpillQueries, Profile_SaysWhichStepSpilled) {
   }
   EXPECT_NE(PlanText(**plan, &profile).find(Concat("SpilledBytes=", summary.spilled_bytes)),
             std::string::npos);
+  // No step of a part: UNION has one of its own.
+  plan = MakePlan(Concat(kRows, "RETURN n UNION RETURN 0 AS n"), *graph_, nullptr);
+  ASSERT_TRUE(plan.ok());
+  profile = {};
+  ASSERT_TRUE(Execute(**plan, options_, &rows, &summary).ok());
+  EXPECT_GT(summary.spilled_bytes, 0u);
+  EXPECT_EQ(profile.Total().spilled_bytes, summary.spilled_bytes);
 }
 
 }  // namespace

@@ -151,7 +151,7 @@ void Planner::PlanQuery(Query* query, Plan* plan, bool nested, bool parts_alone)
     next.resize(used_.size(), false);
     used_ = std::move(next);
   }
-  plan->union_distinct = query->parts.size() > 1 && !query->union_all;
+  if (query->parts.size() > 1 && !query->union_all) Unite(plan);
 }
 
 void Planner::PlanClauses(std::vector<Clause>* clauses, Plan* plan, bool nested) {

@@ -103,6 +103,7 @@ class Planner {
 
   // planner_live.cc
   static void FindLive(Plan::Branch* branch);
+  void Unite(Plan* plan);
 
   // planner_edges.cc
   void ScanByProperties(Steps* steps);

@@ -116,4 +116,18 @@ void Planner::FindLive(Plan::Branch* branch) {
   }
 }
 
+// The slots of what goes through it are the columns.
+void Planner::Unite(Plan* plan) {
+  Step& distinct = plan->unite.emplace_back();
+  distinct.kind = Step::Kind::kDistinct;
+  distinct.all_live = false;
+  for (size_t i = 0; i < plan->columns.size(); ++i) {
+    distinct.live.push_back(static_cast<Slot>(i));
+    distinct.items.emplace_back(nullptr, distinct.live.back());
+  }
+  // What is spilled goes on when all parts have run: a node that one of them changes would be
+  // another one by then.
+  distinct.spills = !plan_->writes;
+}
+
 }  // namespace pulse::cypher
