@@ -2,6 +2,8 @@
 // columns of one property, and these are added up. For queries like MATCH ()-[e]->() RETURN
 // sum(e.w), count(*).
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "services/graph/cypher/operators.h"
 #include "services/graph/functions/aggregate_state.h"
@@ -73,15 +75,29 @@ void AddInts(ColumnState* state, const Column& column, EvalContext& ctx) {
   state->count += count - 1;
 }
 
+// In their order, as from rows: another one would round differently.
+void AddFloats(ColumnState* state, const Column& column, EvalContext& ctx) {
+  const bool sums = state->kind == Aggregate::kSum || state->kind == Aggregate::kAvg;
+  for (size_t i = 0; i < column.floats.size() && !ctx.failed(); ++i) {
+    if (column.valid[i] == 0) continue;
+    constexpr double kNoSum = std::numeric_limits<double>::infinity();
+    const bool begun = sums && state->sum.is_float();
+    const double sum = begun ? state->sum.as_float() + column.floats[i] : kNoSum;
+    if (!std::isfinite(sum)) {  // an average goes on in another way
+      AddValue(state, Value::Float(column.floats[i]), ctx);
+      continue;
+    }
+    ++state->count;
+    state->sum = Value::Float(sum);
+  }
+}
+
 void AddColumn(ColumnState* state, const Column& column, EvalContext& ctx) {
   switch (column.kind) {
     case Column::Kind::kInts:
       return AddInts(state, column, ctx);
     case Column::Kind::kFloats:
-      for (size_t i = 0; i < column.floats.size() && !ctx.failed(); ++i) {
-        if (column.valid[i] != 0) AddValue(state, Value::Float(column.floats[i]), ctx);
-      }
-      return;
+      return AddFloats(state, column, ctx);
     default:
       for (size_t i = 0; i < column.values.size() && !ctx.failed(); ++i) {
         AddValue(state, column.values[i], ctx);
