@@ -110,7 +110,8 @@ enum {
   PULSE_GRAPH_TIME = 12,           /* the same, of a clock that is `extra` seconds east of UTC */
   PULSE_GRAPH_LOCAL_DATETIME = 13, /* as.integer: seconds since 1970, `extra`: nanoseconds */
   PULSE_GRAPH_DATETIME = 14,       /* as.datetime */
-  PULSE_GRAPH_DURATION = 15        /* as.duration */
+  PULSE_GRAPH_DURATION = 15,       /* as.duration */
+  PULSE_GRAPH_BYTES = 16           /* as.bytes, size */
 };
 
 typedef struct pulse_graph_value pulse_graph_value;
@@ -140,6 +141,7 @@ struct pulse_graph_value {
     int64_t integer;
     double real;
     const char* text;
+    const uint8_t* bytes;
     const pulse_graph_value* items;
     const pulse_graph_entry* entries;
     const pulse_graph_node* node;
@@ -272,7 +274,7 @@ PULSE_GRAPH_API uint64_t pulse_graph_rows(const pulse_graph_result* result);
 /* The next row: as many values as there are columns; NULL at the end. NULL before pulse_graph_rows
  * rows were taken: the system had no memory for the row, and the next call tries it again. The
  * values, and what they point to, live until the next row is taken, by this or pulse_graph_row;
- * strings of them, as long as the result. */
+ * strings and bytes of them, as long as the result. */
 PULSE_GRAPH_API const pulse_graph_value* pulse_graph_next(pulse_graph_result* result);
 /* A row by its number, from 0; pulse_graph_next goes on behind it. NULL: there is none such, or the
  * system had no memory for it. */
@@ -441,6 +443,14 @@ static inline pulse_graph_value pulse_graph_string(const char* text, size_t size
   value.type = PULSE_GRAPH_STRING;
   value.as.text = text;
   value.size = size == SIZE_MAX ? strlen(text) : size;
+  return value;
+}
+static inline pulse_graph_value pulse_graph_bytes(const void* bytes, size_t size) {
+  pulse_graph_value value;
+  memset(&value, 0, sizeof value);
+  value.type = PULSE_GRAPH_BYTES;
+  value.as.bytes = (const uint8_t*)bytes;
+  value.size = size;
   return value;
 }
 static inline pulse_graph_value pulse_graph_list(const pulse_graph_value* items, size_t size) {

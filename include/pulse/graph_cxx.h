@@ -52,6 +52,7 @@ class Value {
   int64_t as_int() const { return raw_->as.integer; }
   double as_float() const { return raw_->as.real; }
   std::string_view as_string() const { return {raw_->as.text, raw_->size}; }
+  std::span<const uint8_t> as_bytes() const { return {raw_->as.bytes, raw_->size}; }
   std::span<const pulse_graph_value> as_list() const { return {raw_->as.items, raw_->size}; }
   std::span<const pulse_graph_entry> as_map() const { return {raw_->as.entries, raw_->size}; }
   const pulse_graph_node& as_node() const { return *raw_->as.node; }

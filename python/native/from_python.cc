@@ -237,6 +237,11 @@ bool FromPython(PyObject* object, int depth, Value* out) {
     *out = Value::Bool(object == Py_True);
     return true;
   }
+  if (PyBytes_Check(object)) {
+    const auto size = static_cast<size_t>(PyBytes_GET_SIZE(object));
+    *out = Value::MakeBytes({PyBytes_AS_STRING(object), size});
+    return true;
+  }
   if (PyLong_Check(object)) return Integer(object, out);
   if (PyList_Check(object) || PyTuple_CheckExact(object)) return Sequence(object, depth, out);
   if (PyDict_Check(object)) {

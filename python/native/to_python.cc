@@ -237,6 +237,9 @@ PyObject* ToPython(const Value& value, const ResultTable& table, NameCache* name
       return PyFloat_FromDouble(value.as_float());
     case Type::kString:
       return Text(value.as_string());
+    case Type::kBytes:
+      return PyBytes_FromStringAndSize(value.as_bytes().data(),
+                                       static_cast<Py_ssize_t>(value.as_bytes().size()));
     case Type::kList:
       return List(value.as_list(), table, names);
     case Type::kMap:

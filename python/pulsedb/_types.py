@@ -453,8 +453,8 @@ def simplify(value):
         return ("duration", value._parts())
     if isinstance(value, (datetime.date, datetime.timedelta)):
         return _simplify_time(value)
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        raise TypeError(f"a graph has no type for {name}: decode it to str, or encode it by base64")
+    if isinstance(value, (bytearray, memoryview)):
+        return ("value", bytes(value))
     if isinstance(value, (Node, Relationship, Path)):
         raise TypeError(f"a {name} cannot be a parameter: pass its id, and match id(n) = $id")
     if _of_pandas(value) and name == "NAType":
@@ -479,5 +479,5 @@ def simplify(value):
         return ("value", operator.index(value))
     raise TypeError(
         f"a {type(value).__module__}.{name} cannot be a parameter or property: pass None, bool, int,"
-        " float, str, list, dict, or a date, time, datetime or timedelta"
+        " float, str, bytes, list, dict, or a date, time, datetime or timedelta"
     )

@@ -45,6 +45,17 @@ def test_arrow_has_types_and_values(result):
     assert pa.table(result).num_rows == 4
 
 
+def test_bytes_are_binary(graph):
+    pa = pytest.importorskip("pyarrow")
+    result = graph.execute("UNWIND [$b, null] AS x RETURN x", {"b": b"\x00\xff"})
+    table = result.to_arrow()
+    table.validate(full=True)
+    assert table.column("x").type == pa.binary()
+    assert table.column("x").to_pylist() == [b"\x00\xff", None]
+    pytest.importorskip("pandas")
+    assert list(result.to_pandas()["x"]) == [b"\x00\xff", None]
+
+
 def test_arrow_of_many_rows_and_of_none(graph):
     pa = pytest.importorskip("pyarrow")
     result = graph.execute(

@@ -67,6 +67,16 @@ test('Values_Temporal_ComeBackTheSame', async () => {
   assert.strictEqual((await value('RETURN $v', { v: zoned })).toString(), '2024-07-01T12:00:00+02:00[Europe/Berlin]')
 })
 
+test('Values_Bytes_ComeBackTheSame', async () => {
+  for (const size of [0, 1, 255, 256, 65535, 65536, 200000]) {
+    const v = Int8Array.from({ length: size }, (_, i) => i * 7 - 128)
+    assert.deepStrictEqual(Int8Array.from(await value('RETURN $v', { v })), v)
+  }
+  const v = Int8Array.from([0, -1])
+  await driver.executeQuery('CREATE (:Raw {b: $v})', { v })
+  assert.strictEqual((await value('MATCH (n:Raw {b: $v}) RETURN size(n.b)', { v })).toNumber(), 2)
+})
+
 test('Graph_NodesRelationshipsPaths_HaveAll', async () => {
   await driver.executeQuery("CREATE (:A {name: 'a'})-[:R {w: 1}]->(:B)<-[:S]-(:C)")
   const node = await value('MATCH (n:A) RETURN n')

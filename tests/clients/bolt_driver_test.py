@@ -140,10 +140,19 @@ class DriverTest(unittest.TestCase):
                          "2024-01-01T12:00:00.000000000+01:00")
         self.assertEqual(self.value("RETURN date($d).year", d=Date(2024, 2, 29)), 2024)
 
+    def test_Values_Bytes_ComeBackTheSame(self):
+        for size in (0, 1, 255, 256, 65535, 65536, 200000):
+            value = random.randbytes(size)
+            self.assertEqual(self.value("RETURN $v", v=value), value)
+        self.assertEqual(self.value("RETURN $v", v=[bytearray(b"a"), "a"]), [b"a", "a"])
+        self.driver.execute_query("CREATE (:Raw {b: $v, l: [$v]})", v=b"\x00\xff")
+        self.assertEqual(dict(self.value("MATCH (n:Raw {b: $v}) RETURN n", v=b"\x00\xff")),
+                         {"b": b"\x00\xff", "l": [b"\x00\xff"]})
+        self.assertEqual(self.value("RETURN size($v)", v=b"\x00\xff"), 2)
+
     def test_Values_WithoutAType_AreRefused(self):
-        for value in (b"bytes", neo4j.spatial.CartesianPoint((1, 2))):
-            with self.assertRaises(Neo4jError):
-                self.driver.execute_query("RETURN $v", v=value)
+        with self.assertRaises(Neo4jError):
+            self.driver.execute_query("RETURN $v", v=neo4j.spatial.CartesianPoint((1, 2)))
         self.assertEqual(self.value("RETURN 1"), 1)
 
     def test_Graph_NodesRelationshipsPaths_HaveAll(self):

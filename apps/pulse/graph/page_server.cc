@@ -212,6 +212,7 @@ std::optional<Value> ToValue(const nlohmann::json& json, int depth) {
 bool TakeBytes(const Value& value, const cypher::GraphView& view, size_t* left) {
   size_t bytes = 1;
   if (value.is_string()) bytes = value.as_string().size();
+  if (value.is_bytes()) bytes = value.as_bytes().size();  // and a third more, as base64
   if (value.is_node() || value.is_edge() || value.is_path()) bytes = JsonText(value, view).size();
   if (bytes > *left) return false;
   *left -= bytes;

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "apps/pulse/util/terminal_text.h"
 #include "apps/pulse/util/text_table.h"
 #include "base/json.h"
@@ -78,6 +79,8 @@ ordered_json ToJson(const Value& value, const GraphView* view) {
       return value.as_float();
     case Type::kString:
       return value.as_string();
+    case Type::kBytes:
+      return absl::Base64Escape(value.as_bytes());
     case Type::kList: {
       ordered_json list = ordered_json::array();
       for (const Value& item : value.as_list()) list.push_back(ToJson(item, view));

@@ -67,6 +67,18 @@ TEST_F(ResultOutputTest, Table_TitlesAndNotice_HaveNothingThatATerminalObeys) {
   EXPECT_EQ(Printed(), "a?[2J\\nb\n0 rows\nnothing changed: there is ?[2J\n");
 }
 
+TEST_F(ResultOutputTest, Bytes_AreBase64) {
+  const Value value = Value::MakeBytes(std::string_view("\0\xff", 2));
+  for (const bool json : {false, true}) {
+    ResultOutput output(out_, json, /*writes=*/false, {"a"});
+    ASSERT_TRUE(Give(&output, value));
+    EXPECT_EQ(output.Finish({}), 0);
+  }
+  EXPECT_NE(Printed().find("bytes('AP8=')"), std::string::npos) << Printed();
+  EXPECT_NE(Printed().find("{\"a\":\"AP8=\"}\n"), std::string::npos) << Printed();
+  EXPECT_EQ(StoredJsonText(value), "\"AP8=\"");
+}
+
 TEST_F(ResultOutputTest, ReaderThatIsGone_EndsReadsButNotWrites) {
   signal(SIGPIPE, SIG_IGN);
   for (const bool json : {false, true}) {

@@ -60,7 +60,7 @@ TEST_F(ConnectionTest, AnythingBeforeLogon_EndsTheConnection) {
 // What cannot be a parameter is a failure that a RESET ends: of those whom the server knows.
 TEST_F(ConnectionTest, ValueThatIsNotSupported_BeforeLogon_EndsTheConnection) {
   users_ = net::Users::WithPassword("secret");
-  const std::string bytes("\xA1\x81z\xCC\x01\x00", 6);  // {z: a byte array}
+  const std::string bytes("\xA1\x81z\xB1t\xFF", 6);  // {z: a time before 0}
   const std::string hello = "\xB1\x01" + bytes, logon = "\xB1\x6A" + bytes;
   for (const std::vector<std::string>& first :
        {std::vector<std::string>{hello}, std::vector<std::string>{test::Hello(), logon}}) {

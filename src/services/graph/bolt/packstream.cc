@@ -62,11 +62,11 @@ class Reader {
     *out = Value::Int(static_cast<int64_t>(number << unused) >> unused);
     return true;
   }
-  bool Text(uint64_t size, std::string_view* out) {
+  bool Take(uint64_t size, std::string_view* out) {
     if (bytes_.size() - at_ < size) return Short();
     *out = bytes_.substr(at_, size);
     at_ += size;
-    return cypher::IsUtf8(*out) || Fail("a string is not UTF-8");
+    return true;
   }
   bool Field(ValueList* list, int depth) {
     Value value;
@@ -112,7 +112,7 @@ class Reader {
       case 0xCC:
       case 0xCD:
       case 0xCE:
-        return Unsupported("byte arrays are not supported");
+        return Number(1 << (marker - 0xCC), &size) && ByteArray(size, out);
       case 0xD0:
       case 0xD1:
       case 0xD2:
@@ -132,8 +132,16 @@ class Reader {
 
   bool String(uint64_t size, Value* out) {
     std::string_view text;
-    if (!Text(size, &text)) return false;
+    if (!Take(size, &text)) return false;
+    if (!cypher::IsUtf8(text)) return Fail("a string is not UTF-8");
     *out = Value::String(text);
+    return true;
+  }
+
+  bool ByteArray(uint64_t size, Value* out) {
+    std::string_view bytes;
+    if (!Take(size, &bytes)) return false;
+    *out = Value::MakeBytes(bytes);
     return true;
   }
 
@@ -307,6 +315,13 @@ void PackWriter::Float(double value) {
 void PackWriter::String(std::string_view text) {
   Header(text.size(), 0x80, 0xD0, 0xD1, 0xD2);
   out_ += text;
+}
+
+void PackWriter::ByteArray(std::string_view bytes) {
+  const int log = bytes.size() < 0x100 ? 0 : bytes.size() < 0x10000 ? 1 : 2;
+  out_ += static_cast<char>(0xCC + log);
+  Bytes(bytes.size(), 1 << log);
+  out_ += bytes;
 }
 
 void PackWriter::StructHeader(uint8_t tag, size_t fields) {

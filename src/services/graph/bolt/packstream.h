@@ -1,6 +1,6 @@
-// PackStream, the encoding of Bolt's messages: null, booleans, integers, floats, strings, lists,
-// maps and structures. The reader trusts nothing: sizes, depth and the number of values are bounded
-// by what is there.
+// PackStream, the encoding of Bolt's messages: null, booleans, integers, floats, strings, bytes,
+// lists, maps and structures. The reader trusts nothing: sizes, depth and the number of values are
+// bounded by what is there.
 //
 // No state beyond the objects; one thread at a time each; nothing blocks. Errors: InvalidArgument;
 // Unimplemented for a value that Cypher has no type for here, in a message that is sound so far.
@@ -50,6 +50,7 @@ class PackWriter {
   void Int(int64_t value);
   void Float(double value);
   void String(std::string_view text);
+  void ByteArray(std::string_view bytes);
   // What follows: so many values; keys and values; fields.
   void ListHeader(size_t size) { Header(size, 0x90, 0xD4, 0xD5, 0xD6); }
   void MapHeader(size_t size) { Header(size, 0xA0, 0xD8, 0xD9, 0xDA); }

@@ -164,6 +164,9 @@ absl::Status PackValue(const Value& value, const GraphView* graph, PackWriter* o
     case Type::kString:
       out->String(value.as_string());
       break;
+    case Type::kBytes:
+      out->ByteArray(value.as_bytes());
+      break;
     case Type::kList:
       out->ListHeader(value.as_list().size());
       for (const Value& item : value.as_list()) {

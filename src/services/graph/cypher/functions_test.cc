@@ -234,6 +234,35 @@ TEST_F(FunctionsTest, ToInteger_OfWhatHasMoreThan64Bits_IsAnErrorOrTheNearest) {
           {"toIntegerList(['99999999999999999999', '1'])", "[null, 1]"}});
 }
 
+TEST_F(FunctionsTest, Bytes_AreATypeOfTheirOwn) {
+  parameters_ = {{"b", Value::MakeBytes(std::string_view("\0\xff", 2))},
+                 {"c", Value::MakeBytes("c")}};
+  Expect({{"$b", "bytes('AP8=')"},
+          {"[$b]", "[bytes('AP8=')]"},
+          {"$b = $b", "true"},
+          {"$b = $c", "false"},
+          {"$b = [0, 255]", "false"},
+          {"$b < $c", "true"},
+          {"$b < 'c'", "null"},
+          {"$b IN [1, $b]", "true"},
+          {"size($b)", "2"},
+          {"isEmpty($b)", "false"},
+          {"valueType($b)", "'BYTES NOT NULL'"},
+          {"$b IS :: BYTES", "true"},
+          {"$b IS :: PROPERTY VALUE", "true"},
+          {"$b IS :: ANY", "true"},
+          {"$b IS :: LIST<INTEGER>", "false"},
+          {"toStringOrNull($b)", "null"},
+          {"{b: $b}.b", "bytes('AP8=')"}});
+  EXPECT_EQ(Run("UNWIND [$c, $b, $c, null, 1] AS x WITH DISTINCT x ORDER BY x DESC "
+                "RETURN collect(x) "),
+            (std::vector<std::string>{"[bytes('Yw=='), bytes('AP8='), 1]"}));
+  EXPECT_EQ(Run("UNWIND [$c, $b, $c] AS x WITH x, count(*) AS n RETURN [x, n]"),
+            (std::vector<std::string>{"[bytes('AP8='), 1]", "[bytes('Yw=='), 2]"}));
+  ExpectError("InvalidArgumentType", {"$b[0]", "$b + $c", "$b.x", "-$b"});
+  ExpectError("InvalidArgumentValue", {"toString($b)"});
+}
+
 TEST_F(FunctionsTest, ComponentsOfTemporalValues_AreFoundInAnyCase) {
   const std::string date = "date('2024-05-01')", duration = "duration('P14M3DT5H')";
   Expect({{date + ".year", "2024"},

@@ -45,6 +45,7 @@ std::string FileName(std::string_view what, size_t number, std::string_view name
 
 size_t BytesOf(const Value& value) {
   if (value.is_string()) return value.as_string().size();
+  if (value.is_bytes()) return value.as_bytes().size();
   size_t bytes = sizeof(Value);
   if (value.is_list()) {
     for (const Value& item : value.as_list()) bytes += BytesOf(item);

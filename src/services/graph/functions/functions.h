@@ -14,7 +14,7 @@ namespace pulse::cypher {
 
 // Sets of types, a bit for each.
 inline constexpr uint32_t Bit(Type type) { return 1u << static_cast<int>(type); }
-inline constexpr uint32_t kAnyType = 0xFFFF;
+inline constexpr uint32_t kAnyType = 2 * Bit(kLastType) - 1;
 inline constexpr uint32_t kNullType = Bit(Type::kNull), kBoolType = Bit(Type::kBool);
 inline constexpr uint32_t kListType = Bit(Type::kList), kMapType = Bit(Type::kMap);
 inline constexpr uint32_t kNodeType = Bit(Type::kNode), kEdgeType = Bit(Type::kEdge);

@@ -79,6 +79,7 @@ Value IsEmpty(EvalContext& ctx, std::span<Value> a) {
   if (a[0].is_list()) return Value::Bool(a[0].as_list().empty());
   if (a[0].is_map()) return Value::Bool(a[0].as_map().empty());
   if (a[0].is_string()) return Value::Bool(a[0].as_string().empty());
+  if (a[0].is_bytes()) return Value::Bool(a[0].as_bytes().empty());
   return ctx.TypeError(Concat("isEmpty() does not take a ", TypeName(a[0].type())));
 }
 

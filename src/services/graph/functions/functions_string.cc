@@ -235,6 +235,7 @@ Value Size(EvalContext& ctx, std::span<Value> a) {
   if (a[0].is_string()) return Value::Int(Length(a[0].as_string()));
   if (a[0].is_list()) return Value::Int(static_cast<int64_t>(a[0].as_list().size()));
   if (a[0].is_map()) return Value::Int(static_cast<int64_t>(a[0].as_map().size()));
+  if (a[0].is_bytes()) return Value::Int(static_cast<int64_t>(a[0].as_bytes().size()));
   return ctx.TypeError(Concat("size() does not take a ", TypeName(a[0].type())));
 }
 
@@ -261,7 +262,8 @@ void AddStringFunctions(std::vector<Function>* out) {
     out->push_back({name, 1, 1, CharLength, Bit(Type::kInt), {kText}});
   }
   out->push_back({"reverse", 1, 1, Reverse, kString | kList, {kText | kList}});
-  out->push_back({"size", 1, 1, Size, Bit(Type::kInt), {kText | kList | Bit(Type::kMap)}});
+  out->push_back(
+      {"size", 1, 1, Size, Bit(Type::kInt), {kText | kList | Bit(Type::kMap) | Bit(Type::kBytes)}});
 }
 
 }  // namespace pulse::cypher

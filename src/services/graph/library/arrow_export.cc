@@ -29,6 +29,8 @@ std::string FormatOf(const FrameType& type) {
       return "g";
     case FrameKind::kString:
       return "u";
+    case FrameKind::kBytes:
+      return "z";
     case FrameKind::kDate:
       return "tdD";
     case FrameKind::kLocalTime:
@@ -146,6 +148,9 @@ class Builder {
           data_ += value.is_string() ? value.as_string() : cypher::TemporalText(value);
         }
         return Offset(data_.size(), why);
+      case FrameKind::kBytes:
+        if (!null) data_ += value.as_bytes();
+        return Offset(data_.size(), why);
       case FrameKind::kDate:
         if (value.is_null() || value.as_days() == static_cast<int32_t>(value.as_days())) {
           Fixed(static_cast<int32_t>(null ? 0 : value.as_days()), &data_);
@@ -201,7 +206,8 @@ class Builder {
 
  private:
   bool HasOffsets() const {
-    return type_.kind == FrameKind::kString || type_.kind == FrameKind::kList;
+    return type_.kind == FrameKind::kString || type_.kind == FrameKind::kBytes ||
+           type_.kind == FrameKind::kList;
   }
 
   template <typename T>

@@ -45,8 +45,6 @@ std::string TypeName(const std::string& format) {
     return Concat("decimal", bits, "(", precision, ", ", scale, ")");
   }
   static constexpr std::pair<std::string_view, std::string_view> kNames[] = {
-      {"z", "binary"},           {"Z", "large_binary"},
-      {"vz", "binary_view"},     {"w", "fixed_size_binary"},
       {"+s", "struct"},          {"+m", "map"},
       {"+vl", "list_view"},      {"+vL", "large_list_view"},
       {"+r", "run_end_encoded"}, {"+ud", "dense_union"},
@@ -92,10 +90,11 @@ class Reader {
       decimal_bits_ = bits;
       return;
     }
+    if (std::sscanf(format_.c_str(), "w:%d", &width_) == 1 && width_ >= 0) return;
     static constexpr std::string_view kKnown[] = {
-        "n",   "b",   "c",   "C",   "s",   "S",   "i",   "I",   "l",   "L",
-        "e",   "f",   "g",   "u",   "U",   "vu",  "tdD", "tdm", "tts", "ttm",
-        "ttu", "ttn", "tDs", "tDm", "tDu", "tDn", "tiM", "tiD", "tin"};
+        "n",   "b",   "c",   "C",   "s",   "S",   "i",   "I",   "l",   "L",   "e",
+        "f",   "g",   "u",   "U",   "vu",  "z",   "Z",   "vz",  "tdD", "tdm", "tts",
+        "ttm", "ttu", "ttn", "tDs", "tDm", "tDu", "tDn", "tiM", "tiD", "tin"};
     if (std::find(std::begin(kKnown), std::end(kKnown), format_) != std::end(kKnown)) return;
     Refuse(Concat("no property can have the Arrow type ", TypeName(format_), "; cast it"));
   }
@@ -206,11 +205,19 @@ class Reader {
             ((static_cast<const uint8_t*>(array.buffers[1])[at / 8] >> (at % 8)) & 1) != 0);
       }
       case 'u':
+      case 'z':
         return Text(array, At<int32_t>(array, i), At<int32_t>(array, i + 1));
       case 'U':
+      case 'Z':
         return Text(array, At<int64_t>(array, i), At<int64_t>(array, i + 1));
       case 'v':
         return View(array, i);
+      case 'w': {
+        const auto size = static_cast<size_t>(width_);
+        return Text(static_cast<const char*>(array.buffers[1]) +
+                        static_cast<size_t>(i + array.offset) * size,
+                    size);
+      }
       case 'e':
       case 'f':
       case 'g':
@@ -226,9 +233,10 @@ class Reader {
     return Text(static_cast<const char*>(array.buffers[2]) + begin,
                 static_cast<size_t>(end - begin));
   }
-  // An Arrow array may hold any bytes as text.
+  // Or bytes. An Arrow array may hold any of these as text.
   Value Text(const char* data, size_t size) {
     const std::string_view text(data, size);
+    if (format_ != "u" && format_ != "U" && format_ != "vu") return Value::MakeBytes(text);
     if (cypher::IsUtf8(text)) return Value::String(text);
     place_->status.Update(cypher::RuntimeError(
         "ArgumentError", "InvalidUnicodeCharacter",
@@ -326,6 +334,7 @@ class Reader {
   std::optional<cypher::Zone> zone_;
   int decimal_bits_ = 0;  // 0: another type
   int fixed_ = -1;        // the length of each list
+  int width_ = 0;         // of fixed_size_binary
 };
 
 }  // namespace

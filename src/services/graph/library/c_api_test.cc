@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -58,6 +59,8 @@ TEST_F(GraphCApiTest, Values_OfEveryTypeAsParameters_AreReturnedUnchanged) {
   value.type = PULSE_GRAPH_DURATION;
   value.as.duration = &duration;
   given.push_back(value);
+  given.push_back(pulse_graph_bytes("\xff\0x", 3));
+  given.push_back(pulse_graph_bytes(nullptr, 0));
 
   const pulse_graph_value* row =
       Row("RETURN $all", {{"all", SIZE_MAX, pulse_graph_list(given.data(), given.size())}});
@@ -86,6 +89,9 @@ TEST_F(GraphCApiTest, Values_OfEveryTypeAsParameters_AreReturnedUnchanged) {
   EXPECT_EQ(got[12].as.datetime->zone, nullptr);
   EXPECT_EQ(got[13].as.duration->months, -1);
   EXPECT_EQ(got[13].as.duration->nanos, 4);
+  ASSERT_EQ(got[14].size, 3u);
+  EXPECT_EQ(std::memcmp(got[14].as.bytes, "\xff\0x", 3), 0);
+  EXPECT_EQ(got[15].size, 0u);
 }
 
 TEST_F(GraphCApiTest, Values_NodesAndPaths_HaveWhatTheyWere) {
@@ -161,6 +167,28 @@ TEST_F(GraphCApiTest, Arrow_ResultOfOneGraph_LoadsIntoAnother) {
   EXPECT_EQ(row[1].as.real, 34'999.5);
   ASSERT_EQ(Run("UNWIND [1, 'a'] AS x RETURN x"), PULSE_GRAPH_OK);
   EXPECT_EQ(pulse_graph_arrow(result_, &stream, &error_), PULSE_GRAPH_INVALID);
+}
+
+TEST_F(GraphCApiTest, Arrow_Bytes_AreBinary) {
+  const pulse_graph_value bytes = pulse_graph_bytes("\xff\0x", 3);
+  ASSERT_EQ(Run("UNWIND [$b, null] AS x RETURN x, [$b] AS l", {{"b", SIZE_MAX, bytes}}),
+            PULSE_GRAPH_OK);
+  ArrowArrayStream stream;
+  ASSERT_EQ(pulse_graph_arrow(result_, &stream, &error_), PULSE_GRAPH_OK);
+  ArrowSchema schema;
+  ASSERT_EQ(stream.get_schema(&stream, &schema), 0);
+  EXPECT_STREQ(schema.children[0]->format, "z");
+  schema.release(&schema);
+  uint64_t loaded = 0;
+  ASSERT_EQ(pulse_graph_load_nodes_arrow(graph_, "N", &stream, nullptr, &loaded, &error_),
+            PULSE_GRAPH_OK)
+      << error_.message;
+  const pulse_graph_value* row =
+      Row("MATCH (n:N {x: $b}) RETURN n.x, n.l = [$b]", {{"b", SIZE_MAX, bytes}});
+  ASSERT_EQ(row[0].type, PULSE_GRAPH_BYTES);
+  EXPECT_EQ(std::memcmp(row[0].as.bytes, "\xff\0x", 3), 0);
+  EXPECT_EQ(row[1].as.integer, 1);
+  EXPECT_EQ(Count("MATCH (n:N) RETURN count(n)"), 2);
 }
 
 TEST_F(GraphCApiTest, Arrow_StreamThatWasReleased_IsRefused) {

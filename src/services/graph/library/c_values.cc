@@ -28,6 +28,7 @@ static_assert(PULSE_GRAPH_MAP == static_cast<int>(Type::kMap));
 static_assert(PULSE_GRAPH_PATH == static_cast<int>(Type::kPath));
 static_assert(PULSE_GRAPH_DATETIME == static_cast<int>(Type::kDateTime));
 static_assert(PULSE_GRAPH_DURATION == static_cast<int>(Type::kDuration));
+static_assert(PULSE_GRAPH_BYTES == static_cast<int>(Type::kBytes));
 
 bool Within(int64_t value, int64_t most) { return value >= -most && value <= most; }
 bool IsNanos(int64_t value) { return value >= 0 && value < cypher::kNanosPerSecond; }
@@ -52,6 +53,9 @@ class Importer {
         PULSE_ASSIGN_OR_RETURN(const std::string_view text, Text(value.as.text, value.size));
         return Value::String(text);
       }
+      case PULSE_GRAPH_BYTES:
+        if (value.as.bytes == nullptr && value.size > 0) return Wrong("has bytes of NULL");
+        return Value::MakeBytes({reinterpret_cast<const char*>(value.as.bytes), value.size});
       case PULSE_GRAPH_LIST:
         return ImportList(value, depth);
       case PULSE_GRAPH_MAP:
@@ -291,6 +295,10 @@ void RowView::Fill(const Value& value, pulse_graph_value* out) {
     case Type::kString:
       out->as.text = value.as_string().c_str();
       out->size = value.as_string().size();
+      break;
+    case Type::kBytes:
+      out->as.bytes = reinterpret_cast<const uint8_t*>(value.as_bytes().data());
+      out->size = value.as_bytes().size();
       break;
     case Type::kList: {
       const ValueList& list = value.as_list();

@@ -31,6 +31,8 @@ FrameKind KindOf(Type type) {
     case Type::kString:
     case Type::kTime:  // Arrow has no time with an offset
       return FrameKind::kString;
+    case Type::kBytes:
+      return FrameKind::kBytes;
     case Type::kDate:
       return FrameKind::kDate;
     case Type::kLocalTime:
@@ -50,8 +52,8 @@ FrameKind KindOf(Type type) {
 
 std::string_view KindText(FrameKind kind) {
   static constexpr std::string_view kTexts[] = {
-      "NULL",           "BOOLEAN",  "INTEGER",  "FLOAT", "STRING", "DATE",         "LOCAL TIME",
-      "LOCAL DATETIME", "DATETIME", "DURATION", "LIST",  "MAP",    "several types"};
+      "NULL",       "BOOLEAN",        "INTEGER",  "FLOAT",    "STRING", "BYTES", "DATE",
+      "LOCAL TIME", "LOCAL DATETIME", "DATETIME", "DURATION", "LIST",   "MAP",   "several types"};
   return kTexts[static_cast<size_t>(kind)];
 }
 

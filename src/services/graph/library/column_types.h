@@ -17,6 +17,7 @@ enum class FrameKind : uint8_t {
   kInt,
   kFloat,  // integers among them, too
   kString,
+  kBytes,
   kDate,
   kLocalTime,
   kLocalDateTime,

@@ -42,6 +42,7 @@ inline uint64_t MemoryOf(const cypher::Value& value) {
   constexpr uint64_t kBlock = 32;  // of the allocator, and a count of references
   uint64_t bytes = 0;
   if (value.is_string()) bytes = kBlock + value.as_string().size();
+  if (value.is_bytes()) bytes = kBlock + value.as_bytes().size();
   if (value.is_list()) {
     bytes = kBlock;
     for (const cypher::Value& item : value.as_list()) bytes += MemoryOf(item);

@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "services/graph/model/temporal.h"
 #include "services/graph/model/text.h"
 
@@ -70,6 +71,9 @@ bool AppendLiteral(const Value& value, std::string* out) {
       return true;
     case Type::kString:
       *out += QuotedText(value.as_string());
+      return true;
+    case Type::kBytes:
+      *out += BytesText(value.as_bytes());
       return true;
     case Type::kList: {
       *out += '[';
@@ -239,14 +243,11 @@ class LiteralReader {
     if (word == "true" || word == "false") return Value::Bool(word == "true");
     if (word == "NaN") return Value::Float(std::numeric_limits<double>::quiet_NaN());
     if (word == "Infinity") return Value::Float(std::numeric_limits<double>::infinity());
+    if (word == "bytes") return ReadByteArray();
     for (const Constructor& one : kConstructors) {
       if (word != one.name) continue;
-      std::string text;
-      if (!Take('(')) return Fail("expected (");
-      SkipSpace();
-      if (Peek() != '\'' && Peek() != '"') return Fail("expected a text in quotes");
-      if (!ReadString(&text)) return std::nullopt;
-      std::string why;
+      std::string text, why;
+      if (!ReadArgument(&text)) return std::nullopt;
       auto value = ParseTemporal(one.type, text, &why);
       if (!value) return Fail(why);
       if (one.type == Type::kDateTime && Take(',')) return ReadInstant(value->as_datetime());
@@ -254,6 +255,23 @@ class LiteralReader {
     }
     at_ = begin;
     return Fail("expected a value");
+  }
+
+  // The text in quotes behind a bracket.
+  bool ReadArgument(std::string* text) {
+    const bool open = Take('(');
+    SkipSpace();
+    if (open && (Peek() == '\'' || Peek() == '"')) return ReadString(text);
+    Fail(open ? "expected a text in quotes" : "expected (");
+    return false;
+  }
+
+  std::optional<Value> ReadByteArray() {
+    std::string text, bytes;
+    if (!ReadArgument(&text)) return std::nullopt;
+    if (!absl::Base64Unescape(text, &bytes)) return Fail("not base64");
+    if (!Take(')')) return Fail("expected )");
+    return Value::MakeBytes(bytes);
   }
 
   // Behind the first comma of AppendInstant's text.

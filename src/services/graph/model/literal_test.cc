@@ -58,6 +58,10 @@ TEST(Literal, SecondOfTwoLocalTimes_KeepsItsOffset) {
   }
 }
 
+TEST(Literal, Bytes_AreBase64) {
+  EXPECT_EQ(LiteralText(Value::MakeBytes(std::string_view("\0\xff", 2))), "bytes('AP8=')");
+}
+
 TEST(Literal, NodesAndRelationships_HaveNone) {
   EXPECT_FALSE(LiteralText(Value::Node(1)));
   EXPECT_FALSE(LiteralText(Value::List({Value::Edge({})})));
@@ -78,6 +82,11 @@ TEST(Literal, WhatIsNone_IsRefusedWithItsPlace) {
                            "1.2.3",
                            "-",
                            "99999999999999999999",
+                           "bytes",
+                           "bytes('AP8=",
+                           "bytes('AP8='",
+                           "bytes('A')",
+                           "bytes(1)",
                            "date()",
                            "date('x')",
                            "date('2020-01-01'",

@@ -39,7 +39,7 @@ inline Value RandomLiteral(std::mt19937_64& random, int depth = 0) {
   static constexpr std::string_view kZones[] = {"", "Europe/Berlin", "America/New_York", "UTC",
                                                 "Asia/Kolkata"};
   const int64_t second = below(4'000'000'000) - 1'000'000'000;
-  switch (below(depth > 3 ? 11 : 13)) {
+  switch (below(depth > 3 ? 12 : 14)) {
     case 0:
       return {};
     case 1:
@@ -69,6 +69,11 @@ inline Value RandomLiteral(std::mt19937_64& random, int depth = 0) {
     case 10:
       return Value::MakeDuration({below(2000) - 1000, below(2000) - 1000, second, nanos()});
     case 11: {
+      std::string bytes(static_cast<size_t>(below(8)), '\0');
+      for (char& c : bytes) c = static_cast<char>(random());
+      return Value::MakeBytes(bytes);
+    }
+    case 12: {
       ValueList list(static_cast<size_t>(below(5)));
       for (Value& item : list) item = RandomLiteral(random, depth + 1);
       return Value::List(std::move(list));

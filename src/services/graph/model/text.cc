@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 
 namespace pulse::cypher {
 
@@ -120,6 +121,10 @@ std::string QuotedText(std::string_view text) {
       out += c;
   }
   return out + "'";
+}
+
+std::string BytesText(std::string_view bytes) {
+  return Concat("bytes('", absl::Base64Escape(Absl(bytes)), "')");
 }
 
 }  // namespace pulse::cypher

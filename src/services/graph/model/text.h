@@ -42,6 +42,8 @@ bool IsPlainName(std::string_view text);
 // As Cypher writes a string, and a name: in quotes where it needs them.
 std::string QuotedText(std::string_view text);
 std::string NameText(std::string_view name);
+// As literals write a byte array: bytes('AP8='), base64.
+std::string BytesText(std::string_view bytes);
 
 inline absl::string_view Absl(std::string_view text) { return {text.data(), text.size()}; }
 

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 
 #include "base/hash.h"
 
@@ -35,9 +36,10 @@ struct Value::DurationObject : Object {
 
 std::string_view TypeName(Type type) {
   static constexpr std::string_view kNames[] = {
-      "NULL", "BOOLEAN",        "INTEGER",      "FLOAT",   "STRING", "LIST",
-      "MAP",  "NODE",           "RELATIONSHIP", "PATH",    "DATE",   "LOCAL TIME",
-      "TIME", "LOCAL DATETIME", "DATETIME",     "DURATION"};
+      "NULL", "BOOLEAN",        "INTEGER",      "FLOAT",    "STRING", "LIST",
+      "MAP",  "NODE",           "RELATIONSHIP", "PATH",     "DATE",   "LOCAL TIME",
+      "TIME", "LOCAL DATETIME", "DATETIME",     "DURATION", "BYTES"};
+  static_assert(std::size(kNames) == static_cast<size_t>(kLastType) + 1);
   return kNames[static_cast<int>(type)];
 }
 
@@ -120,10 +122,17 @@ Value Value::MakeDuration(const Duration& value) {
   return Value(Type::kDuration, object);
 }
 
+Value Value::MakeBytes(std::string_view bytes) {
+  auto* object = new StringObject;
+  object->text = bytes;
+  return Value(Type::kBytes, object);
+}
+
 void Value::Release() {
   if (object_->refs.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   switch (type_) {
     case Type::kString:
+    case Type::kBytes:
       delete static_cast<const StringObject*>(object_);
       break;
     case Type::kList:
@@ -162,6 +171,9 @@ const DateTime& Value::as_datetime() const {
 const Duration& Value::as_duration() const {
   return static_cast<const DurationObject*>(object_)->value;
 }
+const std::string& Value::as_bytes() const {
+  return static_cast<const StringObject*>(object_)->text;
+}
 
 const Value* Value::Find(std::string_view key) const {
   const ValueMap& map = as_map();
@@ -190,6 +202,8 @@ size_t Value::Bytes() const {
   switch (type_) {
     case Type::kString:
       return 16 + 48 + as_string().size();
+    case Type::kBytes:
+      return 16 + 48 + as_bytes().size();
     case Type::kList:
       return 16 + 40 + 16 * as_list().size();
     case Type::kMap:
@@ -311,10 +325,12 @@ int Rank(Type type) {
     case Type::kInt:
     case Type::kFloat:
       return 13;
-    case Type::kNull:
+    case Type::kBytes:
       return 14;
+    case Type::kNull:
+      return 15;
   }
-  return 15;
+  return 16;
 }
 
 }  // namespace
@@ -380,6 +396,7 @@ int Compare(const Value& a, const Value& b) {
     case Type::kTime:
     case Type::kLocalDateTime:
     case Type::kDateTime:
+    case Type::kBytes:
       return Order(a, b);
     default:
       return kIncomparable;
@@ -400,6 +417,8 @@ int Order(const Value& a, const Value& b) {
     }
     case Type::kString:
       return Sign(a.as_string(), b.as_string());
+    case Type::kBytes:
+      return Sign(a.as_bytes(), b.as_bytes());
     case Type::kNode:
       return Sign(a.as_node(), b.as_node());
     case Type::kEdge:
@@ -450,6 +469,8 @@ uint64_t Hash(const Value& value) {
     }
     case Type::kString:
       return XXH3_64bits_withSeed(value.as_string().data(), value.as_string().size(), seed);
+    case Type::kBytes:
+      return XXH3_64bits_withSeed(value.as_bytes().data(), value.as_bytes().size(), seed);
     case Type::kEdge:
       return mix(seed, value.as_edge().id);
     case Type::kPath: {

@@ -1,6 +1,6 @@
-// The values of Cypher: null, boolean, integer, float, string, list, map, node, relationship, path
-// and the temporal types. A value takes 16 bytes; what does not fit is a counted, immutable object
-// behind a pointer, so that copies are cheap and rows are flat arrays of values.
+// The values of Cypher: null, boolean, integer, float, string, list, map, node, relationship, path,
+// the temporal types and bytes. A value takes 16 bytes; what does not fit is a counted, immutable
+// object behind a pointer, so that copies are cheap and rows are flat arrays of values.
 //
 // Threads: the counts are atomic; a value may be copied by many threads, and changed by one.
 // Nothing blocks. Lists and maps know how deeply they nest: whoever builds them refuses what
@@ -41,7 +41,9 @@ enum class Type : uint8_t {
   kLocalDateTime,  // seconds since 1970-01-01T00:00 of no zone, and nanoseconds
   kDateTime,
   kDuration,
+  kBytes,
 };
+inline constexpr Type kLastType = Type::kBytes;
 
 // "INTEGER", for messages.
 std::string_view TypeName(Type type);
@@ -132,6 +134,7 @@ class Value {
   }
   static Value MakeDateTime(DateTime value);
   static Value MakeDuration(const Duration& value);
+  static Value MakeBytes(std::string_view bytes);
 
   Type type() const { return type_; }
   bool is_null() const { return type_ == Type::kNull; }
@@ -147,6 +150,7 @@ class Value {
   bool is_path() const { return type_ == Type::kPath; }
   bool is_temporal() const { return type_ >= Type::kDate && type_ <= Type::kDateTime; }
   bool is_duration() const { return type_ == Type::kDuration; }
+  bool is_bytes() const { return type_ == Type::kBytes; }
   bool is_true() const { return type_ == Type::kBool && int_ != 0; }
 
   // Each for its type only.
@@ -168,6 +172,7 @@ class Value {
   }  // time: offset; local date-time: nanoseconds
   const DateTime& as_datetime() const;
   const Duration& as_duration() const;
+  const std::string& as_bytes() const;
 
   // Whether both refer to one and the same text, list, map or the like.
   bool SharesWith(const Value& other) const {
@@ -191,7 +196,7 @@ class Value {
     mutable std::atomic<uint32_t> refs{1};
     int32_t depth = 0;
   };
-  struct StringObject;
+  struct StringObject;  // bytes, too
   struct ListObject;
   struct MapObject;
   struct EdgeObject;
@@ -203,7 +208,7 @@ class Value {
     constexpr auto bit = [](Type t) { return uint32_t{1} << static_cast<int>(t); };
     constexpr uint32_t kObjects = bit(Type::kString) | bit(Type::kList) | bit(Type::kMap) |
                                   bit(Type::kEdge) | bit(Type::kPath) | bit(Type::kDateTime) |
-                                  bit(Type::kDuration);
+                                  bit(Type::kDuration) | bit(Type::kBytes);
     return (kObjects >> static_cast<int>(type) & 1) != 0;
   }
   Value(Type type, int64_t value, int32_t small = 0) : type_(type), small_(small), int_(value) {}

@@ -24,9 +24,10 @@ enum Tag : uint8_t {
   kTagLocalDateTime = 11,
   kTagDateTime = 12,
   kTagDuration = 13,
+  kTagBytes = 14,
   kFirstSmall = 48,
 };
-static_assert(kTagDuration < kFirstForeignTag && kLastForeignTag < kFirstSmall);
+static_assert(kTagBytes < kFirstForeignTag && kLastForeignTag < kFirstSmall);
 constexpr int64_t kSmallInts = 256 - kFirstSmall;
 
 constexpr int64_t kNanosOfSecond = 1'000'000'000;
@@ -130,6 +131,10 @@ bool ReadAny(std::string_view* in, int depth, Value* value) {
       std::string_view text;
       return ReadText(in, &text) && (*value = Value::String(text), true);
     }
+    case kTagBytes: {
+      std::string_view bytes;
+      return ReadText(in, &bytes) && (*value = Value::MakeBytes(bytes), true);
+    }
     case kTagList:
       return ReadList(in, depth, value);
     case kTagMap:
@@ -183,6 +188,7 @@ bool SkipAny(std::string_view* in, int depth) {
     case kTagFloat:
       return ReadBytes(in, sizeof(double), &bytes);
     case kTagString:
+    case kTagBytes:
       return ReadText(in, &bytes);
     case kTagTime:
     case kTagLocalDateTime:
@@ -288,6 +294,9 @@ void AppendValue(const Value& value, std::string* out) {
     case Type::kString:
       AppendTag(kTagString, out);
       return AppendText(value.as_string(), out);
+    case Type::kBytes:
+      AppendTag(kTagBytes, out);
+      return AppendText(value.as_bytes(), out);
     case Type::kList:
       AppendTag(kTagList, out);
       AppendVarint(value.as_list().size(), out);
@@ -392,6 +401,7 @@ std::string_view FindKey(std::string_view entries, uint64_t key) {
         at += skipped ? 1 + sizeof(double) : 0;
         break;
       case kTagString:
+      case kTagBytes:
         ++at;
         skipped = varint(&length) && length <= static_cast<size_t>(end - at);
         at += skipped ? length : 0;

@@ -18,7 +18,7 @@ Value RandomValue(std::mt19937_64& random, int depth) {
   const auto text = [&] { return std::string(random() % 20, static_cast<char>(random())); };
   const auto nanos = [&] { return static_cast<int32_t>(random() % 1'000'000'000); };
   const auto offset = [&] { return static_cast<int32_t>(random() % 64'801) - 32'400; };
-  switch (random() % (depth > 3 ? 11 : 13)) {
+  switch (random() % (depth > 3 ? 12 : 14)) {
     case 0:
       return {};
     case 1:
@@ -41,7 +41,9 @@ Value RandomValue(std::mt19937_64& random, int depth) {
       return Value::MakeDateTime({number(), nanos(), offset(), random() % 2 == 0 ? "" : text()});
     case 10:
       return Value::MakeDuration({-number(), number(), number(), nanos()});
-    case 11: {
+    case 11:
+      return Value::MakeBytes(text());
+    case 12: {
       ValueList list(random() % 6);
       for (Value& v : list) v = RandomValue(random, depth + 1);
       return Value::List(std::move(list));
@@ -106,6 +108,14 @@ TEST(ValueCodec, EdgesOfNumbers_EncodedAndDecoded_AreEqual) {
     EXPECT_FALSE(ReadInt(&other, &ignored));
     EXPECT_EQ(other, bytes);
   }
+}
+
+// A database has these bytes: they stay what they are.
+TEST(ValueCodec, TagsOfTypes_StayTheSame) {
+  EXPECT_EQ(Bytes(Value::MakeDuration({1, 2, 3, 4})), "\x0d\x02\x04\x06\x08");
+  EXPECT_EQ(Bytes(Value::MakeBytes("ab")),
+            "\x0e\x02"
+            "ab");
 }
 
 TEST(ValueCodec, CutAnywhere_IsRefused) {

@@ -50,6 +50,9 @@ TEST(Value, Order_AllTypes_FollowsTheStandard) {
                                      Value::Bool(false),
                                      Value::Float(1.5),
                                      Value::Float(std::nan("")),
+                                     Value::MakeBytes(""),
+                                     Value::MakeBytes("a\x7f"),
+                                     Value::MakeBytes("a\xff"),
                                      Value()};
   for (size_t i = 0; i < sorted.size(); ++i) {
     for (size_t j = 0; j < sorted.size(); ++j) {
@@ -60,7 +63,7 @@ TEST(Value, Order_AllTypes_FollowsTheStandard) {
 
 // A random value of some nesting, from few scalars, so that equal ones meet.
 Value Random(std::mt19937_64& random, int depth) {
-  switch (random() % (depth > 0 ? 9 : 7)) {
+  switch (random() % (depth > 0 ? 10 : 8)) {
     case 0:
       return {};
     case 1:
@@ -77,7 +80,9 @@ Value Random(std::mt19937_64& random, int depth) {
     case 6:
       return Value::MakeDuration(
           {static_cast<int64_t>(random() % 2), static_cast<int64_t>(random() % 2), 0, 0});
-    case 7: {
+    case 7:
+      return Value::MakeBytes(std::string(random() % 3, 'a'));
+    case 8: {
       ValueList list;
       for (size_t n = random() % 3; n > 0; --n) list.push_back(Random(random, depth - 1));
       return L(std::move(list));
@@ -112,6 +117,18 @@ TEST(Value, Order_RandomValues_IsTotalAndAgreesWithHashAndEquality) {
       EXPECT_NE(Order(a, b), 0);
     }
   }
+}
+
+TEST(Value, Bytes_AndTheTextOfTheSame_AreDifferentValues) {
+  const Value bytes = Value::MakeBytes(std::string_view("a\0\xff", 3));
+  EXPECT_EQ(bytes.as_bytes(), std::string("a\0\xff", 3));
+  EXPECT_EQ(Equals(bytes, Value::MakeBytes(bytes.as_bytes())), 1);
+  EXPECT_EQ(Hash(bytes), Hash(Value::MakeBytes(bytes.as_bytes())));
+  EXPECT_EQ(Equals(bytes, Value::String(bytes.as_bytes())), 0);
+  EXPECT_EQ(Compare(bytes, Value::String("b")), kIncomparable);
+  EXPECT_EQ(Compare(bytes, Value::MakeBytes("b")), -1);
+  EXPECT_TRUE(IsPropertyValue(bytes));
+  EXPECT_GT(Value::MakeBytes(std::string(1000, 'x')).Bytes(), 1000u);
 }
 
 TEST(Value, Map_SameKeyTwice_KeepsTheLast) {

@@ -24,6 +24,8 @@ class Writer {
         return FloatText(v.as_float());
       case Type::kString:
         return QuotedText(v.as_string());
+      case Type::kBytes:
+        return BytesText(v.as_bytes());
       case Type::kList: {
         std::string out = "[";
         for (const Value& item : v.as_list()) out += (out.size() > 1 ? ", " : "") + Text(item);

@@ -13,7 +13,7 @@ namespace {
 
 std::string TypesText(uint32_t types) {
   std::string text;
-  for (int i = 0; i <= static_cast<int>(Type::kDuration); ++i) {
+  for (int i = 0; i <= static_cast<int>(kLastType); ++i) {
     if ((types & (1u << i)) == 0) continue;
     if (!text.empty()) text += " or ";
     text += TypeName(static_cast<Type>(i));

@@ -15,6 +15,8 @@ size_t SizeOf(const Value& value) {
   switch (value.type()) {
     case Type::kString:
       return value.as_string().size();
+    case Type::kBytes:
+      return value.as_bytes().size();
     case Type::kList:
       for (const Value& item : value.as_list()) bytes += 2 + SizeOf(item);
       return bytes;

@@ -42,6 +42,8 @@ std::string StoredType(const Value& value) {
       return "DateTime";
     case Type::kDuration:
       return "Duration";
+    case Type::kBytes:
+      return "ByteArray";
     case Type::kList:
       return (value.as_list().empty() ? "Any" : StoredType(value.as_list()[0])) + "Array";
     default:

@@ -13,10 +13,10 @@ constexpr int64_t Bits(std::initializer_list<Type> types) {
   for (const Type type : types) bits |= int64_t{1} << static_cast<int>(type);
   return bits;
 }
-constexpr int64_t kNothing = 0, kAny = 0xFFFF;
+constexpr int64_t kNothing = 0, kAny = (int64_t{2} << static_cast<int>(kLastType)) - 1;
 constexpr int64_t kProperty =
     Bits({Type::kBool, Type::kInt, Type::kFloat, Type::kString, Type::kDate, Type::kLocalTime,
-          Type::kTime, Type::kLocalDateTime, Type::kDateTime, Type::kDuration});
+          Type::kTime, Type::kLocalDateTime, Type::kDateTime, Type::kDuration, Type::kBytes});
 
 struct TypeWords {
   std::string_view words[5];
@@ -42,6 +42,7 @@ constexpr TypeWords kTypes[] = {
     {{"TIMESTAMP", "WITHOUT", "TIME", "ZONE"}, Bits({Type::kLocalDateTime})},
     {{"TIMESTAMP", "WITH", "TIME", "ZONE"}, Bits({Type::kDateTime})},
     {{"DURATION"}, Bits({Type::kDuration})},
+    {{"BYTES"}, Bits({Type::kBytes})},
     {{"ANY", "NODE"}, Bits({Type::kNode})},
     {{"NODE"}, Bits({Type::kNode})},
     {{"ANY", "VERTEX"}, Bits({Type::kNode})},
