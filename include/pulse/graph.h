@@ -111,7 +111,8 @@ enum {
   PULSE_GRAPH_LOCAL_DATETIME = 13, /* as.integer: seconds since 1970, `extra`: nanoseconds */
   PULSE_GRAPH_DATETIME = 14,       /* as.datetime */
   PULSE_GRAPH_DURATION = 15,       /* as.duration */
-  PULSE_GRAPH_BYTES = 16           /* as.bytes, size */
+  PULSE_GRAPH_BYTES = 16,          /* as.bytes, size */
+  PULSE_GRAPH_POINT = 17           /* as.point */
 };
 
 typedef struct pulse_graph_value pulse_graph_value;
@@ -134,6 +135,13 @@ typedef struct pulse_graph_duration {
   int32_t reserved;
 } pulse_graph_duration;
 
+/* Longitude, latitude and height in place of x, y and z for 4326 and 4979. */
+typedef struct pulse_graph_point {
+  double x, y, z; /* z counts for 9157 and 4979 alone */
+  int32_t srid;   /* 7203 and 9157: of a plane and of space; 4326 and 4979: WGS-84 */
+  int32_t reserved;
+} pulse_graph_point;
+
 struct pulse_graph_value {
   int32_t type;
   int32_t extra;
@@ -149,6 +157,7 @@ struct pulse_graph_value {
     const pulse_graph_path* path;
     const pulse_graph_datetime* datetime;
     const pulse_graph_duration* duration;
+    const pulse_graph_point* point;
   } as;
   size_t size;
 };
@@ -290,8 +299,8 @@ PULSE_GRAPH_API int pulse_graph_column_floats(const pulse_graph_result* result, 
                                               double* out, uint8_t* valid,
                                               pulse_graph_error* error);
 /* All rows as an Arrow C stream, in batches of 65,536: `out` is uninitialised, and is the caller's
- * to release, on any thread, also after the result is freed. Nodes, relationships and maps become
- * structs. PULSE_GRAPH_INVALID where a column has several types. */
+ * to release, on any thread, also after the result is freed. Nodes, relationships, points and maps
+ * become structs. PULSE_GRAPH_INVALID where a column has several types. */
 struct ArrowArrayStream;
 PULSE_GRAPH_API int pulse_graph_arrow(const pulse_graph_result* result,
                                       struct ArrowArrayStream* out, pulse_graph_error* error);

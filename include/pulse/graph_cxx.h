@@ -58,6 +58,7 @@ class Value {
   const pulse_graph_node& as_node() const { return *raw_->as.node; }
   const pulse_graph_relationship& as_relationship() const { return *raw_->as.relationship; }
   const pulse_graph_path& as_path() const { return *raw_->as.path; }
+  const pulse_graph_point& as_point() const { return *raw_->as.point; }
   const pulse_graph_value& raw() const { return *raw_; }
 
  private:

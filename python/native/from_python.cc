@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "convert.h"
+#include "services/graph/model/point.h"
 #include "services/graph/model/temporal.h"
 
 namespace nb = nanobind;
@@ -202,6 +203,29 @@ bool DurationFromTuple(PyObject* tuple, Value* out) {
   return true;
 }
 
+// Our Point: the number of its system, and its coordinates, of which z may be None.
+bool PointFromTuple(PyObject* tuple, Value* out) {
+  int srid = 0;
+  double coordinates[3] = {};
+  PyObject* z = nullptr;
+  if (PyArg_ParseTuple(tuple, "iddO", &srid, &coordinates[0], &coordinates[1], &z) == 0) {
+    return false;
+  }
+  if (z != Py_None) coordinates[2] = PyFloat_AsDouble(z);
+  if (PyErr_Occurred() != nullptr) return false;
+  std::string error;
+  const auto crs = cypher::CrsOfSrid(srid, &error);
+  auto point =
+      crs ? cypher::PointOf(*crs, {coordinates, z == Py_None ? size_t{2} : size_t{3}}, &error)
+          : std::nullopt;
+  if (!point) {
+    PyErr_SetString(PyExc_ValueError, error.c_str());
+    return false;
+  }
+  *out = *std::move(point);
+  return true;
+}
+
 }  // namespace
 
 bool TextOf(PyObject* text, std::string_view* out) {
@@ -266,6 +290,8 @@ bool FromPython(PyObject* object, int depth, Value* out) {
   bool good = false;
   if (PyUnicode_CompareWithASCIIString(kind, "duration") == 0) {
     good = DurationFromTuple(simple, out);
+  } else if (PyUnicode_CompareWithASCIIString(kind, "point") == 0) {
+    good = PointFromTuple(simple, out);
   } else if (PyUnicode_CompareWithASCIIString(kind, "datetime") == 0) {
     good = DateTimeFromPython(simple, out);
   } else {

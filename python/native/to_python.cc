@@ -2,6 +2,7 @@
 #include <datetime.h>
 
 #include "convert.h"
+#include "services/graph/model/point.h"
 #include "services/graph/model/temporal.h"
 #include "services/graph/session/failure.h"
 #include "services/graph/syntax/error.h"
@@ -22,6 +23,7 @@ struct Package {
   PyObject* relationship = nullptr;
   PyObject* path = nullptr;
   PyObject* duration = nullptr;
+  PyObject* point = nullptr;
   PyObject* make_temporal = nullptr;  // what datetime's C interface cannot say
   PyObject* make_error = nullptr;
 };
@@ -197,6 +199,13 @@ PyObject* DurationToPython(const cypher::Duration& duration) {
               PyLong_FromLong(duration.nanos));
 }
 
+PyObject* PointToPython(const cypher::Point& point) {
+  const bool flat = cypher::DimensionsOf(point.crs) == 2;
+  return Call(package.point, PyFloat_FromDouble(point.x), PyFloat_FromDouble(point.y),
+              flat ? Py_NewRef(Py_None) : PyFloat_FromDouble(point.z),
+              PyLong_FromLong(cypher::SridOf(point.crs)));
+}
+
 }  // namespace
 
 void StartConversions() {
@@ -208,6 +217,7 @@ void StartConversions() {
   package.relationship = types.attr("Relationship").inc_ref().ptr();
   package.path = types.attr("Path").inc_ref().ptr();
   package.duration = types.attr("Duration").inc_ref().ptr();
+  package.point = types.attr("Point").inc_ref().ptr();
   package.make_temporal = types.attr("make_temporal").inc_ref().ptr();
   package.make_error = errors.attr("make_error").inc_ref().ptr();
 }
@@ -252,6 +262,8 @@ PyObject* ToPython(const Value& value, const ResultTable& table, NameCache* name
       return PathToPython(value.as_path(), table, names);
     case Type::kDuration:
       return DurationToPython(value.as_duration());
+    case Type::kPoint:
+      return PointToPython(value.as_point());
     default:
       return TemporalToPython(value);
   }

@@ -44,7 +44,7 @@ from ._errors import (
 from ._frames import Summary
 from ._load import columns_of
 from ._native import Result, Transaction
-from ._types import DateTime, Duration, Node, Path, Relationship, Time
+from ._types import DateTime, Duration, Node, Path, Point, Relationship, Time
 
 __all__ = [
     "ArgumentError",
@@ -64,6 +64,7 @@ __all__ = [
     "NotFoundError",
     "ParameterError",
     "Path",
+    "Point",
     "ProcedureError",
     "QueryError",
     "ReadOnlyError",

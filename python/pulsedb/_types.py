@@ -1,4 +1,4 @@
-"""Nodes, relationships, paths and durations of results; and other classes' values as parameters."""
+"""Nodes, relationships, paths, durations and points of results; and other classes' values as parameters."""
 
 import collections.abc
 import datetime
@@ -211,6 +211,78 @@ class Duration:
             fraction = f".{part:09}".rstrip("0") if part else ""
             text += f"T{'-' if nanos < 0 else ''}{whole}{fraction}S"
         return "P" + (text or "T0S")
+
+
+# The names of coordinate reference systems by their SRID; those of three coordinates, and those of WGS-84.
+_SYSTEMS = {7203: "cartesian", 9157: "cartesian-3d", 4326: "wgs-84", 4979: "wgs-84-3d"}
+_OF_SPACE = (9157, 4979)
+_OF_EARTH = (4326, 4979)
+
+
+class Point:
+    """A point: `x`, `y`, `z` (None where there are two coordinates) and `srid`.
+
+    The SRID is 7203 (a plane) or 9157 (space) where none is given; 4326 and 4979 are WGS-84, whose x is
+    `longitude`, whose y is `latitude`, and whose z is `height`. Iterating gives the coordinates.
+    """
+
+    __slots__ = ("x", "y", "z", "srid")
+
+    def __init__(self, x, y, z=None, srid=None):
+        self.x = float(x)
+        self.y = float(y)
+        self.z = None if z is None else float(z)
+        self.srid = (7203 if z is None else 9157) if srid is None else operator.index(srid)
+        if self.srid not in _SYSTEMS:
+            raise ValueError(f"there is no SRID {self.srid}; there are {', '.join(map(str, _SYSTEMS))}")
+        if (z is not None) != (self.srid in _OF_SPACE):
+            raise ValueError(f"a point of the SRID {self.srid} has {3 if z is None else 2} coordinates")
+
+    @property
+    def crs(self):
+        """The name of the coordinate reference system, as in Cypher."""
+        return _SYSTEMS[self.srid]
+
+    def _geographic(self, value):
+        if self.srid not in _OF_EARTH:
+            raise AttributeError(f"{self!r} is not geographic")
+        return value
+
+    @property
+    def longitude(self):
+        """x, of WGS-84."""
+        return self._geographic(self.x)
+
+    @property
+    def latitude(self):
+        """y, of WGS-84."""
+        return self._geographic(self.y)
+
+    @property
+    def height(self):
+        """z, of WGS-84."""
+        return self._geographic(self.z)
+
+    def __iter__(self):
+        return iter((self.x, self.y) if self.z is None else (self.x, self.y, self.z))
+
+    def _parts(self):
+        return (self.srid, self.x, self.y, self.z)
+
+    def __eq__(self, other):
+        return isinstance(other, Point) and self._parts() == other._parts()
+
+    def __hash__(self):
+        return hash(self._parts())
+
+    def __repr__(self):
+        z = "" if self.z is None else f"{self.z}, "
+        return f"Point({self.x}, {self.y}, {z}srid={self.srid})"
+
+    def __str__(self):
+        """As Cypher makes it."""
+        z = "" if self.z is None else f"z: {self.z}, "
+        return f"point({{x: {self.x}, y: {self.y}, {z}crs: '{self.crs}'}})"
 
 
 class _Finer:
@@ -451,6 +523,8 @@ def simplify(value):
     name = type(value).__name__
     if isinstance(value, Duration):
         return ("duration", value._parts())
+    if isinstance(value, Point):
+        return ("point", value._parts())
     if isinstance(value, (datetime.date, datetime.timedelta)):
         return _simplify_time(value)
     if isinstance(value, (bytearray, memoryview)):
@@ -479,5 +553,5 @@ def simplify(value):
         return ("value", operator.index(value))
     raise TypeError(
         f"a {type(value).__module__}.{name} cannot be a parameter or property: pass None, bool, int,"
-        " float, str, bytes, list, dict, or a date, time, datetime or timedelta"
+        " float, str, bytes, list, dict, Point, or a date, time, datetime or timedelta"
     )

@@ -56,6 +56,23 @@ def test_bytes_are_binary(graph):
     assert list(result.to_pandas()["x"]) == [b"\x00\xff", None]
 
 
+def test_points_are_structs(graph):
+    pa = pytest.importorskip("pyarrow")
+    query = "UNWIND [point({x: 1, y: 2}), null, point({x: 1, y: 2, z: 3})] AS p RETURN p, [p] AS l"
+    table = graph.execute(query).to_arrow()
+    table.validate(full=True)
+    assert table.column("p").to_pylist() == [
+        {"srid": 7203, "x": 1.0, "y": 2.0, "z": None},
+        None,
+        {"srid": 9157, "x": 1.0, "y": 2.0, "z": 3.0},
+    ]
+    graph.load_nodes("N", pa.table({"p": table.column("p")}).slice(1))
+    found = graph.execute("MATCH (n:N) RETURN n.p ORDER BY n.p").fetchall()
+    assert found == [(pulsedb.Point(1, 2, 3),), (None,)]
+    pytest.importorskip("pandas")
+    assert list(graph.execute(query).to_pandas()["p"]) == [pulsedb.Point(1, 2), None, pulsedb.Point(1, 2, 3)]
+
+
 def test_arrow_of_many_rows_and_of_none(graph):
     pa = pytest.importorskip("pyarrow")
     result = graph.execute(

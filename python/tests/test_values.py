@@ -56,6 +56,10 @@ def back(graph, value):
         datetime.datetime(2024, 10, 27, 2, 30, fold=0, tzinfo=BERLIN),
         datetime.datetime(2024, 10, 27, 2, 30, fold=1, tzinfo=BERLIN),
         pulsedb.Duration(14, -3, 7, 5),
+        pulsedb.Point(1, -2.5),
+        pulsedb.Point(1, 2, 3),
+        pulsedb.Point(13.4, 52.5, srid=4326),
+        [pulsedb.Point(13.4, 52.5, 34, srid=4979)],
     ],
 )
 def test_value_comes_back_as_it_was(graph, value):
@@ -81,6 +85,7 @@ def test_values_as_properties_survive_reopening(tmp_path):
         "z": datetime.datetime(2024, 7, 1, 12, tzinfo=BERLIN),
         "p": pulsedb.Duration(1, 2, 3, 4),
         "b": b"\x00\xff",
+        "o": pulsedb.Point(13.4, 52.5, srid=4326),
     }
     with pulsedb.Graph(tmp_path / "g") as graph:
         graph.execute("CREATE (n:N) SET n = $values", {"values": values})
@@ -156,6 +161,28 @@ def test_subclasses_and_relatives_become_what_they_are(graph):
 def test_value_that_cannot_be_is_refused(graph, value, error):
     with pytest.raises(error):
         back(graph, value)
+
+
+def test_points_have_their_coordinates(graph):
+    flat = graph.execute("RETURN point({x: 1, y: 2})").scalar()
+    assert (flat.x, flat.y, flat.z, flat.srid, flat.crs) == (1.0, 2.0, None, 7203, "cartesian")
+    assert list(flat) == [1.0, 2.0] and repr(flat) == "Point(1.0, 2.0, srid=7203)"
+    with pytest.raises(AttributeError):
+        flat.latitude  # pylint: disable=pointless-statement
+    high = graph.execute("RETURN point({longitude: 1, latitude: 2, height: 3})").scalar()
+    assert (high.longitude, high.latitude, high.height, high.srid) == (1.0, 2.0, 3.0, 4979)
+    assert str(high) == graph.execute("RETURN toString($p)", {"p": high}).scalar()
+    assert len({high, copy.copy(high), pickle.loads(pickle.dumps(high)), flat}) == 2
+    assert back(graph, pulsedb.Point(190, 0, srid=4326)) == pulsedb.Point(-170, 0, srid=4326)
+
+
+def test_points_that_are_none_are_refused(graph):
+    for wrong in ({"srid": 1}, {"srid": 9157}, {"z": 3, "srid": 4326}):
+        with pytest.raises(ValueError):
+            pulsedb.Point(1, 2, **wrong)
+    for wrong in (pulsedb.Point(math.nan, 0), pulsedb.Point(0, 91, srid=4326)):
+        with pytest.raises(ValueError):
+            back(graph, wrong)
 
 
 def test_nesting_without_an_end_is_refused(graph):

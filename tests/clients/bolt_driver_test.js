@@ -77,6 +77,20 @@ test('Values_Bytes_ComeBackTheSame', async () => {
   assert.strictEqual((await value('MATCH (n:Raw {b: $v}) RETURN size(n.b)', { v })).toNumber(), 2)
 })
 
+test('Values_Points_ComeBackTheSame', async () => {
+  const { Point } = neo4j.types
+  for (const v of [new Point(neo4j.int(7203), 1, -2.5), new Point(neo4j.int(9157), 1, 2, 3),
+    new Point(neo4j.int(4326), 13.4, 52.5), new Point(neo4j.int(4979), 13.4, 52.5, 34)]) {
+    const back = await value('RETURN $v', { v })
+    assert.ok(neo4j.isPoint(back))
+    assert.strictEqual(back.toString(), v.toString())
+    await driver.executeQuery('CREATE (:At {p: $v})', { v })
+    assert.strictEqual((await value('MATCH (n:At {p: $v}) RETURN n.p', { v })).toString(), v.toString())
+  }
+  const made = await value('RETURN point({x: 1, y: 2, z: 3})')
+  assert.deepStrictEqual([made.srid.toNumber(), made.x, made.y, made.z], [9157, 1, 2, 3])
+})
+
 test('Graph_NodesRelationshipsPaths_HaveAll', async () => {
   await driver.executeQuery("CREATE (:A {name: 'a'})-[:R {w: 1}]->(:B)<-[:S]-(:C)")
   const node = await value('MATCH (n:A) RETURN n')

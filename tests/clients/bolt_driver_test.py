@@ -150,9 +150,24 @@ class DriverTest(unittest.TestCase):
                          {"b": b"\x00\xff", "l": [b"\x00\xff"]})
         self.assertEqual(self.value("RETURN size($v)", v=b"\x00\xff"), 2)
 
+    def test_Values_Points_ComeBackTheSame(self):
+        spatial = neo4j.spatial
+        for value in (spatial.CartesianPoint((1, -2.5)), spatial.CartesianPoint((1, 2, 3)),
+                      spatial.WGS84Point((13.4, 52.5)), spatial.WGS84Point((13.4, 52.5, 34))):
+            back = self.value("RETURN $v", v=value)
+            self.assertEqual((type(back), back.srid, back), (type(value), value.srid, value))
+            self.assertEqual(self.value("RETURN $v", v=[value, {"a": value}]), [value, {"a": value}])
+            self.driver.execute_query("CREATE (:At {p: $v, l: [$v]})", v=value)
+            self.assertEqual(dict(self.value("MATCH (n:At {p: $v}) RETURN n", v=value)),
+                             {"p": value, "l": [value]})
+        made = self.value("RETURN point({longitude: 13.4, latitude: 52.5, height: 34})")
+        self.assertEqual((made.longitude, made.latitude, made.height), (13.4, 52.5, 34.0))
+        self.assertEqual(self.value("RETURN point.distance($a, $b)", a=spatial.CartesianPoint((0, 0)),
+                                    b=spatial.CartesianPoint((3, 4))), 5.0)
+
     def test_Values_WithoutAType_AreRefused(self):
         with self.assertRaises(Neo4jError):
-            self.driver.execute_query("RETURN $v", v=neo4j.spatial.CartesianPoint((1, 2)))
+            self.driver.execute_query("RETURN $v", v=neo4j.spatial.WGS84Point((0, 91)))
         self.assertEqual(self.value("RETURN 1"), 1)
 
     def test_Graph_NodesRelationshipsPaths_HaveAll(self):

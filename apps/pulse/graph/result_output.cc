@@ -9,6 +9,7 @@
 #include "apps/pulse/util/terminal_text.h"
 #include "apps/pulse/util/text_table.h"
 #include "base/json.h"
+#include "services/graph/model/point.h"
 #include "services/graph/model/temporal.h"
 #include "services/graph/model/text.h"
 
@@ -65,6 +66,12 @@ ordered_json EdgeJson(const EdgeRef& edge, const GraphView& view) {
   return out;
 }
 
+ordered_json PointJson(const cypher::Point& point) {
+  ordered_json out = {{"srid", cypher::SridOf(point.crs)}, {"x", point.x}, {"y", point.y}};
+  if (cypher::DimensionsOf(point.crs) > 2) out["z"] = point.z;
+  return out;
+}
+
 // `view` null: of a value that no node or relationship is in.
 ordered_json ToJson(const Value& value, const GraphView* view) {
   switch (value.type()) {
@@ -81,6 +88,8 @@ ordered_json ToJson(const Value& value, const GraphView* view) {
       return value.as_string();
     case Type::kBytes:
       return absl::Base64Escape(value.as_bytes());
+    case Type::kPoint:
+      return PointJson(value.as_point());
     case Type::kList: {
       ordered_json list = ordered_json::array();
       for (const Value& item : value.as_list()) list.push_back(ToJson(item, view));

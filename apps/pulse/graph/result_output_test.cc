@@ -79,6 +79,20 @@ TEST_F(ResultOutputTest, Bytes_AreBase64) {
   EXPECT_EQ(StoredJsonText(value), "\"AP8=\"");
 }
 
+TEST_F(ResultOutputTest, Points_AreObjectsInJson) {
+  for (const bool json : {false, true}) {
+    ResultOutput output(out_, json, /*writes=*/false, {"a"});
+    ASSERT_TRUE(Give(&output, Value::MakePoint({cypher::Crs::kCartesian, 1, 2.5, 0})));
+    EXPECT_EQ(output.Finish({}), 0);
+  }
+  EXPECT_NE(Printed().find("point({x: 1.0, y: 2.5, crs: 'cartesian'})"), std::string::npos)
+      << Printed();
+  EXPECT_NE(Printed().find("{\"a\":{\"srid\":7203,\"x\":1.0,\"y\":2.5}}\n"), std::string::npos)
+      << Printed();
+  EXPECT_EQ(StoredJsonText(Value::MakePoint({cypher::Crs::kWgs84In3d, 1, 2, 3})),
+            "{\"srid\":4979,\"x\":1.0,\"y\":2.0,\"z\":3.0}");
+}
+
 TEST_F(ResultOutputTest, ReaderThatIsGone_EndsReadsButNotWrites) {
   signal(SIGPIPE, SIG_IGN);
   for (const bool json : {false, true}) {

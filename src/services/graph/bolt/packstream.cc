@@ -1,10 +1,12 @@
 #include "services/graph/bolt/packstream.h"
 
+#include <algorithm>
 #include <bit>
 #include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "services/graph/model/point.h"
 #include "services/graph/model/temporal.h"
 #include "services/graph/model/text.h"
 
@@ -188,6 +190,7 @@ class Reader {
 
   bool Build(Tag tag, const ValueList& fields, Value* out);
   static bool Duration(const ValueList& fields, Value* out);
+  bool PointOf(const ValueList& fields, size_t dimensions, Value* out);
   // Whether these fields are integers, with an optional string behind them.
   static bool AreInts(const ValueList& fields, size_t ints, bool text) {
     if (fields.size() != ints + (text ? 1 : 0)) return false;
@@ -259,11 +262,28 @@ bool Reader::Build(Tag tag, const ValueList& fields, Value* out) {
     case Tag::kDuration:
       return Duration(fields, out) || bad();
     case Tag::kPoint2d:
+      return PointOf(fields, 2, out);
     case Tag::kPoint3d:
-      return Unsupported("points are not supported");
+      return PointOf(fields, 3, out);
     default:
       return Fail("a structure that cannot be a parameter");
   }
+}
+
+// The number of the system, and the coordinates.
+bool Reader::PointOf(const ValueList& fields, size_t dimensions, Value* out) {
+  const bool sound =
+      fields.size() == dimensions + 1 && fields[0].is_int() &&
+      std::all_of(fields.begin() + 1, fields.end(), [](const Value& v) { return v.is_number(); });
+  if (!sound) return Unsupported("a point without a system or coordinates");
+  double coordinates[3] = {};
+  for (size_t i = 0; i < dimensions; ++i) coordinates[i] = fields[i + 1].as_number();
+  std::string error;
+  const auto crs = cypher::CrsOfSrid(fields[0].as_int(), &error);
+  auto point = crs ? cypher::PointOf(*crs, {coordinates, dimensions}, &error) : std::nullopt;
+  if (!point) return Unsupported(error);
+  *out = *std::move(point);
+  return true;
 }
 
 // Drivers give nanoseconds of either sign.

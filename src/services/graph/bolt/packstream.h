@@ -35,7 +35,7 @@ enum class Tag : uint8_t {
   kDateTimeZoneId = 'i',  // UTC, name of a zone
   kLocalDateTime = 'd',
   kDuration = 'E',
-  kPoint2d = 'X',
+  kPoint2d = 'X',  // SRID, x, y
   kPoint3d = 'Y',
 };
 

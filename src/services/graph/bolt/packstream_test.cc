@@ -7,6 +7,7 @@
 #include "base/testing.h"
 #include "services/graph/bolt/framing.h"
 #include "services/graph/bolt/values.h"
+#include "services/graph/model/point.h"
 #include "services/graph/model/temporal.h"
 #include "services/graph/model/text.h"
 
@@ -34,7 +35,7 @@ bool Same(const Value& a, const Value& b) { return a.type() == b.type() && Order
 
 Value RandomValue(std::mt19937_64* random, int depth) {
   const auto pick = [&](uint64_t n) { return (*random)() % n; };
-  switch (pick(depth < 4 ? 14 : 12)) {
+  switch (pick(depth < 4 ? 15 : 13)) {
     case 0:
       return Value();
     case 1:
@@ -77,6 +78,12 @@ Value RandomValue(std::mt19937_64* random, int depth) {
       return Value::MakeBytes(bytes);
     }
     case 12: {
+      const auto crs = static_cast<cypher::Crs>(pick(4));
+      const auto part = [&] { return static_cast<double>(pick(90'000)) / 1000; };
+      const bool flat = cypher::DimensionsOf(crs) == 2;
+      return Value::MakePoint({crs, part(), -part(), flat ? 0 : part()});
+    }
+    case 13: {
       ValueList list;
       for (uint64_t i = pick(20); i > 0; --i) list.push_back(RandomValue(random, depth + 1));
       return Value::List(std::move(list));
@@ -132,6 +139,19 @@ TEST(PackStreamTest, Bytes_AtEachWidth_HaveTheirMarker) {
   for (const auto& [size, header] : headers) {
     EXPECT_TRUE(Packed(Value::MakeBytes(std::string(size, 'x'))).starts_with(header)) << size;
   }
+}
+
+TEST(PackStreamTest, Points_AreStructuresOfTheirSystem) {
+  const std::string flat = Packed(Value::MakePoint({cypher::Crs::kCartesian, 1, 2, 0}));
+  EXPECT_EQ(flat.substr(2, 5), "\xB3X\xC9\x1C\x23");
+  EXPECT_EQ(flat.size(), 2 + 5 + 2 * 9u);
+  const std::string high = Packed(Value::MakePoint({cypher::Crs::kWgs84In3d, 1, 2, 3}));
+  EXPECT_EQ(high.substr(2, 5), "\xB4Y\xC9\x13\x73");
+  EXPECT_EQ(high.size(), 2 + 5 + 3 * 9u);
+  // Coordinates that are integers, which some clients send.
+  const auto message = ReadMessage({"\xB1\x10\xB3X\xC9\x1C\x23\x01\x02", 9});
+  ASSERT_TRUE(message.ok()) << message.status();
+  EXPECT_TRUE(Same(message->fields[0], Value::MakePoint({cypher::Crs::kCartesian, 1, 2, 0})));
 }
 
 TEST(PackStreamTest, Duration_WithNegativeNanoseconds_IsNormal) {
@@ -194,7 +214,10 @@ TEST(PackStreamTest, Read_DeepNesting_IsRefused) {
 
 TEST(PackStreamTest, Read_WhatHasNoType_IsUnimplemented) {
   const std::string_view bad[] = {
-      std::string_view("\xB1\x10\xB3X\xC9\x1C\x23\x01\x01", 9),           // a point
+      std::string_view("\xB1\x10\xB3X\xC9\x1C\x24\x01\x01", 9),           // a point of no system
+      std::string_view("\xB1\x10\xB3X\xC9\x23\xC5\x01\x01", 9),           // of three dimensions
+      std::string_view("\xB1\x10\xB3X\xC9\x10\xE6\x01\x5B", 9),           // beyond a pole
+      std::string_view("\xB1\x10\xB2X\xC9\x1C\x23\x01", 8),               // without y
       std::string_view("\xB1\x10\xB1t\xFF", 5),                           // a time before 0
       std::string_view("\xB1\x10\xB3I\x01\xCA\x3B\x9A\xCA\x00\x01", 11),  // 1e9 nanoseconds
       std::string_view("\xB1\x10\xB3i\x01\x01\x83"

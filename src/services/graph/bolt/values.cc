@@ -5,6 +5,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "base/errors.h"
+#include "services/graph/model/point.h"
 #include "services/graph/syntax/error.h"
 
 namespace pulse::bolt {
@@ -145,6 +146,15 @@ void PackTemporal(const Value& value, PackWriter* out) {
   }
 }
 
+void PackPoint(const cypher::Point& point, PackWriter* out) {
+  const bool flat = cypher::DimensionsOf(point.crs) == 2;
+  out->StructHeader(static_cast<uint8_t>(flat ? Tag::kPoint2d : Tag::kPoint3d), flat ? 3 : 4);
+  out->Int(cypher::SridOf(point.crs));
+  out->Float(point.x);
+  out->Float(point.y);
+  if (!flat) out->Float(point.z);
+}
+
 }  // namespace
 
 absl::Status PackValue(const Value& value, const GraphView* graph, PackWriter* out) {
@@ -166,6 +176,9 @@ absl::Status PackValue(const Value& value, const GraphView* graph, PackWriter* o
       break;
     case Type::kBytes:
       out->ByteArray(value.as_bytes());
+      break;
+    case Type::kPoint:
+      PackPoint(value.as_point(), out);
       break;
     case Type::kList:
       out->ListHeader(value.as_list().size());

@@ -263,6 +263,67 @@ TEST_F(FunctionsTest, Bytes_AreATypeOfTheirOwn) {
   ExpectError("InvalidArgumentValue", {"toString($b)"});
 }
 
+TEST_F(FunctionsTest, Points_AreMadeTakenApartAndCompared) {
+  const std::string flat = "point({x: 1, y: 2.5})", earth = "point({longitude: 1, latitude: 2})";
+  Expect({{flat, "point({x: 1.0, y: 2.5, crs: 'cartesian'})"},
+          {"point({x: 1, y: 2, z: 3, srid: 9157})",
+           "point({x: 1.0, y: 2.0, z: 3.0, crs: 'cartesian-3d'})"},
+          {"point(null)", "null"},
+          {"point({x: 1, y: null})", "null"},
+          {"toString(" + earth + ")", "'point({x: 1.0, y: 2.0, crs: \\'wgs-84\\'})'"},
+          {"valueType(" + flat + ")", "'POINT NOT NULL'"},
+          {flat + " IS :: POINT", "true"},
+          {"1 IS :: POINT", "false"},
+          {"null IS :: POINT", "true"},
+          {flat + " IS :: PROPERTY VALUE", "true"},
+          {flat + ".x", "1.0"},
+          {flat + ".srid", "7203"},
+          {earth + ".latitude", "2.0"},
+          {earth + ".CRS", "'wgs-84'"},
+          {"{p: " + flat + "}.p.y", "2.5"},
+          {"point(null).x", "null"},
+          {flat + " = point({y: 2.5, x: 1.0})", "true"},
+          {flat + " = " + earth, "false"},
+          {flat + " < point({x: 9, y: 9})", "null"},
+          {flat + " IN [1, " + flat + "]", "true"},
+          {"point.distance(point({x: 0, y: 0}), point({x: 3, y: 4}))", "5.0"},
+          {"Point.Distance(" + flat + ", " + flat + ")", "0.0"},
+          {"point.distance(" + flat + ", " + earth + ")", "null"},
+          {"point.distance(" + flat + ", null)", "null"},
+          {"point.withinBBox(" + flat + ", point({x: 0, y: 0}), point({x: 2, y: 3}))", "true"},
+          {"point.withinBBox(" + flat + ", point({x: 0, y: 0}), point({x: 2, y: 2}))", "false"},
+          {"point.withinBBox(" + flat + ", " + earth + ", " + earth + ")", "null"}});
+  ExpectError("InvalidArgumentValue",
+              {flat + ".z", flat + ".latitude", flat + ".foo", "point({})", "point({x: 1})",
+               "point({x: 'a', y: 1})", "point({x: 1, y: 2, crs: 'no'})",
+               "point({longitude: 0, latitude: 91})", "point({x: 1, y: 0.0 / 0})"});
+  ExpectError("compile time", {"point(1)", "point.distance(1, 2)", "point()", "point.foo(1)"});
+  parameters_ = {{"n", Value::Int(1)}};
+  ExpectError("InvalidArgumentType", {"point($n)", flat + "[0]", "-" + flat, flat + " - " + flat});
+  EXPECT_EQ(Of("point.distance($n, $n)"), "null");
+}
+
+TEST_F(FunctionsTest, Points_AreOrderedGroupedAndStored) {
+  EXPECT_EQ(Run("UNWIND [date('2020-01-01'), point({x: 2, y: 0}), [1], point({x: 1, y: 5}), "
+                "point({longitude: 9, latitude: 9})] AS v WITH v ORDER BY v RETURN collect(v)"),
+            (std::vector<std::string>{
+                "[[1], point({x: 9.0, y: 9.0, crs: 'wgs-84'}), point({x: 1.0, y: 5.0, crs: "
+                "'cartesian'}), point({x: 2.0, y: 0.0, crs: 'cartesian'}), '2020-01-01']"}));
+  EXPECT_EQ(Run("UNWIND [point({x: 0, y: 1}), point({x: -0.0, y: 1}), point({x: 0, y: 1, z: 0})] "
+                "AS p RETURN count(DISTINCT p)"),
+            std::vector<std::string>{"2"});
+  const Token x = *graph_.AddKeyName("x"), y = *graph_.AddKeyName("y"), p = *graph_.AddKeyName("p");
+  ASSERT_TRUE(graph_
+                  .CreateNode({}, {{x, Value::Int(3)},
+                                   {y, Value::Int(4)},
+                                   {p, Value::MakePoint({Crs::kCartesian, 1, 2, 0})}})
+                  .ok());
+  EXPECT_EQ(Run("MATCH (n) RETURN point(n)"),
+            std::vector<std::string>{"point({x: 3.0, y: 4.0, crs: 'cartesian'})"});
+  EXPECT_EQ(Run("MATCH (n {p: point({x: 1, y: 2})}) RETURN n.p.y"),
+            std::vector<std::string>{"2.0"});
+}
+
 TEST_F(FunctionsTest, ComponentsOfTemporalValues_AreFoundInAnyCase) {
   const std::string date = "date('2024-05-01')", duration = "duration('P14M3DT5H')";
   Expect({{date + ".year", "2024"},

@@ -5,6 +5,7 @@
 
 #include "services/graph/functions/functions.h"
 #include "services/graph/functions/list_set.h"
+#include "services/graph/model/point.h"
 #include "services/graph/model/temporal.h"
 #include "services/graph/model/text.h"
 #include "services/graph/syntax/error.h"
@@ -371,6 +372,11 @@ Value PropertyOf(const Value& base, std::string_view key, Token token, EvalConte
     const auto component = TemporalComponent(base, key);
     return component ? *component
                      : ctx.ArgumentError("InvalidArgumentValue", Concat("No such field: ", key));
+  }
+  if (base.is_point()) {
+    std::string error;
+    auto component = PointComponent(base.as_point(), key, &error);
+    return component ? *std::move(component) : ctx.ArgumentError("InvalidArgumentValue", error);
   }
   return ctx.TypeError(Concat("a ", TypeName(base.type()), " has no property ", key));
 }

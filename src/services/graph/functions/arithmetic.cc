@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "services/graph/functions/context.h"
+#include "services/graph/model/point.h"
 #include "services/graph/model/temporal.h"
 #include "services/graph/model/text.h"
 #include "services/graph/syntax/error.h"
@@ -116,13 +117,15 @@ std::string_view OpName(Op op) {
 }  // namespace
 
 bool HasText(const Value& v) {
-  return v.is_string() || v.is_bool() || v.is_number() || v.is_temporal() || v.is_duration();
+  return v.is_string() || v.is_bool() || v.is_number() || v.is_temporal() || v.is_duration() ||
+         v.is_point();
 }
 
 std::string ScalarText(const Value& v) {
   if (v.is_string()) return v.as_string();
   if (v.is_bool()) return v.as_bool() ? "true" : "false";
   if (v.is_int()) return std::to_string(v.as_int());
+  if (v.is_point()) return PointText(v.as_point());
   return v.is_float() ? FloatText(v.as_float()) : TemporalText(v, Seconds::kAlways);
 }
 

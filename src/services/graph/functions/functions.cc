@@ -48,6 +48,7 @@ const std::vector<Function>& AllFunctions() {
     AddListFunctions(&all);
     AddMathFunctions(&all);
     AddTemporalFunctions(&all);
+    AddSpatialFunctions(&all);
     return all;
   }();
   return functions;

@@ -75,5 +75,6 @@ void AddStringFunctions(std::vector<Function>* out);
 void AddListFunctions(std::vector<Function>* out);
 void AddMathFunctions(std::vector<Function>* out);
 void AddTemporalFunctions(std::vector<Function>* out);
+void AddSpatialFunctions(std::vector<Function>* out);
 
 }  // namespace pulse::cypher

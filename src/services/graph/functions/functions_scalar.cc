@@ -248,8 +248,8 @@ TypeText TypeTextOf(const Value& value) {
   static constexpr Type kOrder[] = {
       Type::kNull,     Type::kBool,      Type::kString, Type::kInt,           Type::kFloat,
       Type::kDate,     Type::kLocalTime, Type::kTime,   Type::kLocalDateTime, Type::kDateTime,
-      Type::kDuration, Type::kBytes,     Type::kNode,   Type::kEdge,          Type::kMap,
-      Type::kList,     Type::kPath};
+      Type::kDuration, Type::kPoint,     Type::kBytes,  Type::kNode,          Type::kEdge,
+      Type::kMap,      Type::kList,      Type::kPath};
   TypeText type;
   type.order = static_cast<size_t>(std::find(std::begin(kOrder), std::end(kOrder), value.type()) -
                                    std::begin(kOrder));

@@ -68,9 +68,10 @@ absl::Status ExportArrow(std::shared_ptr<const ResultTable> table, ArrowArrayStr
 
 // The columns of a stream of structs. InvalidArgument where it is none, or was released, or where a
 // column's type is none of these: null, boolean, integers, decimals without a fraction, floats,
-// UTF-8, binary, dates, times, timestamps, durations, intervals, lists of these, and dictionaries
-// of them. OutOfRange: an integer is beyond 64 bits with a sign, or a time beyond its day.
-// ArgumentError (syntax/error.h): a text is not UTF-8. Internal: what the stream says.
+// UTF-8, binary, dates, times, timestamps, durations, intervals, structs of points (srid, x, y, z),
+// lists of these, and dictionaries of them. OutOfRange: an integer is beyond 64 bits with a sign,
+// or a time beyond its day. ArgumentError (syntax/error.h): a text is not UTF-8. Internal: what the
+// stream says.
 using NamedColumns = std::vector<std::pair<std::string, cypher::Column>>;
 absl::StatusOr<NamedColumns> ImportArrow(ArrowArrayStream* stream, uint64_t* rows,
                                          const Interrupted* interrupted = nullptr);

@@ -10,6 +10,7 @@
 #include "base/errors.h"
 #include "services/graph/library/arrow.h"
 #include "services/graph/load/load_columns.h"
+#include "services/graph/model/point.h"
 #include "services/graph/model/temporal.h"
 #include "services/graph/model/text.h"
 #include "services/graph/syntax/error.h"
@@ -76,6 +77,7 @@ class Reader {
       child_ = std::make_unique<Reader>(place, *schema.children[0]);
       return;
     }
+    if (format_ == "+s" && TakePoints(schema)) return;
     if (format_.size() >= 4 && format_.substr(0, 2) == "ts") {
       const std::string zone = format_.substr(4);
       if (!zone.empty()) {
@@ -126,6 +128,26 @@ class Reader {
   }
 
  private:
+  // Whether a struct is one of points, as they are exported: srid, x, y, and z where some have it.
+  bool TakePoints(const ArrowSchema& schema) {
+    static constexpr std::string_view kNames[] = {"srid", "x", "y", "z"};
+    for (int64_t i = 0; i < schema.n_children; ++i) {
+      const ArrowSchema& child = *schema.children[i];
+      const auto name = std::find(std::begin(kNames), std::end(kNames),
+                                  std::string_view(child.name == nullptr ? "" : child.name));
+      if (name == std::end(kNames)) return false;
+      Part& part = parts_[name - std::begin(kNames)];
+      part.place = i;
+      part.reader = std::make_unique<Reader>(place_, child);
+      if (part.reader->kind() == Column::Kind::kValues) return false;
+    }
+    return IsOfPoints();
+  }
+  bool IsOfPoints() const {
+    return parts_[0].reader != nullptr && parts_[1].reader != nullptr &&
+           parts_[2].reader != nullptr;
+  }
+
   void Refuse(std::string_view why) {
     place_->status.Update(absl::InvalidArgumentError(Concat("column ", place_->column, ": ", why)));
   }
@@ -198,6 +220,7 @@ class Reader {
     if (!IsValid(array, i)) return {};
     if (dictionary_ != nullptr) return dictionary_->At(*array.dictionary, Int(array, i));
     if (child_ != nullptr) return List(array, i);
+    if (IsOfPoints()) return PointAt(array, i);
     switch (format_[0]) {
       case 'b': {
         const int64_t at = i + array.offset;
@@ -272,6 +295,28 @@ class Reader {
     return Value::List(std::move(list));
   }
 
+  Value PointAt(const ArrowArray& array, int64_t i) {
+    const auto part = [&](const Part& p) {
+      return p.reader == nullptr ? Value()
+                                 : p.reader->At(*array.children[p.place], i + array.offset);
+    };
+    double coordinates[3] = {};
+    size_t count = 0;
+    for (; count < 3; ++count) {
+      const Value value = part(parts_[count + 1]);
+      if (value.is_null()) break;
+      coordinates[count] = value.as_number();
+    }
+    std::string error;
+    const Value srid = part(parts_[0]);
+    const auto crs = cypher::CrsOfSrid(srid.is_int() ? srid.as_int() : 0, &error);
+    auto point = crs ? cypher::PointOf(*crs, {coordinates, count}, &error) : std::nullopt;
+    if (point) return *std::move(point);
+    place_->status.Update(
+        cypher::RuntimeError("ArgumentError", "InvalidArgumentValue", Concat(place_->At(), error)));
+    return {};
+  }
+
   Value Temporal(const ArrowArray& array, int64_t i) {
     if (format_ == "tdD") return Value::Date(At<int32_t>(array, i));
     if (format_ == "tdm") return Value::Date(cypher::FloorDiv(At<int64_t>(array, i), 86'400'000));
@@ -331,6 +376,11 @@ class Reader {
   Place* const place_;
   const std::string format_;
   std::unique_ptr<Reader> dictionary_, child_;
+  struct Part {
+    int64_t place = 0;
+    std::unique_ptr<Reader> reader;
+  };
+  Part parts_[4];  // of points: srid, x, y, z
   std::optional<cypher::Zone> zone_;
   int decimal_bits_ = 0;  // 0: another type
   int fixed_ = -1;        // the length of each list

@@ -61,6 +61,12 @@ TEST_F(GraphCApiTest, Values_OfEveryTypeAsParameters_AreReturnedUnchanged) {
   given.push_back(value);
   given.push_back(pulse_graph_bytes("\xff\0x", 3));
   given.push_back(pulse_graph_bytes(nullptr, 0));
+  const pulse_graph_point flat = {1, 2, 99, 7203, 0}, high = {1, 2, 3, 4979, 0};
+  value.type = PULSE_GRAPH_POINT;
+  value.as.point = &flat;
+  given.push_back(value);
+  value.as.point = &high;
+  given.push_back(value);
 
   const pulse_graph_value* row =
       Row("RETURN $all", {{"all", SIZE_MAX, pulse_graph_list(given.data(), given.size())}});
@@ -92,6 +98,11 @@ TEST_F(GraphCApiTest, Values_OfEveryTypeAsParameters_AreReturnedUnchanged) {
   ASSERT_EQ(got[14].size, 3u);
   EXPECT_EQ(std::memcmp(got[14].as.bytes, "\xff\0x", 3), 0);
   EXPECT_EQ(got[15].size, 0u);
+  EXPECT_EQ(got[16].as.point->srid, 7203);
+  EXPECT_EQ(got[16].as.point->y, 2);
+  EXPECT_EQ(got[16].as.point->z, 0);
+  EXPECT_EQ(got[17].as.point->srid, 4979);
+  EXPECT_EQ(got[17].as.point->z, 3);
 }
 
 TEST_F(GraphCApiTest, Values_NodesAndPaths_HaveWhatTheyWere) {
@@ -189,6 +200,49 @@ TEST_F(GraphCApiTest, Arrow_Bytes_AreBinary) {
   EXPECT_EQ(std::memcmp(row[0].as.bytes, "\xff\0x", 3), 0);
   EXPECT_EQ(row[1].as.integer, 1);
   EXPECT_EQ(Count("MATCH (n:N) RETURN count(n)"), 2);
+}
+
+TEST_F(GraphCApiTest, Arrow_Points_AreStructs) {
+  ASSERT_EQ(Run("UNWIND [point({x: 1, y: 2}), null, point({x: 1, y: 2, z: 3})] AS p "
+                "RETURN p, [p, null] AS l"),
+            PULSE_GRAPH_OK);
+  ArrowArrayStream stream;
+  ASSERT_EQ(pulse_graph_arrow(result_, &stream, &error_), PULSE_GRAPH_OK);
+  ArrowSchema schema;
+  ASSERT_EQ(stream.get_schema(&stream, &schema), 0);
+  EXPECT_STREQ(schema.children[0]->format, "+s");
+  EXPECT_EQ(schema.children[0]->n_children, 4);
+  schema.release(&schema);
+  stream.release(&stream);
+  // Of a list with null no property can be.
+  ASSERT_EQ(Run("UNWIND [point({x: 1, y: 2}), null, point({x: 1, y: 2, z: 3})] AS p "
+                "RETURN p, [x IN [p] WHERE x IS NOT NULL] AS l"),
+            PULSE_GRAPH_OK);
+  ASSERT_EQ(pulse_graph_arrow(result_, &stream, &error_), PULSE_GRAPH_OK);
+  uint64_t loaded = 0;
+  ASSERT_EQ(pulse_graph_load_nodes_arrow(graph_, "N", &stream, nullptr, &loaded, &error_),
+            PULSE_GRAPH_OK)
+      << error_.message;
+  EXPECT_EQ(loaded, 3u);
+  EXPECT_EQ(Count("MATCH (n:N {p: point({x: 1, y: 2})}) WHERE n.l = [n.p] RETURN count(n)"), 1);
+  EXPECT_EQ(Count("MATCH (n:N {p: point({x: 1, y: 2, z: 3})}) RETURN count(n)"), 1);
+  EXPECT_EQ(Count("MATCH (n:N) WHERE n.p IS NULL RETURN count(n)"), 1);
+  ASSERT_EQ(Run("RETURN {srid: 7203, x: 1.0} AS p"), PULSE_GRAPH_OK);
+  ASSERT_EQ(pulse_graph_arrow(result_, &stream, &error_), PULSE_GRAPH_OK);
+  EXPECT_NE(pulse_graph_load_nodes_arrow(graph_, "N", &stream, nullptr, &loaded, &error_),
+            PULSE_GRAPH_OK);
+}
+
+TEST_F(GraphCApiTest, Values_PointsThatAreNone_AreRefused) {
+  pulse_graph_value value = {};
+  value.type = PULSE_GRAPH_POINT;
+  EXPECT_EQ(Run("RETURN $p", {{"p", SIZE_MAX, value}}), PULSE_GRAPH_INVALID);
+  for (const pulse_graph_point& bad :
+       {pulse_graph_point{1, 2, 0, 1, 0}, pulse_graph_point{0, 91, 0, 4326, 0},
+        pulse_graph_point{NAN, 0, 0, 7203, 0}}) {
+    value.as.point = &bad;
+    EXPECT_EQ(Run("RETURN $p", {{"p", SIZE_MAX, value}}), PULSE_GRAPH_INVALID);
+  }
 }
 
 TEST_F(GraphCApiTest, Arrow_StreamThatWasReleased_IsRefused) {

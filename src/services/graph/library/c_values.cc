@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/errors.h"
+#include "services/graph/model/point.h"
 #include "services/graph/model/temporal.h"
 #include "services/graph/model/text.h"
 
@@ -29,6 +30,7 @@ static_assert(PULSE_GRAPH_PATH == static_cast<int>(Type::kPath));
 static_assert(PULSE_GRAPH_DATETIME == static_cast<int>(Type::kDateTime));
 static_assert(PULSE_GRAPH_DURATION == static_cast<int>(Type::kDuration));
 static_assert(PULSE_GRAPH_BYTES == static_cast<int>(Type::kBytes));
+static_assert(PULSE_GRAPH_POINT == static_cast<int>(Type::kPoint));
 
 bool Within(int64_t value, int64_t most) { return value >= -most && value <= most; }
 bool IsNanos(int64_t value) { return value >= 0 && value < cypher::kNanosPerSecond; }
@@ -56,6 +58,8 @@ class Importer {
       case PULSE_GRAPH_BYTES:
         if (value.as.bytes == nullptr && value.size > 0) return Wrong("has bytes of NULL");
         return Value::MakeBytes({reinterpret_cast<const char*>(value.as.bytes), value.size});
+      case PULSE_GRAPH_POINT:
+        return ImportPoint(value.as.point);
       case PULSE_GRAPH_LIST:
         return ImportList(value, depth);
       case PULSE_GRAPH_MAP:
@@ -113,6 +117,17 @@ class Importer {
     const auto twice = std::adjacent_find(keys.begin(), keys.end());
     if (twice != keys.end()) return Wrong(Concat("has the key ", *twice, " twice"));
     return Value::Map(std::move(map));
+  }
+
+  absl::StatusOr<Value> ImportPoint(const pulse_graph_point* given) const {
+    if (given == nullptr) return Wrong("has a point of NULL");
+    const double coordinates[] = {given->x, given->y, given->z};
+    std::string why;
+    const auto crs = cypher::CrsOfSrid(given->srid, &why);
+    auto point =
+        crs ? cypher::PointOf(*crs, {coordinates, cypher::DimensionsOf(*crs)}, &why) : std::nullopt;
+    if (!point) return Wrong(Concat("has a point that is none: ", why));
+    return *std::move(point);
   }
 
   absl::StatusOr<Value> ImportTemporal(const pulse_graph_value& value) const {
@@ -360,6 +375,12 @@ void RowView::Fill(const Value& value, pulse_graph_value* out) {
       const cypher::DateTime& time = value.as_datetime();
       out->as.datetime = new (Allocate(sizeof(pulse_graph_datetime))) pulse_graph_datetime{
           time.seconds, time.nanos, time.offset, time.zone.empty() ? nullptr : time.zone.c_str()};
+      break;
+    }
+    case Type::kPoint: {
+      const cypher::Point& point = value.as_point();
+      out->as.point = new (Allocate(sizeof(pulse_graph_point)))
+          pulse_graph_point{point.x, point.y, point.z, cypher::SridOf(point.crs), 0};
       break;
     }
     case Type::kDuration: {

@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "services/graph/model/point.h"
 #include "services/graph/model/temporal.h"
 #include "services/graph/model/text.h"
 
@@ -87,6 +88,14 @@ Value PlainNode(cypher::NodeId id, const EntityRecords& entities) {
   return Value::Map(std::move(map));
 }
 
+Value PlainPoint(const cypher::Point& point) {
+  cypher::ValueMap map = {{"srid", Value::Int(cypher::SridOf(point.crs))},
+                          {"x", Value::Float(point.x)},
+                          {"y", Value::Float(point.y)}};
+  if (cypher::DimensionsOf(point.crs) > 2) map.emplace_back("z", Value::Float(point.z));
+  return Value::Map(std::move(map));
+}
+
 Value PlainEdge(const cypher::EdgeRef& edge, const EntityRecords& entities) {
   cypher::ValueMap map;
   map.emplace_back("end", Value::Int(static_cast<int64_t>(edge.target)));
@@ -135,6 +144,7 @@ int64_t SecondsOf(const Value& value, int32_t* nanos) {
 Value Plain(const Value& value, const EntityRecords* entities) {
   if (value.is_node()) return PlainNode(value.as_node(), *entities);
   if (value.is_edge()) return PlainEdge(value.as_edge(), *entities);
+  if (value.is_point()) return PlainPoint(value.as_point());
   if (!value.is_path()) return value;
   cypher::ValueList nodes, edges;
   for (const cypher::NodeId node : value.as_path().nodes) {

@@ -24,7 +24,7 @@ enum class FrameKind : uint8_t {
   kInstant,   // date-times with a zone, in UTC
   kDuration,  // months, days, nanoseconds
   kList,
-  kStruct,  // maps, nodes and relationships
+  kStruct,  // maps, points, nodes and relationships
   kMixed,   // there is no such type
 };
 
@@ -46,7 +46,7 @@ FrameType TypeOf(const ResultTable& table, size_t column);
 // The same, where lists and structs are of no interest: kMixed for them.
 FrameType FlatTypeOf(const ResultTable& table, size_t column);
 
-// A node, relationship or path as maps and lists; others as they are.
+// A point, node, relationship or path as maps and lists; others as they are.
 cypher::Value Plain(const cypher::Value& value, const EntityRecords* entities);
 
 // An integer, or the number by which Arrow and NumPy know a date or date-time of this type; 0 for

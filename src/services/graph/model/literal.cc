@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/escaping.h"
+#include "services/graph/model/point.h"
 #include "services/graph/model/temporal.h"
 #include "services/graph/model/text.h"
 
@@ -74,6 +75,9 @@ bool AppendLiteral(const Value& value, std::string* out) {
       return true;
     case Type::kBytes:
       *out += BytesText(value.as_bytes());
+      return true;
+    case Type::kPoint:
+      *out += PointText(value.as_point());
       return true;
     case Type::kList: {
       *out += '[';
@@ -163,7 +167,7 @@ class LiteralReader {
       case '{':
         return ReadMap(depth);
       default:
-        return ReadWordOrNumber();
+        return ReadWordOrNumber(depth);
     }
   }
 
@@ -234,7 +238,7 @@ class LiteralReader {
     return Value::Map(std::move(map));
   }
 
-  std::optional<Value> ReadWordOrNumber() {
+  std::optional<Value> ReadWordOrNumber(int depth) {
     const char c = Peek();
     if (c == '-' || (c >= '0' && c <= '9')) return ReadNumber();
     const size_t begin = at_;
@@ -244,6 +248,7 @@ class LiteralReader {
     if (word == "NaN") return Value::Float(std::numeric_limits<double>::quiet_NaN());
     if (word == "Infinity") return Value::Float(std::numeric_limits<double>::infinity());
     if (word == "bytes") return ReadByteArray();
+    if (word == "point") return ReadPoint(depth);
     for (const Constructor& one : kConstructors) {
       if (word != one.name) continue;
       std::string text, why;
@@ -272,6 +277,19 @@ class LiteralReader {
     if (!absl::Base64Unescape(text, &bytes)) return Fail("not base64");
     if (!Take(')')) return Fail("expected )");
     return Value::MakeBytes(bytes);
+  }
+
+  std::optional<Value> ReadPoint(int depth) {
+    const bool open = Take('(');
+    SkipSpace();
+    if (!open || Peek() != '{') return Fail("expected ({");
+    const auto map = ReadMap(depth);
+    if (!map) return std::nullopt;
+    std::string why;
+    auto point = PointFromMap(map->as_map(), &why);
+    if (!point) return Fail(why);
+    if (point->is_null()) return Fail("a coordinate is null");
+    return Take(')') ? point : Fail("expected )");
   }
 
   // Behind the first comma of AppendInstant's text.

@@ -1,6 +1,6 @@
 // Values as literals of Cypher, and back: 1, 0.5, 'text', true, null, [1, 2], {key: 1}, and
-// date('2015-07-21') and the like. What is written reads back as the same value, of the same type.
-// Two forms are not Cypher's: bytes('AP8=') is a byte array as base64, and
+// date('2015-07-21'), point({x: 1.0, y: 2.0}) and the like. What is written reads back as the same
+// value, of the same type. Two forms are not Cypher's: bytes('AP8=') is a byte array as base64, and
 // datetime('2024-10-27T01:30Z', 3600, 'Europe/Berlin') is the instant, the offset and the zone
 // where no ISO text has all of them.
 //

@@ -58,7 +58,9 @@ TEST(Literal, SecondOfTwoLocalTimes_KeepsItsOffset) {
   }
 }
 
-TEST(Literal, Bytes_AreBase64) {
+TEST(Literal, BytesAndPoints_AreAsDocumented) {
+  EXPECT_EQ(LiteralText(Value::MakePoint({Crs::kWgs84In3d, 1, -2.5, 3})),
+            "point({x: 1.0, y: -2.5, z: 3.0, crs: 'wgs-84-3d'})");
   EXPECT_EQ(LiteralText(Value::MakeBytes(std::string_view("\0\xff", 2))), "bytes('AP8=')");
 }
 
@@ -87,6 +89,12 @@ TEST(Literal, WhatIsNone_IsRefusedWithItsPlace) {
                            "bytes('AP8='",
                            "bytes('A')",
                            "bytes(1)",
+                           "point",
+                           "point()",
+                           "point({x: 1})",
+                           "point({x: 1, y: null})",
+                           "point({x: 1, y: 2}",
+                           "point({x: 1, y: 2, crs: 'no'})",
                            "date()",
                            "date('x')",
                            "date('2020-01-01'",

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "services/graph/model/point.h"
 #include "services/graph/model/temporal.h"
 #include "services/graph/model/value.h"
 #include "services/graph/model/value_codec.h"
@@ -39,7 +40,7 @@ inline Value RandomLiteral(std::mt19937_64& random, int depth = 0) {
   static constexpr std::string_view kZones[] = {"", "Europe/Berlin", "America/New_York", "UTC",
                                                 "Asia/Kolkata"};
   const int64_t second = below(4'000'000'000) - 1'000'000'000;
-  switch (below(depth > 3 ? 12 : 14)) {
+  switch (below(depth > 3 ? 13 : 15)) {
     case 0:
       return {};
     case 1:
@@ -74,6 +75,11 @@ inline Value RandomLiteral(std::mt19937_64& random, int depth = 0) {
       return Value::MakeBytes(bytes);
     }
     case 12: {
+      const auto crs = static_cast<Crs>(below(4));
+      const auto part = [&] { return static_cast<double>(below(180'000'001) - 90'000'000) / 1e6; };
+      return Value::MakePoint({crs, 2 * part(), part(), DimensionsOf(crs) > 2 ? part() : 0});
+    }
+    case 13: {
       ValueList list(static_cast<size_t>(below(5)));
       for (Value& item : list) item = RandomLiteral(random, depth + 1);
       return Value::List(std::move(list));

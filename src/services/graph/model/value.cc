@@ -1,12 +1,14 @@
 #include "services/graph/model/value.h"
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <cmath>
 #include <cstring>
 #include <iterator>
 
 #include "base/hash.h"
+#include "services/graph/model/point.h"
 
 namespace pulse::cypher {
 
@@ -33,12 +35,15 @@ struct Value::DateTimeObject : Object {
 struct Value::DurationObject : Object {
   Duration value;
 };
+struct Value::PointObject : Object {
+  Point value;
+};
 
 std::string_view TypeName(Type type) {
   static constexpr std::string_view kNames[] = {
       "NULL", "BOOLEAN",        "INTEGER",      "FLOAT",    "STRING", "LIST",
       "MAP",  "NODE",           "RELATIONSHIP", "PATH",     "DATE",   "LOCAL TIME",
-      "TIME", "LOCAL DATETIME", "DATETIME",     "DURATION", "BYTES"};
+      "TIME", "LOCAL DATETIME", "DATETIME",     "DURATION", "BYTES",  "POINT"};
   static_assert(std::size(kNames) == static_cast<size_t>(kLastType) + 1);
   return kNames[static_cast<int>(type)];
 }
@@ -128,6 +133,12 @@ Value Value::MakeBytes(std::string_view bytes) {
   return Value(Type::kBytes, object);
 }
 
+Value Value::MakePoint(const Point& point) {
+  auto* object = new PointObject;
+  object->value = point;
+  return Value(Type::kPoint, object);
+}
+
 void Value::Release() {
   if (object_->refs.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   switch (type_) {
@@ -153,6 +164,9 @@ void Value::Release() {
     case Type::kDuration:
       delete static_cast<const DurationObject*>(object_);
       break;
+    case Type::kPoint:
+      delete static_cast<const PointObject*>(object_);
+      break;
     default:
       break;
   }
@@ -171,6 +185,7 @@ const DateTime& Value::as_datetime() const {
 const Duration& Value::as_duration() const {
   return static_cast<const DurationObject*>(object_)->value;
 }
+const Point& Value::as_point() const { return static_cast<const PointObject*>(object_)->value; }
 const std::string& Value::as_bytes() const {
   return static_cast<const StringObject*>(object_)->text;
 }
@@ -214,6 +229,7 @@ size_t Value::Bytes() const {
       return 16 + 64 + 8 * as_path().nodes.size() + 32 * as_path().edges.size();
     case Type::kDateTime:
     case Type::kDuration:
+    case Type::kPoint:
       return 16 + 64;
     default:
       return 16;
@@ -268,6 +284,14 @@ int OrderDurations(const Duration& a, const Duration& b) {
   return Sign(a.days, b.days);
 }
 
+// By system, and within one by x, y and z.
+int OrderPoints(const Point& a, const Point& b) {
+  if (const int c = Sign(SridOf(a.crs), SridOf(b.crs)); c != 0) return c;
+  if (const int c = Sign(a.x, b.x); c != 0) return c;
+  if (const int c = Sign(a.y, b.y); c != 0) return c;
+  return Sign(a.z, b.z);
+}
+
 // Of one temporal type: by the instant, then by what else tells them apart.
 int OrderTemporals(const Value& a, const Value& b) {
   switch (a.type()) {
@@ -306,31 +330,33 @@ int Rank(Type type) {
       return 3;
     case Type::kPath:
       return 4;
-    case Type::kDateTime:
+    case Type::kPoint:
       return 5;
-    case Type::kLocalDateTime:
+    case Type::kDateTime:
       return 6;
-    case Type::kDate:
+    case Type::kLocalDateTime:
       return 7;
-    case Type::kTime:
+    case Type::kDate:
       return 8;
-    case Type::kLocalTime:
+    case Type::kTime:
       return 9;
-    case Type::kDuration:
+    case Type::kLocalTime:
       return 10;
-    case Type::kString:
+    case Type::kDuration:
       return 11;
-    case Type::kBool:
+    case Type::kString:
       return 12;
+    case Type::kBool:
+      return 13;
     case Type::kInt:
     case Type::kFloat:
-      return 13;
-    case Type::kBytes:
       return 14;
-    case Type::kNull:
+    case Type::kBytes:
       return 15;
+    case Type::kNull:
+      return 16;
   }
-  return 16;
+  return 17;
 }
 
 }  // namespace
@@ -427,6 +453,8 @@ int Order(const Value& a, const Value& b) {
       return ComparePaths(a.as_path(), b.as_path());
     case Type::kDuration:
       return OrderDurations(a.as_duration(), b.as_duration());
+    case Type::kPoint:
+      return OrderPoints(a.as_point(), b.as_point());
     case Type::kList: {
       const ValueList &x = a.as_list(), &y = b.as_list();
       for (size_t i = 0; i < std::min(x.size(), y.size()); ++i) {
@@ -488,6 +516,12 @@ uint64_t Hash(const Value& value) {
       for (const auto& [key, v] : value.as_map()) {
         h = mix(XXH3_64bits_withSeed(key.data(), key.size(), h), Hash(v));
       }
+      return h;
+    }
+    case Type::kPoint: {
+      const Point& p = value.as_point();
+      uint64_t h = mix(seed, static_cast<uint64_t>(p.crs));
+      for (const double c : {p.x, p.y, p.z}) h = mix(h, std::bit_cast<uint64_t>(c == 0 ? 0.0 : c));
       return h;
     }
     case Type::kDateTime:

@@ -1,6 +1,6 @@
 // The values of Cypher: null, boolean, integer, float, string, list, map, node, relationship, path,
-// the temporal types and bytes. A value takes 16 bytes; what does not fit is a counted, immutable
-// object behind a pointer, so that copies are cheap and rows are flat arrays of values.
+// the temporal types, bytes and points. A value takes 16 bytes; what does not fit is a counted,
+// immutable object behind a pointer, so that copies are cheap and rows are flat arrays of values.
 //
 // Threads: the counts are atomic; a value may be copied by many threads, and changed by one.
 // Nothing blocks. Lists and maps know how deeply they nest: whoever builds them refuses what
@@ -42,8 +42,9 @@ enum class Type : uint8_t {
   kDateTime,
   kDuration,
   kBytes,
+  kPoint,
 };
-inline constexpr Type kLastType = Type::kBytes;
+inline constexpr Type kLastType = Type::kPoint;
 
 // "INTEGER", for messages.
 std::string_view TypeName(Type type);
@@ -72,6 +73,15 @@ struct Duration {
   int64_t seconds = 0;
   int32_t nanos = 0;
   bool operator==(const Duration&) const = default;
+};
+
+// Coordinate reference systems (point.h).
+enum class Crs : uint8_t { kCartesian, kCartesian3d, kWgs84, kWgs84In3d };
+
+// Coordinates are finite; z is 0 where the system has two.
+struct Point {
+  Crs crs = Crs::kCartesian;
+  double x = 0, y = 0, z = 0;
 };
 
 class Value;
@@ -135,6 +145,7 @@ class Value {
   static Value MakeDateTime(DateTime value);
   static Value MakeDuration(const Duration& value);
   static Value MakeBytes(std::string_view bytes);
+  static Value MakePoint(const Point& point);
 
   Type type() const { return type_; }
   bool is_null() const { return type_ == Type::kNull; }
@@ -151,6 +162,7 @@ class Value {
   bool is_temporal() const { return type_ >= Type::kDate && type_ <= Type::kDateTime; }
   bool is_duration() const { return type_ == Type::kDuration; }
   bool is_bytes() const { return type_ == Type::kBytes; }
+  bool is_point() const { return type_ == Type::kPoint; }
   bool is_true() const { return type_ == Type::kBool && int_ != 0; }
 
   // Each for its type only.
@@ -173,6 +185,7 @@ class Value {
   const DateTime& as_datetime() const;
   const Duration& as_duration() const;
   const std::string& as_bytes() const;
+  const Point& as_point() const;
 
   // Whether both refer to one and the same text, list, map or the like.
   bool SharesWith(const Value& other) const {
@@ -203,12 +216,13 @@ class Value {
   struct PathObject;
   struct DateTimeObject;
   struct DurationObject;
+  struct PointObject;
 
   static constexpr bool IsObject(Type type) {
     constexpr auto bit = [](Type t) { return uint32_t{1} << static_cast<int>(t); };
     constexpr uint32_t kObjects = bit(Type::kString) | bit(Type::kList) | bit(Type::kMap) |
                                   bit(Type::kEdge) | bit(Type::kPath) | bit(Type::kDateTime) |
-                                  bit(Type::kDuration) | bit(Type::kBytes);
+                                  bit(Type::kDuration) | bit(Type::kBytes) | bit(Type::kPoint);
     return (kObjects >> static_cast<int>(type) & 1) != 0;
   }
   Value(Type type, int64_t value, int32_t small = 0) : type_(type), small_(small), int_(value) {}

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "services/graph/model/point.h"
 
 namespace pulse::cypher {
 namespace {
@@ -25,9 +26,10 @@ enum Tag : uint8_t {
   kTagDateTime = 12,
   kTagDuration = 13,
   kTagBytes = 14,
+  kTagPoint = 15,
   kFirstSmall = 48,
 };
-static_assert(kTagBytes < kFirstForeignTag && kLastForeignTag < kFirstSmall);
+static_assert(kTagPoint < kFirstForeignTag && kLastForeignTag < kFirstSmall);
 constexpr int64_t kSmallInts = 256 - kFirstSmall;
 
 constexpr int64_t kNanosOfSecond = 1'000'000'000;
@@ -106,6 +108,26 @@ bool ReadDateTime(std::string_view* in, Value* value) {
   return true;
 }
 
+// The number of the system, and the coordinates that it has.
+bool ReadPointBytes(std::string_view* in, Crs* crs, std::string_view* coordinates) {
+  uint8_t number;
+  if (!ReadTag(in, &number) || number > static_cast<uint8_t>(Crs::kWgs84In3d)) return false;
+  *crs = static_cast<Crs>(number);
+  return ReadBytes(in, DimensionsOf(*crs) * sizeof(double), coordinates);
+}
+
+bool ReadPoint(std::string_view* in, Value* value) {
+  Point point;
+  std::string_view bytes;
+  if (!ReadPointBytes(in, &point.crs, &bytes)) return false;
+  double coordinates[3] = {};
+  std::memcpy(coordinates, bytes.data(), bytes.size());
+  point.x = coordinates[0];
+  point.y = coordinates[1];
+  point.z = coordinates[2];
+  return IsSound(point) && (*value = Value::MakePoint(point), true);
+}
+
 bool ReadAny(std::string_view* in, int depth, Value* value) {
   uint8_t tag;
   if (!ReadTag(in, &tag)) return false;
@@ -135,6 +157,8 @@ bool ReadAny(std::string_view* in, int depth, Value* value) {
       std::string_view bytes;
       return ReadText(in, &bytes) && (*value = Value::MakeBytes(bytes), true);
     }
+    case kTagPoint:
+      return ReadPoint(in, value);
     case kTagList:
       return ReadList(in, depth, value);
     case kTagMap:
@@ -190,6 +214,10 @@ bool SkipAny(std::string_view* in, int depth) {
     case kTagString:
     case kTagBytes:
       return ReadText(in, &bytes);
+    case kTagPoint: {
+      Crs crs;
+      return ReadPointBytes(in, &crs, &bytes);
+    }
     case kTagTime:
     case kTagLocalDateTime:
       return SkipVarints(in, 2);
@@ -297,6 +325,16 @@ void AppendValue(const Value& value, std::string* out) {
     case Type::kBytes:
       AppendTag(kTagBytes, out);
       return AppendText(value.as_bytes(), out);
+    case Type::kPoint: {
+      const Point& p = value.as_point();
+      AppendTag(kTagPoint, out);
+      out->push_back(static_cast<char>(p.crs));
+      const double coordinates[3] = {p.x, p.y, p.z};
+      char bytes[sizeof(coordinates)];
+      std::memcpy(bytes, coordinates, sizeof(coordinates));
+      out->append(bytes, DimensionsOf(p.crs) * sizeof(double));
+      return;
+    }
     case Type::kList:
       AppendTag(kTagList, out);
       AppendVarint(value.as_list().size(), out);

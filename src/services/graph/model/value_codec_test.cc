@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <random>
 #include <vector>
 
 #include "base/testing.h"
+#include "services/graph/model/point.h"
 
 namespace pulse::cypher {
 namespace {
@@ -18,7 +20,7 @@ Value RandomValue(std::mt19937_64& random, int depth) {
   const auto text = [&] { return std::string(random() % 20, static_cast<char>(random())); };
   const auto nanos = [&] { return static_cast<int32_t>(random() % 1'000'000'000); };
   const auto offset = [&] { return static_cast<int32_t>(random() % 64'801) - 32'400; };
-  switch (random() % (depth > 3 ? 12 : 14)) {
+  switch (random() % (depth > 3 ? 13 : 15)) {
     case 0:
       return {};
     case 1:
@@ -44,6 +46,11 @@ Value RandomValue(std::mt19937_64& random, int depth) {
     case 11:
       return Value::MakeBytes(text());
     case 12: {
+      const Crs crs = static_cast<Crs>(random() % 4);
+      const auto part = [&] { return static_cast<double>(number() % 90'000) / 1000; };
+      return Value::MakePoint({crs, part(), -part(), DimensionsOf(crs) > 2 ? part() : 0});
+    }
+    case 13: {
       ValueList list(random() % 6);
       for (Value& v : list) v = RandomValue(random, depth + 1);
       return Value::List(std::move(list));
@@ -107,6 +114,23 @@ TEST(ValueCodec, EdgesOfNumbers_EncodedAndDecoded_AreEqual) {
     int64_t ignored;
     EXPECT_FALSE(ReadInt(&other, &ignored));
     EXPECT_EQ(other, bytes);
+  }
+}
+
+TEST(ValueCodec, PointsThatAreNone_AreRefused) {
+  const std::string good = Bytes(Value::MakePoint({Crs::kWgs84, 1, 2, 0}));
+  ASSERT_EQ(good.size(), 2 + 2 * sizeof(double));
+  EXPECT_EQ(good.substr(0, 2), std::string("\x0f\x02"));
+  const auto reads = [](std::string_view in) {
+    Value value;
+    return ReadValue(&in, &value);
+  };
+  EXPECT_TRUE(reads(good));
+  EXPECT_FALSE(reads(std::string("\x0f\x04") + good.substr(2) + "12345678"));  // no such system
+  for (const double bad : {std::nan(""), HUGE_VAL, 90.5}) {
+    std::string bytes = good;
+    std::memcpy(&bytes[2 + sizeof(double)], &bad, sizeof(bad));
+    EXPECT_FALSE(reads(bytes)) << bad;
   }
 }
 

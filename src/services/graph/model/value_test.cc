@@ -46,6 +46,11 @@ TEST(Value, Order_AllTypes_FollowsTheStandard) {
                                      Value::Edge(edge),
                                      L({Value::Int(1)}),
                                      Value::MakePath({{0, 0}, {edge}}),
+                                     Value::MakePoint({Crs::kWgs84, 9, 9, 0}),
+                                     Value::MakePoint({Crs::kWgs84In3d, 0, 0, 0}),
+                                     Value::MakePoint({Crs::kCartesian, 1, 9, 0}),
+                                     Value::MakePoint({Crs::kCartesian, 2, 0, 0}),
+                                     Value::Date(0),
                                      Value::String("text"),
                                      Value::Bool(false),
                                      Value::Float(1.5),
@@ -63,7 +68,7 @@ TEST(Value, Order_AllTypes_FollowsTheStandard) {
 
 // A random value of some nesting, from few scalars, so that equal ones meet.
 Value Random(std::mt19937_64& random, int depth) {
-  switch (random() % (depth > 0 ? 10 : 8)) {
+  switch (random() % (depth > 0 ? 11 : 9)) {
     case 0:
       return {};
     case 1:
@@ -83,6 +88,10 @@ Value Random(std::mt19937_64& random, int depth) {
     case 7:
       return Value::MakeBytes(std::string(random() % 3, 'a'));
     case 8: {
+      const auto part = [&] { return static_cast<double>(random() % 2) * (random() % 2 ? 1 : -1); };
+      return Value::MakePoint({static_cast<Crs>(random() % 4), part(), part(), 0});
+    }
+    case 9: {
       ValueList list;
       for (size_t n = random() % 3; n > 0; --n) list.push_back(Random(random, depth - 1));
       return L(std::move(list));

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "services/graph/model/graph.h"
+#include "services/graph/model/point.h"
 #include "services/graph/model/temporal.h"
 #include "services/graph/model/text.h"
 
@@ -26,6 +27,8 @@ class Writer {
         return QuotedText(v.as_string());
       case Type::kBytes:
         return BytesText(v.as_bytes());
+      case Type::kPoint:
+        return PointText(v.as_point());
       case Type::kList: {
         std::string out = "[";
         for (const Value& item : v.as_list()) out += (out.size() > 1 ? ", " : "") + Text(item);

@@ -163,8 +163,8 @@ void Planner::Bind(Expr* e, Context context) {
   switch (e->kind) {
     case Expr::Kind::kProperty: {
       e->slot2 = NameIndex(e->name);
-      const uint32_t owners =
-          kNullType | kNodeType | kEdgeType | kMapType | kTemporalTypes | Bit(Type::kDuration);
+      const uint32_t owners = kNullType | kNodeType | kEdgeType | kMapType | kTemporalTypes |
+                              Bit(Type::kDuration) | Bit(Type::kPoint);
       if ((first.types & owners) == 0) {
         const bool path = (first.types & kPathType) != 0;
         Fail("InvalidArgumentType", e->pos,
@@ -271,12 +271,8 @@ void Planner::BindOperator(Expr* e, Context context) {
 void Planner::BindCall(Expr* e, Context context) {
   e->function = FindFunction(e->name);
   if (e->function == nullptr) {
-    const std::string name = absl::AsciiStrToLower(e->name);
-    const std::string_view what = name == "point" || name.starts_with("point.") ? "spatial values"
-                                  : name == "normalize" ? "normal forms of texts"
-                                                        : "";
-    if (!what.empty()) {
-      return Fail("Unsupported", e->pos, Concat(what, " are not supported"), "Unsupported");
+    if (absl::AsciiStrToLower(e->name) == "normalize") {
+      return Fail("Unsupported", e->pos, "normal forms of texts are not supported", "Unsupported");
     }
     return Fail("UnknownFunction", e->pos, Concat("there is no function `", e->name, "`"));
   }

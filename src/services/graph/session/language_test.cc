@@ -313,15 +313,29 @@ TEST_F(LanguageTest, InfinityAndNaN_AreNumbersWhereNoVariableIsCalledSo) {
   EXPECT_EQ(Rows("UNWIND [1, 2] AS x RETURN NaN, count(x)"), Strings{"NaN, 2"});
 }
 
-TEST_F(LanguageTest, PointsAndNormalForms_AreNamedAsNotSupported) {
+TEST_F(LanguageTest, BytesAndPoints_AreStoredIndexedAndNamed) {
+  const ValueMap given = {{"b", Value::MakeBytes(std::string_view("\0\xff", 2))}};
+  ASSERT_TRUE(Run("CREATE INDEX FOR (n:P) ON (n.b)").ok());
+  ASSERT_TRUE(Run("CREATE CONSTRAINT FOR (n:P) REQUIRE n.p IS UNIQUE").ok());
+  ASSERT_TRUE(Run("CREATE (:P {b: $b, p: point({x: 1, y: 0.0})}), (:P {b: 'AP8='})", given).ok());
+  EXPECT_FALSE(Run("CREATE (:P {p: point({x: 1, y: -0.0})})").ok());
+  EXPECT_EQ(Rows("MATCH (n:P {p: point({x: 1, y: -0.0})}) RETURN n.b"), Strings{"bytes('AP8=')"});
+  ASSERT_TRUE(Run("MATCH (n:P {b: $b}) SET n.found = 1", given).ok());
+  EXPECT_EQ(Rows("MATCH (n:P {found: 1}) RETURN n.p"),
+            Strings{"point({x: 1.0, y: 0.0, crs: 'cartesian'})"});
+  EXPECT_EQ(Rows("CALL db.schema.nodeTypeProperties() YIELD propertyName, propertyTypes "
+                 "WHERE propertyName IN ['b', 'p'] RETURN propertyName, propertyTypes "
+                 "ORDER BY propertyName"),
+            (Strings{"'b', ['ByteArray', 'String']", "'p', ['Point']"}));
+}
+
+TEST_F(LanguageTest, NormalForms_AreNamedAsNotSupported) {
   const auto refused = [&](std::string_view text, std::string_view why) {
     const absl::Status status = Run(text);
     EXPECT_NE(Text(status).find(Concat(why, " are not supported")), std::string::npos) << status;
     EXPECT_EQ(FailureOf(status, Doing::kQuery).code,
               "Neo.ClientError.Statement.UnsupportedOperationError");
   };
-  refused("RETURN point({x: 1, y: 2})", "spatial values");
-  refused("MATCH (n) RETURN Point.distance(n.a, n.b)", "spatial values");
   refused("RETURN 'e' IS NORMALIZED", "normal forms of texts");
   refused("RETURN 'e' IS NOT NFKD NORMALIZED", "normal forms of texts");
   refused("RETURN normalize('e')", "normal forms of texts");

@@ -44,6 +44,8 @@ std::string StoredType(const Value& value) {
       return "Duration";
     case Type::kBytes:
       return "ByteArray";
+    case Type::kPoint:
+      return "Point";
     case Type::kList:
       return (value.as_list().empty() ? "Any" : StoredType(value.as_list()[0])) + "Array";
     default:

@@ -16,7 +16,8 @@ constexpr int64_t Bits(std::initializer_list<Type> types) {
 constexpr int64_t kNothing = 0, kAny = (int64_t{2} << static_cast<int>(kLastType)) - 1;
 constexpr int64_t kProperty =
     Bits({Type::kBool, Type::kInt, Type::kFloat, Type::kString, Type::kDate, Type::kLocalTime,
-          Type::kTime, Type::kLocalDateTime, Type::kDateTime, Type::kDuration, Type::kBytes});
+          Type::kTime, Type::kLocalDateTime, Type::kDateTime, Type::kDuration, Type::kBytes,
+          Type::kPoint});
 
 struct TypeWords {
   std::string_view words[5];
@@ -54,7 +55,7 @@ constexpr TypeWords kTypes[] = {
     {{"ANY", "MAP"}, Bits({Type::kMap})},
     {{"MAP"}, Bits({Type::kMap})},
     {{"PATH"}, Bits({Type::kPath})},
-    {{"POINT"}, kNothing},  // there are none
+    {{"POINT"}, Bits({Type::kPoint})},
     {{"NOTHING"}, kNothing},
     {{"NULL"}, kNothing},
     {{"ANY", "PROPERTY", "VALUE"}, kProperty},
