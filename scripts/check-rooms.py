@@ -154,7 +154,7 @@ ROOMS = {
     "examples": ("base", "uring", "net", "include", "rocksdb"),
     # What a JVM loads.
     "java/native": ("services/lsm/plugin",),
-    "bench/rivals": ("base", "channel", "uring"),
+    "bench/rivals": ("base", "channel", "uring", "services/kv*"),
     "bench/micro": ("base", "channel", "mover", "uring", "store", "vdpu", "services/graph/*",
                     "services/offload", "bench/rivals"),
     # What all benchmarks use, and benchmarks of few files.
@@ -169,7 +169,7 @@ ROOMS = {
     "bench/macro/ycsb": ("base", "net", "services/redis*", "examples", "rocksdb", "bench/macro"),
     "bench/macro/kv": ("base", "mover", "vdpu", "services/kv*", "services/redis/commands",
                        "apps/pulse/util", "include", "bench/macro", "bench/macro/ycsb",
-                       "bench/macro/kv/model"),
+                       "bench/macro/kv/model", "bench/rivals"),
     "bench/macro/ops": ("base", "channel", "mover", "vdpu", "services/ops*", "apps/pulse/util",
                         "bench/macro"),
     "bench/macro/paper": ("base", "apps/pulse/util", "bench/macro", "bench/macro/ycsb"),
@@ -182,7 +182,7 @@ EXCEPTIONS = set()
 # ---------------------------------------------------------------------------------------------------
 
 # Limits, in lines of C++ outside tests.
-ALL_LINES = 201600
+ALL_LINES = 203600
 ROOM_LINES = 9000
 FILE_LINES = 600
 
