@@ -157,12 +157,13 @@ TEST(KvRoomTest, Commands_WaitForTheRoomThatTheyTake_AndNoMore) {
 }
 
 // Several loops may look at the same room: each asks first.
-TEST(KvRoomTest, Get_OnALoopWhileNothingIsHeld_WaitsWhereItsReplyIsMoreThanAllRoom) {
+TEST(KvRoomTest, Command_OnALoopWhileNothingIsHeld_WaitsWhereItTakesMoreThanAllRoom) {
   TestExecutor test;
   constexpr uint64_t kSize = uint64_t{2} << 20;
   ASSERT_EQ(redis::RunLine(test.store.get(), "SET k " + std::string(kSize, 'v')), "+OK");
   test.session.buffers = std::make_shared<net::ByteBudget>(kSize / 2);
-  for (const char* line : {"get k\r\n", "getrange k 0 -1\r\n"}) {
+  for (const char* line : {"get k\r\n", "getrange k 0 -1\r\n", "mget none k\r\n",
+                           "bitop or d none k\r\n", "rename k d\r\n", "copy k d\r\n"}) {
     test.batch.Clear();
     test.batch.Add(1, line);
     EXPECT_EQ(test.Run(/*may_block=*/false), redis::Executor::Stop::kFull) << line;
@@ -172,6 +173,35 @@ TEST(KvRoomTest, Get_OnALoopWhileNothingIsHeld_WaitsWhereItsReplyIsMoreThanAllRo
   test.batch.Clear();
   test.batch.Add(1, "get k\r\n");
   EXPECT_EQ(test.Run(/*may_block=*/false), redis::Executor::Stop::kEnd);
+}
+
+TEST(KvRoomTest, Exec_OnALoopWhileNothingIsHeld_WaitsWhereItTakesMoreThanAllRoom) {
+  TestExecutor test;
+  constexpr uint64_t kSize = uint64_t{2} << 20;
+  ASSERT_EQ(redis::RunLine(test.store.get(), "SET k " + std::string(kSize, 'v')), "+OK");
+  test.session.buffers = std::make_shared<net::ByteBudget>(kSize / 2);
+  for (const char* line : {"multi\r\n", "get k\r\n", "exec\r\n"}) test.batch.Add(1, line);
+  EXPECT_EQ(test.Run(/*may_block=*/false), redis::Executor::Stop::kFull);
+  EXPECT_EQ(test.batch.next, 2u);
+  EXPECT_EQ(test.batch.lacks, kSize);
+}
+
+// Each is small by itself.
+TEST(KvRoomTest, Mget_OfManySmallValues_WaitsWhereTheyAreMoreThanAllRoom) {
+  TestExecutor test;
+  const std::string value(10'000, 'v');
+  ASSERT_EQ(redis::RunLine(test.store.get(), "SET k " + value), "+OK");
+  test.session.buffers = std::make_shared<net::ByteBudget>(uint64_t{128} << 10);
+  const auto run = [&](int keys) {
+    std::string line = "mget";
+    for (int i = 0; i < keys; ++i) line += " k";
+    test.batch.Clear();
+    test.batch.Add(1, line + "\r\n");
+    return test.Run(/*may_block=*/false);
+  };
+  EXPECT_EQ(run(6), redis::Executor::Stop::kEnd);
+  EXPECT_EQ(run(20), redis::Executor::Stop::kFull);
+  EXPECT_EQ(test.batch.lacks, 20 * value.size());
 }
 
 TEST_F(KvServerTest, Request_OfBoundedMemory_IsAsLongAsOneLongestValueNeeds) {

@@ -44,7 +44,7 @@ class KvNode final : public redis::Keyspace {
              redis::WatchTable::Set* watches, std::string*) override {
     return store_->Watch(place_, keys, count, may_block, watches);
   }
-  bool knows_sizes() const override { return true; }
+  uint64_t largest_value() const override { return store_->largest_value(); }
   bool SizeOfValue(std::string_view key, bool may_block, uint64_t* bytes) override {
     return store_->SizeOfValue(key, may_block, bytes);
   }

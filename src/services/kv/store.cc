@@ -144,12 +144,14 @@ absl::StatusOr<std::unique_ptr<KvStore>> KvStore::Open(const KvStoreOptions& opt
 
 // Together, as one that was being changed takes its time.
 absl::Status KvStore::OpenPartitions(const PartitionOptions& options) {
+  if (file_ != nullptr && file_->existed()) largest_item_ = UINT64_MAX;
   const auto open_one = [&](size_t i) -> absl::Status {
     PartitionOptions one = options;
     if (file_ != nullptr) one.file = file_->place(static_cast<int>(i));
     PULSE_ASSIGN_OR_RETURN(shards_[i].partition, Partition::Open(one));
     // What a memory file tells of is not of this process.
     shards_[i].at_reset = shards_[i].partition->numbers();
+    shards_[i].partition->set_largest(&largest_item_);
     shards_[i].partition->set_on_evict([this](std::string_view key) {
       if (watch_.active()) watch_.Touch(key, /*by_client=*/false);
     });

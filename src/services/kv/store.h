@@ -87,7 +87,7 @@ class KvStore final : public redis::Keyspace {
   bool Watch(const std::string_view* keys, size_t count, bool may_block,
              redis::WatchTable::Set* watches, std::string* error) override;
   bool SizeOfValue(std::string_view key, bool may_block, uint64_t* bytes) override;
-  bool knows_sizes() const override { return true; }
+  uint64_t largest_value() const override { return largest_item_.load(std::memory_order_relaxed); }
   int64_t now_ms() const override { return options_.clock(); }
   void AddInfo(std::string_view section, std::string* out) const override;
   std::string_view section_name() const override { return "KV"; }
@@ -241,6 +241,7 @@ class KvStore final : public redis::Keyspace {
   void TrimHeap();
 
   KvStoreOptions options_;
+  std::atomic<uint64_t> largest_item_{0};  // in bytes, ever; of a file that was there, any
   std::vector<Shard> shards_;
   std::vector<std::unique_ptr<KvNode>> nodes_;  // in cluster mode, by partition
   std::atomic<Policy> policy_{Policy::kNoEviction};

@@ -81,6 +81,7 @@ TEST_F(StoreFileTest, NextStore_GoesOnWithKeysAndVersions) {
   EXPECT_TRUE((*store)->resumed());
   EXPECT_EQ((*store)->recovered(), 0);
   EXPECT_EQ((*store)->numbers().items, 1000u);
+  EXPECT_EQ((*store)->largest_value(), UINT64_MAX);  // of what is there nobody knows
   for (int i = 0; i < 1000; ++i) {
     EXPECT_EQ(Get(store->get(), "key" + std::to_string(i)), std::to_string(i));
   }

@@ -67,6 +67,26 @@ TEST_P(KvStoreTest, KeyThatIsTooLong_ErrorTellsTheLimit) {
   EXPECT_EQ(store("SET " + key.substr(1) + " 1"), "+OK");
 }
 
+TEST_P(KvStoreTest, LargestValue_OfEachWayToStoreOne_IsNoLessThanIt) {
+  EXPECT_EQ(store->largest_value(), 0u);
+  store("SET a " + std::string(100, 'v'));
+  const uint64_t first = store->largest_value();
+  EXPECT_GE(first, 100u);
+  EXPECT_LT(first, 200u);
+  store("SET b v");
+  EXPECT_EQ(store->largest_value(), first);
+  store("APPEND b " + std::string(1000, 'v'));
+  EXPECT_GE(store->largest_value(), 1001u);
+  store("SETRANGE b 2000 v");
+  EXPECT_GE(store->largest_value(), 2001u);
+  store("SETBIT b 24000 1");
+  EXPECT_GE(store->largest_value(), 3001u);
+  const uint64_t last = store->largest_value();
+  EXPECT_LT(last, 3200u);
+  store("FLUSHALL");
+  EXPECT_EQ(store->largest_value(), last);
+}
+
 // What would have to be taken back, if a later key had no room, is kept beside --memory.
 TEST(KvStoreLimitsTest, Mset_OverMoreValuesThanAreKept_IsRefusedAndChangesNothing) {
   TestKvStore store(2, 64, Policy::kNoEviction, /*max_reply=*/3000);

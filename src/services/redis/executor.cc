@@ -326,14 +326,11 @@ Executor::Stop Executor::RunOne(Session* session, RequestBatch* batch, bool may_
     return answered(1);
   }
   if (IsHeld(*session, *command)) return Stop::kPause;
-  // Threads that may block are many, and could all take the same room.
-  const bool is_tight = session->buffers != nullptr &&
-                        ((may_block && store_->knows_sizes()) || session->buffers->IsTight());
-  // Where a look at the size is cheap, each loop asks before it makes a large reply: of several
-  // loops, all at once would find that there is room.
-  const bool has_one_key = command->first_key != 0 && command->first_key == command->last_key;
-  const bool is_cheap = session->buffers != nullptr && has_one_key && store_->knows_sizes();
-  if (is_tight || is_cheap) {
+  const bool is_tight = session->buffers != nullptr && session->buffers->IsTight();
+  // Of several threads, all at once would find that there is room: each takes it first.
+  const bool may_be_large =
+      session->buffers != nullptr && MayBeLarge(*session, *command, request->size());
+  if (is_tight || may_be_large) {
     const Stop stop = CheckRoom(*session, *command, request->arguments(), may_block, batch);
     if (stop != Stop::kEnd) return stop;
   }
@@ -351,7 +348,8 @@ Executor::Stop Executor::RunOne(Session* session, RequestBatch* batch, bool may_
       const size_t before = batch->ends.size();
       // Of several GETs, the size of the first one's reply is known; others are left out that would
       // be too much with it.
-      const size_t most = is_tight ? net::ByteBudget::kMostSmall : kFullBytes;
+      const bool few = is_tight || (may_block && may_be_large);
+      const size_t most = few ? net::ByteBudget::kMostSmall : kFullBytes;
       const auto ran =
           store_->RunGets(request, length, most, may_block, &reply, &batch->ends, &batch->counts);
       if (ran == Keyspace::RunResult::kWouldBlock) return Stop::kWouldBlock;

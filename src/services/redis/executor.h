@@ -203,7 +203,9 @@ class Executor {
              ReplyWriter* reply);
   Stop Transact(Session* session, const CommandInfo& command, bool may_block, ReplyWriter* reply,
                 CommandCounts* counts);
-  // room.cc: whether its reply fits into what all connections may hold: kEnd; else kFull. Or
+  // room.cc: whether the values that it reads may be more than kSmallReply.
+  bool MayBeLarge(const Session& session, const CommandInfo& command, size_t words) const;
+  // Whether its reply fits into what all connections may hold: kEnd; else kFull. Or
   // kWouldBlock.
   Stop CheckRoom(const Session& session, const CommandInfo& command, const Arguments& args,
                  bool may_block, RequestBatch* batch);

@@ -59,6 +59,16 @@ bool AnswersValues(const CommandInfo& command, const Arguments& args) {
 
 }  // namespace
 
+bool Executor::MayBeLarge(const Session& session, const CommandInfo& command, size_t words) const {
+  // Each key is a word behind the command's name.
+  size_t keys = words - 1;
+  if (command.id == Command::kExec) {
+    keys = 0;
+    for (const auto& queued : session.queue) keys += queued->request.size() - 1;
+  }
+  return keys > 0 && store_->largest_value() > kSmallReply / keys;
+}
+
 Executor::Stop Executor::CheckRoom(const Session& session, const CommandInfo& command,
                                    const Arguments& args, bool may_block, RequestBatch* batch) {
   uint64_t bytes = 0;

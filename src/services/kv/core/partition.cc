@@ -178,6 +178,7 @@ Partition::Result Partition::PutItem(std::string_view key, uint64_t hash, size_t
   const uint8_t fields = facts.fields();
   const size_t bytes = Item::SizeOf(key.size(), value_size, fields);
   if (bytes > largest_item_) return Result::kTooLarge;
+  NoteSize(bytes);
   const int ttl_class = TtlClassOf(facts.expires_ms, now_ms_);
   Change();
   uint64_t* at = FindSlot(key, hash);

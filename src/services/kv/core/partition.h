@@ -22,6 +22,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -176,6 +177,8 @@ class Partition final : private Index::Items {
   void set_on_expire(std::function<void(std::string_view key)> on_expire) {
     on_expire_ = std::move(on_expire);
   }
+  // Is raised to the bytes of each larger item, before that is there; several partitions may do so.
+  void set_largest(std::atomic<uint64_t>* largest) { largest_ = largest; }
   // Most that one value may have here.
   uint64_t largest_item() const { return largest_item_; }
 
@@ -305,6 +308,13 @@ class Partition final : private Index::Items {
   // `fill` may be null.
   Result PutItem(std::string_view key, uint64_t hash, size_t value_size, const ItemFacts& facts,
                  Item** item, bool urgent, const Fill* fill);
+  void NoteSize(uint64_t bytes) {
+    if (largest_ == nullptr) return;
+    uint64_t largest = largest_->load(std::memory_order_relaxed);
+    while (bytes > largest &&
+           !largest_->compare_exchange_weak(largest, bytes, std::memory_order_relaxed)) {
+    }
+  }
   void DropExpired(uint64_t* at);
   void DropItem(uint64_t* at);  // the slot, and what it points to
   // Room for an item, made if need be; 0: there is none. Slots may have changed.
@@ -388,6 +398,7 @@ class Partition final : private Index::Items {
   };
   FailedSearch failed_searches_[3];  // of each urgency
   uint32_t most_open_ = 0;           // segments, before classes share them
+  std::atomic<uint64_t>* largest_ = nullptr;
   std::function<void(std::string_view)> on_evict_;
   std::function<void(std::string_view)> on_expire_;
 };

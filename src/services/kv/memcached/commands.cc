@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "services/redis/commands/handlers.h"
+#include "services/redis/message_batch.h"
 
 namespace pulse::kv::memcached {
 namespace {
@@ -32,6 +33,11 @@ bool Executor::Run(const Request& request, bool may_block, std::string* out) con
   if (!RunCommand(request, may_block, out)) return false;
   counters_->commands.Add(1);
   return true;
+}
+
+bool Executor::MayBeLarge(const Request& request) const {
+  const size_t keys = std::max<size_t>(request.words.size(), 2) - 1;
+  return store_->largest_value() > redis::kSmallReply / keys;
 }
 
 bool Executor::SizeOfReply(const Request& request, bool may_block, uint64_t* bytes) const {

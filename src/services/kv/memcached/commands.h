@@ -109,6 +109,8 @@ class Executor {
   // Carries one request out and appends the reply, if it has one. False: it would have blocked;
   // nothing was done, and it is to be run again with `may_block`.
   bool Run(const Request& request, bool may_block, std::string* out) const;
+  // Whether the values of the reply may be more than kSmallReply.
+  bool MayBeLarge(const Request& request) const;
   // How many bytes of values the reply will have, about. False: it would block.
   bool SizeOfReply(const Request& request, bool may_block, uint64_t* bytes) const;
   const ExecutorOptions& options() const { return options_; }

@@ -72,8 +72,9 @@ MemcachedFlow::Stop MemcachedFlow::Run(const Executor& executor, Batch* batch, b
     if (batch->request.closes()) return Stop::kClose;
     const CpuScope scope(CpuComponent::kStore);
     const bool may_exceed = batch->may_exceed;
-    // Threads that may block are many, and could all take the same room.
-    if (batch->budget != nullptr && (may_block || batch->budget->IsTight())) {
+    // Of several threads, all at once would find that there is room: each takes it first.
+    if (batch->budget != nullptr &&
+        (batch->budget->IsTight() || executor.MayBeLarge(batch->request))) {
       uint64_t bytes = 0;
       if (!executor.SizeOfReply(batch->request, may_block, &bytes)) return Stop::kWouldBlock;
       if (batch->MustWait(batch->budget, bytes)) return Stop::kFull;

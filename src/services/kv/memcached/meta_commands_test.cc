@@ -130,6 +130,20 @@ TEST_P(MemcachedTest, MetaGet_WithoutTheValue_NeedsNoRoomForIt) {
   EXPECT_EQ(room("mg a\r\n") + room("mg\r\n"), 0u);
 }
 
+TEST_P(MemcachedTest, Get_OfValuesThatMayBeMoreThanASmallReply_SaysSo) {
+  Put("a", std::string(1000, 'x'));
+  const auto may_be_large = [&](int keys) {
+    std::string line = "get";
+    for (int i = 0; i < keys; ++i) line += " a";
+    Request request;
+    request.Parse(line + "\r\n");
+    return executor_->MayBeLarge(request);
+  };
+  EXPECT_FALSE(may_be_large(1));
+  EXPECT_FALSE(may_be_large(50));
+  EXPECT_TRUE(may_be_large(70));
+}
+
 TEST_P(MemcachedTest, MetaDelete_EachForm_Deletes) {
   EXPECT_EQ(Line("md a k O5 q"), "NF ka O5");
   Put("a", "x");

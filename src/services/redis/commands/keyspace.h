@@ -176,9 +176,9 @@ class Keyspace {
     return true;
   }
 
-  // Whether SizeOfValue does so without reading the value: else it is asked only where room is
-  // short.
-  virtual bool knows_sizes() const { return false; }
+  // No value has ever had more bytes. 0: that is not known, and SizeOfValue has to read the value,
+  // so that it is asked only where room is short.
+  virtual uint64_t largest_value() const { return 0; }
 
   virtual int64_t now_ms() const = 0;
   // The lines of a section of INFO that it knows more of ("memory", "stats", "keyspace", or one of
