@@ -74,7 +74,7 @@ TEST_F(HostileTest, SilentPeers_Many_KeepNobodyOut) {
   ConnectAndAttach(host);
   ExpectServes(host);
   EXPECT_THAT(TextOf(ReceiveMessage(silent.front().get())->message),
-              HasSubstr("did not answer in time"));
+              HasSubstr("said nothing, and others wait"));
 }
 
 TEST_F(HostileTest, Hello_HalfSent_IsRefusedAndHarmsNoOther) {
