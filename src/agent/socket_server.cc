@@ -77,9 +77,10 @@ absl::StatusOr<const OfferedService*> SocketServer::FindService(const AskedServi
         absl::StrCat("the agent does not offer the service ", known->name, ", but ",
                      names.empty() ? "none" : names, "; start it with: ", known->start_hint));
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("this socket is of an agent (pulse agent), which does not know service ",
-                   asked.id, "; it offers: ", names.empty() ? "none" : names));
+  return ErrnoError(
+      EPROTOTYPE, "this socket is of `pulse agent`,",
+      absl::StrCat("not of service ", asked.id, ", with ", names.empty() ? "none" : names),
+      "give another path, or install both from the same release");
 }
 
 Worker* SocketServer::ChooseWorker(const ServiceSpec& service) const {

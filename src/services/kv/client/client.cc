@@ -69,7 +69,7 @@ int ShmClient::CodeOfOpening(const absl::Status& status) {
   switch (ErrnoOf(status)) {
     case EUSERS:
       return PULSE_KV_CLIENTS;
-    case EPROTO:  // a socket of another service
+    case EPROTOTYPE:  // a socket of another service
     case EPROTONOSUPPORT:
       return PULSE_KV_VERSION;
     default:

@@ -78,7 +78,7 @@ TEST_F(HostileClientTest, Hello_ThatMakesNoSense_IsRefusedWithAReason) {
   wire::Message other_protocol = RawClient::Hello();
   other_protocol.version = wire::kProtocolVersion + 1;
   wire::Message other_service = RawClient::Hello();
-  other_service.args[1] = 1;
+  other_service.args[1] = 2;  // which this one had in an earlier release
   struct Case {
     wire::Message hello;
     std::vector<int> fds;
@@ -86,7 +86,8 @@ TEST_F(HostileClientTest, Hello_ThatMakesNoSense_IsRefusedWithAReason) {
   };
   for (const Case& c :
        {Case{other_version, {bell}, "same release"}, Case{other_protocol, {bell}, "same release"},
-        Case{other_service, {bell}, "`pulse kv --shm`"},
+        Case{other_service, {bell}, "`pulse kv --shm`, not of service 2"},
+        Case{other_service, {bell}, "install both from the same release"},
         Case{MakeMessage(wire::MessageType::kStatus), {}, "`pulse kv --shm`"},
         Case{RawClient::Hello(), {}, "2 descriptors"},
         Case{RawClient::Hello(), {bell}, "2 descriptors"},

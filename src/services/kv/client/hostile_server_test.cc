@@ -136,6 +136,7 @@ TEST_F(HostileServerTest, Open_AtAnAgentsSocket_NamesBoth) {
   EXPECT_EQ(client.open_code(), PULSE_KV_VERSION);
   EXPECT_NE(client.why().find("`pulse kv --shm`"), std::string::npos) << client.why();
   EXPECT_NE(client.why().find("pulse agent"), std::string::npos) << client.why();
+  EXPECT_NE(client.why().find("same release"), std::string::npos) << client.why();
 }
 
 TEST_F(HostileServerTest, Handshake_ThatMakesNoSense_IsAnErrorWithAReason) {
@@ -157,8 +158,11 @@ TEST_F(HostileServerTest, Handshake_ThatMakesNoSense_IsAnErrorWithAReason) {
       FakeServer::AwaitEnd(socket);
     };
   };
-  wire::Message refusal = MakeMessage(wire::MessageType::kHelloAck);
-  refusal.status = EPROTONOSUPPORT;
+  const auto refusal = [](int status) {
+    wire::Message m = MakeMessage(wire::MessageType::kHelloAck);
+    m.status = status;
+    return m;
+  };
   wire::Message other = MakeMessage(wire::MessageType::kHelloAck, {bytes, kShmVersion + 1});
   const auto answer = [](wire::Message m, std::vector<int> fds) {
     return [m, fds](FakeServer*, int socket) {
@@ -169,7 +173,9 @@ TEST_F(HostileServerTest, Handshake_ThatMakesNoSense_IsAnErrorWithAReason) {
   const std::vector<Case> cases = {
       {PULSE_KV_NO_SERVER, [](FakeServer*, int) {}},  // it ends
       {PULSE_KV_TIMEOUT, [](FakeServer*, int socket) { FakeServer::AwaitEnd(socket); }},
-      {PULSE_KV_VERSION, answer(refusal, {})},
+      {PULSE_KV_VERSION, answer(refusal(EPROTONOSUPPORT), {})},
+      {PULSE_KV_VERSION, answer(refusal(EPROTOTYPE), {})},
+      {PULSE_KV_SYSTEM, answer(refusal(EPROTO), {})},  // such as a hello that came too late
       {PULSE_KV_VERSION, answer(other, {region->fd()})},
       {PULSE_KV_VERSION, answer(MakeMessage(wire::MessageType::kStatusAck, {bytes, 1}), {})},
       {PULSE_KV_VERSION, ack(bytes, {})},

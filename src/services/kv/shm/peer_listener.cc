@@ -58,10 +58,9 @@ absl::Status PeerListener::Welcome(UniqueFd* socket, Received hello) {
                       "install pulse and its client library from the same release");
   }
   if (m.type != static_cast<uint32_t>(wire::MessageType::kHello) || m.args[1] != options_.service) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("this socket is of `pulse kv ", options_.option,
-                     "`, which does not offer what is asked for (service ", m.args[1],
-                     "); give the path where it is offered"));
+    return ErrnoError(EPROTOTYPE, "this socket is of",
+                      absl::StrCat("`pulse kv ", options_.option, "`, not of service ", m.args[1]),
+                      "give another path, or install both from the same release");
   }
   if (hello.fds_lost) {
     return ErrnoError(EMFILE, "taking a client's", "descriptors", kRaiseOpenFiles);
