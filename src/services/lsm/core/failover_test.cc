@@ -222,7 +222,7 @@ TEST(FailoverTest, SlowDevice_BeyondTheDeadline_IsWaitedFor) {
   ASSERT_TRUE(server.ok()) << server.status();
   std::shared_ptr<rocksdb::FileSystem> fs;
   const Status s = NewFileSystem(
-      "pulse://" + options.socket_path + "?agent_deadline=1000&sync=strict", nullptr, &fs);
+      "pulse://" + options.socket_path + "?agent_deadline=2000&sync=strict", nullptr, &fs);
   ASSERT_TRUE(s.ok()) << s.ToString();
   script.Hold(IoOp::kWrite);
   auto f = CreateOutput(fs.get(), dir / "1.sst");
@@ -231,7 +231,7 @@ TEST(FailoverTest, SlowDevice_BeyondTheDeadline_IsWaitedFor) {
   ASSERT_TRUE(script.WaitHeld(1));
   auto close = std::async(std::launch::async, [&] { return f->Close(kIo, nullptr).ok(); });
   // sleep: for two deadlines, in which the agent answers each ping
-  EXPECT_EQ(close.wait_for(std::chrono::seconds(2)), std::future_status::timeout);
+  EXPECT_EQ(close.wait_for(std::chrono::seconds(4)), std::future_status::timeout);
   EXPECT_EQ(StatsOf(fs.get()).failovers, 0u);
   script.Release();
   EXPECT_TRUE(close.get());
