@@ -87,7 +87,9 @@ std::optional<uint64_t> ParseMemory(std::string_view text) {
       {"", 1},          {"b", 1},        {"k", 1000},          {"kb", 1024},
       {"m", 1'000'000}, {"mb", 1 << 20}, {"g", 1'000'000'000}, {"gb", 1 << 30}};
   for (const auto& [name, bytes] : kUnits) {
-    if (redis::EqualsIgnoringCase(text.substr(digits), name)) return number * bytes;
+    if (!redis::EqualsIgnoringCase(text.substr(digits), name)) continue;
+    if (number > UINT64_MAX / bytes) return std::nullopt;
+    return number * bytes;
   }
   return std::nullopt;
 }

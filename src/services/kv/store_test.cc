@@ -474,7 +474,8 @@ TEST(KvStoreLimitsTest, Maxmemory_OfAProcess_IsItsLimit_AndThePartitionsHaveThei
   for (const char* same : {"104857600", "100mb", "100MB", "102400kb", "104857600b"}) {
     EXPECT_EQ((*store)->Configure("maxmemory", same), "") << same;
   }
-  for (const char* other : {"104857601", "100m", "1gb", "0", "", "mb", "100 mb", "-1", "bla"}) {
+  for (const char* other :
+       {"104857601", "100m", "1gb", "0", "", "mb", "100 mb", "-1", "bla", "17592186044516mb"}) {
     EXPECT_THAT((*store)->Configure("maxmemory", other),
                 HasSubstr("CONFIG SET failed - maxmemory is fixed at start, by --memory"))
         << other;
