@@ -457,8 +457,8 @@ void AddKvCommand(CLI::App& app) {
   cmd->add_option(
       "--memory-file", args->memory_file,
       "keep index, keys and values in this file on a tmpfs (/dev/shm/...), so that the\n"
-      "next server with the same --memory, --threads, --cluster, --shm, --udp and --agent\n"
-      "options goes on, however this one ends; made when it is missing");
+      "next server with the same --memory, --max-value, --threads, --cluster, --shm, --udp\n"
+      "and --agent options goes on, however this one ends; made when it is missing");
   cmd->add_option("--policy", args->policy,
                   "when memory is full: noeviction (writes get an error), or allkeys-lfu,\n"
                   "allkeys-lru or allkeys-random (old items go); CONFIG SET maxmemory-policy\n"

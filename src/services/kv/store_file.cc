@@ -137,8 +137,8 @@ absl::Status StoreFile::Map(const Header& mine) {
         path_, ": it was made for ", there.memory_bytes >> 20, " MiB of keys and ",
         there.partitions, " threads, and this is ", mine.memory_bytes >> 20, " MiB and ",
         mine.partitions,
-        "; start with the same --memory, --threads, --shm, --udp and --agent options, of which all "
-        "take of the memory, or remove it to start without its keys"));
+        "; start with the same --memory, --max-value, --threads, --shm, --udp and --agent options, "
+        "of which all take of the memory, or remove it to start without its keys"));
   }
   if (existed_ && there.by_slot != mine.by_slot) {
     return absl::FailedPreconditionError(absl::StrCat(

@@ -129,6 +129,7 @@ TEST_F(StoreFileTest, OtherSizes_AreRefusedAndNothingIsLost) {
   }
   options_.partitions = 1;
   EXPECT_THAT(WhyNot(), HasSubstr("2 threads"));
+  EXPECT_THAT(WhyNot(), HasSubstr("--max-value"));
   options_.partitions = 2;
   options_.memory_bytes = 4 * kLeastMemory;
   EXPECT_THAT(WhyNot(), HasSubstr("64 MiB"));
