@@ -540,8 +540,9 @@ void AddKvCommand(CLI::App& app) {
   AddConnectionOptions(cmd, args.get());
   cmd->get_option("--max-value")
       ->description(
-          "the longest value; of --memory, twice as much is set aside for what is on its way\n"
-          "(default: as long as what is set aside in any case has room for, 32M at most)");
+          "the longest value; a request (MSET, MGET) has 128 KiB more in all; of --memory, twice\n"
+          "as much is set aside for what is on its way (default: as long as what is set aside\n"
+          "in any case has room for, 32M at most)");
   cmd->callback([args] { Finish(RunKv(*args)); });
 }
 
