@@ -16,7 +16,7 @@ struct MemoryShares {
 
 // `max_value` 0: as long as the memory that is set aside in any case has room for, 32 MiB at most;
 // a longer one takes more of `memory`. With `agents` requests come two ways, of which each may have
-// one that goes on.
+// one that goes on. Of agents each loop may have one, and several at the same time go beyond that.
 MemoryShares DivideMemory(uint64_t memory, uint64_t max_value, bool agents);
 
 }  // namespace pulse::kv

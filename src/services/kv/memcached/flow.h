@@ -7,9 +7,10 @@
 // Errors: replies; a request that can never become whole ends the connection, after a line that
 // says why.
 //
-// The director's max_message must have room for a line and a value: kMessageOverhead more than the
-// executor's max_value. Nobody is asked for a password here: who serves this where one is needed
-// has to refuse it.
+// The director's max_message must have room for a line of kMaxLine, and for a value of the
+// executor's max_value with a line that such a command may have; what is longer ends the
+// connection. kMessageOverhead more than max_value has room for both at once. Nobody is asked for a
+// password here: who serves this where one is needed has to refuse it.
 #pragma once
 
 #include <cstddef>
