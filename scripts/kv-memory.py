@@ -6,8 +6,8 @@ random sizes (log-uniform, 1 B to --largest) with random times to live (log-unif
 --longest-ttl to --longest-ttl) to random keys; and adds up the proportional set sizes (PSS) of both
 processes each --interval. Then, with the store full, it SETs and GETs --large values of the longest length
 that the store takes. Prints what it found as JSON. Ends with 1 when the sum was ever above the limit and
---tolerance, or the most that `pulse kv` ever had resident (VmHWM, which misses no moment), or when nothing
-was written; with 2 when a process did not start.
+--tolerance, or the most that `pulse kv` ever had resident (VmHWM, which misses no moment, without what
+others share of files' pages), or when nothing was written; with 2 when a process did not start.
 
   scripts/kv-memory.py build/release/bin/pulse                     ten minutes, 1 GiB
   scripts/kv-memory.py build/release/bin/pulse --seconds 20 --bytes 1G --memory 256M
@@ -67,13 +67,22 @@ class Process:
             time.sleep(0.05)
         raise RuntimeError(f"{' '.join(self.popen.args)}: it does not start:\n{self.said()}")
 
+    def number(self, file, name):
+        with open(f"/proc/{self.popen.pid}/{file}", encoding="ascii") as f:
+            return next(int(line.split()[1]) << 10 for line in f if line.startswith(name + ":"))
+
     def pss(self):
-        with open(f"/proc/{self.popen.pid}/smaps_rollup", encoding="ascii") as f:
-            return next(int(line.split()[1]) << 10 for line in f if line.startswith("Pss:"))
+        return self.number("smaps_rollup", "Pss")
+
+    def others(self):
+        """What other processes have of the pages of files, programs and libraries, that it has resident."""
+        try:
+            return max(0, self.number("status", "RssFile") - self.number("smaps_rollup", "Pss_File"))
+        except StopIteration:
+            return 0  # Linux before 5.4
 
     def peak(self):
-        with open(f"/proc/{self.popen.pid}/status", encoding="ascii") as f:
-            return next(int(line.split()[1]) << 10 for line in f if line.startswith("VmHWM:"))
+        return self.number("status", "VmHWM")
 
     def end(self):
         if self.popen.poll() is None:
@@ -92,6 +101,7 @@ class Samples:
         self.processes, self.interval = processes, interval
         self.sums = []
         self.each = [0] * len(processes)
+        self.others = processes[0].others()  # the least that it was
         self.stopping = threading.Event()
         self.error = None
         self.thread = threading.Thread(target=self.run)
@@ -103,6 +113,7 @@ class Samples:
                 now = [p.pss() for p in self.processes]
                 self.sums.append(sum(now))
                 self.each = [max(a, b) for a, b in zip(self.each, now)]
+                self.others = min(self.others, self.processes[0].others())
                 self.stopping.wait(self.interval)
         except (OSError, StopIteration) as e:
             self.error = e
@@ -199,7 +210,7 @@ def measure(args, directory):
             samples.stop()
         if samples.error is not None:
             raise RuntimeError(f"cannot read a process's memory: {samples.error}")
-        peak = kv.peak()
+        peak = kv.peak() - samples.others
     finally:
         for process in reversed(processes):
             process.end()
