@@ -59,7 +59,8 @@ struct KvArgs : ServerArgs, ClusterArgs {
 };
 
 constexpr int64_t kMostEtcdTtl = 24 * 60 * 60;
-// The memory of a buffer of so many bytes goes back to the system with it.
+// The memory of a buffer of so many bytes goes back to the system with it. So does what is free at
+// the end of a heap: each thread has one, and all together may keep little until TrimHeap comes.
 constexpr int kBackAtOnceBytes = 2 << 20;
 
 // Where clients of other machines reach this one; empty when it is not known.
