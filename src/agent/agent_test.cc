@@ -125,6 +125,10 @@ TEST_F(ServerTest, Open_SocketInUse_IsRefused) {
   ASSERT_TRUE(Open().ok());
   AgentOptions options;
   options.socket_path = path_.get();
+  options.backend_factory =
+      [](const IoBackendOptions&) -> absl::StatusOr<std::unique_ptr<IoBackend>> {
+    return absl::InternalError("a worker was started");
+  };
   const absl::Status st = SocketServer::Open(options, agent_test::TestServices()).status();
   EXPECT_TRUE(absl::IsAlreadyExists(st)) << st;
   EXPECT_THAT(Text(st), HasSubstr(path_.get()));

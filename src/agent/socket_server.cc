@@ -21,6 +21,12 @@ absl::StatusOr<std::unique_ptr<SocketServer>> SocketServer::Open(AgentOptions op
   }
   PULSE_RETURN_IF_ERROR(ResolveLimits(&options.limits, options.workers));
   std::unique_ptr<SocketServer> s(new SocketServer(std::move(options), std::move(services)));
+  // Before what a second agent on this path would have to make.
+  PULSE_ASSIGN_OR_RETURN(s->listener_,
+                         HelloListener::Listen(s.get(), {.path = s->options_.socket_path,
+                                                         .thread = "pulse-ag-accept",
+                                                         .who = "the agent",
+                                                         .hello_ms = s->options_.handshake_ms}));
   for (int i = 0; i < s->options_.workers; ++i) {
     WorkerOptions w;
     w.name = absl::StrCat("pulse-agent-", i);
@@ -32,11 +38,7 @@ absl::StatusOr<std::unique_ptr<SocketServer>> SocketServer::Open(AgentOptions op
     PULSE_ASSIGN_OR_RETURN(auto worker, Worker::Start(std::move(w)));
     s->workers_.push_back(std::move(worker));
   }
-  PULSE_ASSIGN_OR_RETURN(s->listener_,
-                         HelloListener::Open(s.get(), {.path = s->options_.socket_path,
-                                                       .thread = "pulse-ag-accept",
-                                                       .who = "the agent",
-                                                       .hello_ms = s->options_.handshake_ms}));
+  PULSE_RETURN_IF_ERROR(s->listener_->Start());
   return s;
 }
 

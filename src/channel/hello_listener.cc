@@ -24,13 +24,22 @@ constexpr int kPauseMs = 100;
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<HelloListener>> HelloListener::Open(Host* host, Options options) {
+  PULSE_ASSIGN_OR_RETURN(auto made, Listen(host, std::move(options)));
+  PULSE_RETURN_IF_ERROR(made->Start());
+  return made;
+}
+
+absl::StatusOr<std::unique_ptr<HelloListener>> HelloListener::Listen(Host* host, Options options) {
   std::unique_ptr<HelloListener> made(new HelloListener(host, std::move(options)));
   PULSE_ASSIGN_OR_RETURN(made->listener_, ListenUnix(made->options_.path));
   made->socket_file_ = MadeFile(made->options_.path);
   PULSE_ASSIGN_OR_RETURN(made->stop_, WakeEvent::Create());
-  PULSE_RETURN_IF_ERROR(StartThread(
-      made->options_.who, [l = made.get()] { l->Serve(); }, &made->thread_));
   return made;
+}
+
+absl::Status HelloListener::Start() {
+  return StartThread(
+      options_.who, [this] { Serve(); }, &thread_);
 }
 
 HelloListener::~HelloListener() {

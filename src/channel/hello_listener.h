@@ -49,6 +49,10 @@ class HelloListener {
 
   // AlreadyExists where somebody listens.
   static absl::StatusOr<std::unique_ptr<HelloListener>> Open(Host* host, Options options);
+  // In two steps, for a host that first has the path, and then what it needs: until Start, once,
+  // who connects waits.
+  static absl::StatusOr<std::unique_ptr<HelloListener>> Listen(Host* host, Options options);
+  absl::Status Start();
   ~HelloListener();
 
  private:

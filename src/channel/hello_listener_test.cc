@@ -90,6 +90,16 @@ TEST_F(HelloListenerTest, Hello_WelcomeOrNot_IsAnsweredOnce) {
   EXPECT_LT(recv(good.get(), &byte, 1, MSG_DONTWAIT), 0) << "the other one goes on";
 }
 
+TEST_F(HelloListenerTest, Peer_BeforeTheStart_IsAnsweredAfterIt) {
+  auto listener =
+      HelloListener::Listen(&host_, {.path = path_.get(), .thread = "test", .who = "the test"});
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  const UniqueFd early = Connect();
+  ASSERT_TRUE(SendMessage(early.get(), MakeMessage(wire::MessageType::kHello, {1})).ok());
+  ASSERT_TRUE((*listener)->Start().ok());
+  EXPECT_EQ(Answer(early), "");
+}
+
 TEST_F(HelloListenerTest, Watched_Socket_EndsWhenItsPeerDoes) {
   Open();
   UniqueFd a = Connect();
