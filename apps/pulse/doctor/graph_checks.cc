@@ -44,8 +44,8 @@ Checks CheckGraph(const std::string& dir) {
                  : "use the release of PulseDB that wrote it, or a later one"));
     return checks;
   }
-  checks.push_back(Ok(name, fmt::format("{}: format {}, {} runs", dir, graph::kStoreFormat,
-                                        manifest->runs.size())));
+  checks.push_back(Ok(
+      name, fmt::format("{}: format {}, {} runs", dir, manifest->format, manifest->runs.size())));
   return checks;
 }
 

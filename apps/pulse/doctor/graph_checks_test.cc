@@ -48,7 +48,7 @@ TEST_F(GraphChecksTest, Database_Sound_IsNamedWithItsRuns) {
   manifest.runs.emplace_back().file = "run-1";
   Put(manifest.Encode());
   EXPECT_EQ(Look().verdict, Verdict::kOk);
-  EXPECT_THAT(Look().found, HasSubstr("format 1, 1 runs"));
+  EXPECT_THAT(Look().found, HasSubstr("format 2, 1 runs"));
 }
 
 TEST_F(GraphChecksTest, Database_Damaged_FailsAndNamesSalvage) {

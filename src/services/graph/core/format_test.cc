@@ -15,6 +15,7 @@
 #include "services/graph/core/test_sim_files.h"
 #include "services/graph/core/view.h"
 #include "services/graph/core/wal_records.h"
+#include "services/graph/model/text.h"
 
 namespace pulse::graph {
 namespace {
@@ -121,11 +122,13 @@ TEST(Manifest, DamagedAnywhere_IsRefused) {
 // The format's number, at byte 8, is in no checksum.
 TEST(Manifest, NewerFormat_IsRefusedAsSuch_AndDamageIsNot) {
   std::string bytes = Manifest().Encode();
-  bytes[8] = 2;
+  bytes[8] = static_cast<char>(kStoreFormat + 1);
   const absl::Status newer = Manifest::Decode(bytes, "M").status();
   EXPECT_EQ(newer.code(), absl::StatusCode::kFailedPrecondition);
   const std::string said = testing_util::Text(newer);
-  EXPECT_NE(said.find("newer PulseDB (format 2; this one knows up to 1)"), std::string::npos)
+  EXPECT_NE(said.find(cypher::Concat("newer PulseDB (format ", kStoreFormat + 1,
+                                     "; this one knows up to ", kStoreFormat, ")")),
+            std::string::npos)
       << said;
   EXPECT_NE(said.find("pulse graph export"), std::string::npos) << said;
   bytes.back() ^= 1;
@@ -146,7 +149,7 @@ TEST(Store, DatabaseOfANewerFormat_IsRefusedAndLeftAsItIs) {
     ASSERT_TRUE(store->Close().ok());
   }
   Manifest manifest = *Manifest::Decode(files.Content("db/MANIFEST"), "M");
-  files.Content("db/MANIFEST")[8] = 2;
+  files.Content("db/MANIFEST")[8] = static_cast<char>(kStoreFormat + 1);
   // Of files that only that version knows.
   files.Put("db/00000099.run", "what a newer version wrote");
   const std::string manifest_bytes = files.Content("db/MANIFEST");
@@ -154,12 +157,32 @@ TEST(Store, DatabaseOfANewerFormat_IsRefusedAndLeftAsItIs) {
     options.read_only = read_only;
     const absl::Status refused = GraphStore::Open("db", options).status();
     EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << refused;
-    EXPECT_NE(testing_util::Text(refused).find("newer PulseDB (format 2"), std::string::npos)
+    EXPECT_NE(testing_util::Text(refused).find(
+                  cypher::Concat("newer PulseDB (format ", kStoreFormat + 1)),
+              std::string::npos)
         << refused;
   }
   EXPECT_EQ(files.Content("db/MANIFEST"), manifest_bytes);
   EXPECT_TRUE(files.Read("db/00000099.run").ok());
   EXPECT_TRUE(files.Read("db/" + manifest.checkpoint).ok());
+}
+
+TEST(Store, DatabaseOfFormat1_BecomesTheNewestBeforeItIsWritten_AndNotByReaders) {
+  SimFiles files;
+  StoreOptions options;
+  options.files = &files;
+  options.background = false;
+  ASSERT_TRUE(GraphStore::Open("db", options).ok());
+  const std::string newest = files.Content("db/MANIFEST");
+  files.Content("db/MANIFEST")[8] = 1;
+  const std::string old = files.Content("db/MANIFEST");
+  EXPECT_EQ(Manifest::Decode(old, "M")->format, 1u);
+  options.read_only = true;
+  ASSERT_TRUE(GraphStore::Open("db", options).ok());
+  EXPECT_EQ(files.Content("db/MANIFEST"), old);
+  options.read_only = false;
+  ASSERT_TRUE(GraphStore::Open("db", options).ok());
+  EXPECT_EQ(files.Content("db/MANIFEST"), newest);
 }
 
 TEST(Log, SegmentOfANewerFormat_IsRefusedAsSuch) {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/crc32c.h"
+#include "base/errors.h"
 #include "services/graph/model/newer_format.h"
 #include "services/graph/model/text.h"
 #include "services/graph/model/value_codec.h"
@@ -98,11 +99,13 @@ absl::StatusOr<Manifest> Manifest::Decode(std::string_view bytes, const std::str
   if (words[0] > kStoreFormat && ChecksumFits(bytes)) {
     return NewerFormat(path, words[0], kStoreFormat);
   }
-  if (words[0] != kStoreFormat) {
+  if (words[0] == 0 || words[0] > kStoreFormat) {
     return absl::DataLossError(
         cypher::Concat(path, " is damaged: it has format ", words[0], ", which there is not"));
   }
-  return DecodeBody(bytes, path);
+  PULSE_ASSIGN_OR_RETURN(Manifest manifest, DecodeBody(bytes, path));
+  manifest.format = words[0];
+  return manifest;
 }
 
 bool Manifest::ChecksumFits(std::string_view bytes) {

@@ -17,7 +17,8 @@
 
 namespace pulse::graph {
 
-inline constexpr uint32_t kStoreFormat = 1;
+// 2: values may be byte arrays and points.
+inline constexpr uint32_t kStoreFormat = 2;
 inline constexpr char kManifestFile[] = "MANIFEST";
 inline constexpr char kLockFile[] = "LOCK";
 
@@ -28,6 +29,7 @@ struct ManifestRun {
 };
 
 struct Manifest {
+  uint32_t format = kStoreFormat;    // that it was read as; Encode() writes the newest
   std::string checkpoint;            // empty: none
   uint64_t checkpoint_sequence = 0;  // of the nodes, names and schema in it
   uint64_t flushed = 0;              // relationships up to this commit are in runs

@@ -138,6 +138,7 @@ absl::Status StoreImpl::WriteManifest(const Manifest& manifest, NewFiles* made) 
   }
   made->Keep();
   manifest_ = manifest;
+  manifest_.format = kStoreFormat;
   return absl::OkStatus();
 }
 

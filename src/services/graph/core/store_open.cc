@@ -196,6 +196,12 @@ absl::Status StoreImpl::Open() {
     }
   }
   if (!options_.read_only) {
+    if (manifest_.format != kStoreFormat) {
+      // Before what an older program cannot read may come into any file.
+      std::lock_guard lock(maintenance_mu_);
+      NewFiles none(this);
+      PULSE_RETURN_IF_ERROR(WriteManifest(manifest_, &none));
+    }
     // What was read is durable now: opening the log synced it.
     synced_ = applied_;
     PULSE_ASSIGN_OR_RETURN(committed_, CommittedWriter::Open(files_, path_));
