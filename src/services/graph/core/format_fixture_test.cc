@@ -147,9 +147,7 @@ TEST(FormatFixture, DatabaseOfFormat1_IsReadWhole_AndGoesOn) {
     return;
   }
   const std::string fixture = PULSE_GRAPH_FIXTURES "/format-1";
-  if (!fs::exists(fixture)) {
-    GTEST_SKIP() << fixture << " is not there: PULSE_WRITE_FIXTURE=" << fixture << " makes it";
-  }
+  ASSERT_TRUE(fs::exists(fixture)) << "PULSE_WRITE_FIXTURE=" << fixture << " makes it";
   SimFiles files;
   StoreOptions options = FixtureOptions();
   options.files = &files;
