@@ -158,7 +158,8 @@ void NodeTable::Install(NodeId node, NodeVersion* version) {
   }
   // Before a snapshot can see it.
   Count(*version, 1);
-  memory_.fetch_add(version->memory(), std::memory_order_relaxed);
+  memory_.fetch_add(version->memory() + (version->previous_ == nullptr ? kSlotBytes : 0),
+                    std::memory_order_relaxed);
   slot->store(version, std::memory_order_release);
   if (comes_or_goes) {
     live->words[node / 64 % kLiveWords].fetch_xor(uint64_t{1} << (node % 64),

@@ -103,8 +103,9 @@ class NodeTable {
   }
   // No node is at or behind it.
   NodeId end() const { return end_.load(std::memory_order_acquire); }
-  // Bytes of all versions, and of their slots.
-  uint64_t memory() const { return memory_.load(std::memory_order_relaxed) + end() * kSlotBytes; }
+  // Bytes of all versions, and of the slots that have one: what identifiers take that no node got
+  // is not there.
+  uint64_t memory() const { return memory_.load(std::memory_order_relaxed); }
 
   // Whether all versions that are kept, deletions aside, have the label; then every node of any
   // snapshot has. False also while others install and prune all the time.

@@ -36,6 +36,18 @@ TEST(NodeTableTest, EveryVersionHas_AsLabelsComeAndGo_CountsKeptVersions) {
   EXPECT_TRUE(nodes.EveryVersionHas(3));
 }
 
+TEST(NodeTableTest, Memory_OfUnusedIdentifiers_IsNone) {
+  NodeTable nodes;
+  nodes.Install(0, NodeVersion::Make(1, {}, ""));
+  const uint64_t one = nodes.memory();
+  EXPECT_EQ(one, NodeTable::kSlotBytes + NodeVersion::MemoryOf(0, 0));
+  nodes.Install(1'000'000, NodeVersion::Make(1, {}, ""));
+  EXPECT_EQ(nodes.memory(), 2 * one);
+  nodes.Install(0, NodeVersion::Make(2, {}, "", true));
+  nodes.Prune(0, 2, nullptr);
+  EXPECT_EQ(nodes.memory(), 2 * one);
+}
+
 // What bits tell of a node is what its versions say.
 void CheckBits(const NodeTable& nodes, NodeId node, uint64_t at) {
   const NodeVersion* version = nodes.Find(node, at);
