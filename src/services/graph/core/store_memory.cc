@@ -39,8 +39,12 @@ uint64_t StoreImpl::AddedNodeMemory(const WriteSet& writes) const {
     // What it replaces is freed when no snapshot sees it any more.
     const NodeVersion* latest = tables_.nodes.Latest(id);
     if (latest != nullptr) gone += MemoryOfVersion(latest->labels(), latest->properties());
-    added += draft.deleted ? NodeVersion::MemoryOf(0, 0)
-                           : MemoryOfVersion(draft.labels, draft.properties);
+    if (draft.deleted) {
+      added += NodeVersion::MemoryOf(0, 0);
+    } else {
+      const NodeOutcome outcome = OutcomeOf(draft, latest);
+      added += MemoryOfVersion(outcome.labels, outcome.properties);
+    }
   }
   return added - std::min(added, gone);
 }

@@ -98,6 +98,21 @@ TEST_F(StoreMemoryTest, WhatASnapshotStillSees_IsHeld) {
   EXPECT_TRUE(Make(8000).ok());
 }
 
+TEST_F(StoreMemoryTest, WhatOthersChangedMeanwhile_IsNotTheCommits) {
+  ASSERT_TRUE(Make(10).ok());
+  // The text that came meanwhile stays, and makes no room.
+  auto tx = *store_->Begin();
+  ASSERT_TRUE(tx->SetNodeProperty(0, *tx->AddKeyName("other"), Value::Int(1)).ok());
+  ASSERT_TRUE(tx->CreateNode({}, {{*tx->AddKeyName("text"), Bytes(6000)}}).ok());
+  ASSERT_TRUE(Set(0, Bytes(6000)).ok());
+  EXPECT_EQ(tx->Commit().code(), kTooMuch);
+  // One that went meanwhile does not come back.
+  tx = *store_->Begin();
+  ASSERT_TRUE(tx->SetNodeProperty(0, *tx->AddKeyName("other"), Value::Int(1)).ok());
+  ASSERT_TRUE(Set(0, Bytes(10)).ok());
+  EXPECT_TRUE(tx->Commit().ok());
+}
+
 TEST_F(StoreMemoryTest, AtTheLimit_OnlyWhatAddsIsRefused) {
   ASSERT_TRUE(Make(9800).ok());
   EXPECT_EQ(Set(0, Bytes(20'000)).code(), kTooMuch);

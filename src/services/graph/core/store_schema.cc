@@ -39,26 +39,6 @@ uint64_t NameHash(const Index& index) {
   return XXH3_64bits(name.data(), name.size());
 }
 
-// A node as a commit leaves it, which is what others changed meanwhile and what it changes.
-struct Outcome {
-  std::vector<Token> labels;
-  std::string properties;
-};
-
-Outcome OutcomeOf(const NodeDraft& draft, const NodeVersion* latest) {
-  Outcome out{draft.labels, draft.properties};
-  if (latest == nullptr) return out;
-  out.labels.assign(latest->labels().begin(), latest->labels().end());
-  for (const auto& [label, add] : draft.label_changes) {
-    std::erase(out.labels, label);
-    if (add) out.labels.push_back(label);
-  }
-  ChangeProperties(latest->properties(),
-                   EncodeProperties(Properties(draft.changes.begin(), draft.changes.end()), true),
-                   &out.properties);
-  return out;
-}
-
 std::optional<std::vector<Value>> ValuesOf(const Index& index, const std::vector<Token>& labels,
                                            const std::string& properties) {
   NodeVersion* const version = NodeVersion::Make(0, labels, properties);
@@ -117,7 +97,7 @@ absl::Status StoreImpl::ValidateConstraints(uint64_t since, const WriteSet& writ
         claims->push_back(key);
       }
       if (!version) {
-        const Outcome outcome = OutcomeOf(draft, before);
+        const NodeOutcome outcome = OutcomeOf(draft, before);
         version = NodeVersion::Make(0, outcome.labels, outcome.properties);
       }
       if (!(*version)->HasLabel(index->label())) continue;
@@ -157,7 +137,7 @@ absl::Status StoreImpl::ValidateConstraints(uint64_t since, const WriteSet& writ
           if (node == draft.id || it->second.deleted) continue;
           const NodeVersion* other = tables_.nodes.Latest(node);
           if (other == nullptr || other->deleted()) continue;
-          const Outcome outcome = OutcomeOf(it->second, other);
+          const NodeOutcome outcome = OutcomeOf(it->second, other);
           const auto theirs = ValuesOf(*index, outcome.labels, outcome.properties);
           if (theirs && equal(*theirs)) rival = node;
           continue;

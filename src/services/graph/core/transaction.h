@@ -29,6 +29,14 @@ struct NodeDraft {
   std::map<Token, bool> label_changes;
 };
 
+// A node as a commit leaves it: what others changed meanwhile, and what it changes.
+struct NodeOutcome {
+  std::vector<Token> labels;
+  std::string properties;
+};
+// `latest`: the newest version; null for a node that the commit creates.
+NodeOutcome OutcomeOf(const NodeDraft& draft, const NodeVersion* latest);
+
 struct EdgeDraft {
   EdgeRef ref;
   bool deleted = false;

@@ -11,6 +11,18 @@ std::string ChangesOf(const std::map<Token, Value>& changes) {
 
 }  // namespace
 
+NodeOutcome OutcomeOf(const NodeDraft& draft, const NodeVersion* latest) {
+  NodeOutcome out{draft.labels, draft.properties};
+  if (latest == nullptr) return out;
+  out.labels.assign(latest->labels().begin(), latest->labels().end());
+  for (const auto& [label, add] : draft.label_changes) {
+    std::erase(out.labels, label);
+    if (add) out.labels.push_back(label);
+  }
+  ChangeProperties(latest->properties(), ChangesOf(draft.changes), &out.properties);
+  return out;
+}
+
 const NodeDraft* WriteSet::FindCreated(NodeId node) const {
   if (created_nodes.empty() || node < created_nodes.front().id) return nullptr;
   const auto it = std::lower_bound(created_nodes.begin(), created_nodes.end(), node,
