@@ -222,8 +222,10 @@ absl::Status StoreImpl::CommitWrites(const View& base, const WriteSet& writes,
   std::vector<uint64_t> more;
   PULSE_RETURN_IF_ERROR(ValidateConstraints(base.sequence(), writes, &more));
   if (LimitsNodes()) {
-    pending.node_memory = AddedNodeMemory(writes);
-    PULSE_RETURN_IF_ERROR(CheckNodeMemory(pending.node_memory));
+    PULSE_RETURN_IF_ERROR(CatchNoMemory([&] {
+      pending.node_memory = AddedNodeMemory(writes);
+      return CheckNodeMemory(pending.node_memory);
+    }));
   }
   PULSE_ASSIGN_OR_RETURN(pending.entry.sequence, NextSequence());
   pending.entry.payload = pending.payload;

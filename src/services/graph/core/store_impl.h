@@ -146,7 +146,9 @@ class StoreImpl : public TransactionHost {
   uint64_t MemoryOfVersion(std::span<const Token> labels, std::string_view properties) const;
   // What a commit adds to it; 0 where it takes away more.
   uint64_t AddedNodeMemory(const WriteSet& writes) const;
-  // Whether so much more is within StoreOptions::node_memory.
+  // Whether so much more is within StoreOptions::node_memory, as things are.
+  absl::Status CompareNodeMemory(uint64_t more) const;
+  // The same, once what nobody sees any more is freed.
   absl::Status CheckNodeMemory(uint64_t more);
 
   // --- Applying; commit_mu_ is held, or nobody else is there yet ---
@@ -158,8 +160,9 @@ class StoreImpl : public TransactionHost {
   absl::Status ApplyEdge(uint64_t sequence, const Operation& operation);
   absl::Status ApplyIndex(const Operation& operation);
   void Install(NodeId node, NodeVersion* version);
-  // Frees versions that no snapshot sees any more.
+  // Frees versions that no snapshot sees any more: some of them, or all.
   void PruneNodes();
+  void PruneAllNodes();
   // A commit is in the log and only partly in memory: nothing goes on from there.
   void KeepApplyFailure(const absl::Status& applied);
   void AppendRecord(Side side, NodeId node, const Record& record);
@@ -169,6 +172,8 @@ class StoreImpl : public TransactionHost {
   std::shared_ptr<Index> BuildIndex(const IndexDefinition& definition, OperationWriter* log);
   absl::Status CheckExisting(const Index& index) const;
   absl::Status CheckSchemaMayChange() const;
+  absl::Status PrepareSchema(std::span<const cypher::SchemaChange> changes,
+                             std::vector<std::shared_ptr<Index>>* built, OperationWriter* log);
   absl::Status CommitSchema(std::unique_lock<std::mutex>* lock, const std::string& payload);
   // All that was applied up to `sequence` can be seen.
   void Publish(uint64_t sequence);

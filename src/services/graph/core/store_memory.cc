@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/errors.h"
+#include "base/shortage.h"
 #include "services/graph/core/store_impl.h"
 #include "services/graph/model/text.h"
 
@@ -49,20 +50,14 @@ uint64_t StoreImpl::AddedNodeMemory(const WriteSet& writes) const {
   return added - std::min(added, gone);
 }
 
-absl::Status StoreImpl::CheckNodeMemory(uint64_t more) {
+absl::Status StoreImpl::CompareNodeMemory(uint64_t more) const {
   if (more == 0) return absl::OkStatus();
   uint64_t coming = reserved_nodes_;
   for (const auto* list : {&queue_, &in_flight_}) {
     for (const Pending* pending : *list) coming += pending->node_memory;
   }
   const uint64_t limit = options_.node_memory;
-  uint64_t held = NodeMemory() + coming;
-  if (held + more <= limit) return absl::OkStatus();
-  // Commits free only some of what nobody sees any more, each.
-  while (!prunable_.empty() && prunable_.front().first <= oldest_.load(std::memory_order_relaxed)) {
-    PruneNodes();
-  }
-  held = NodeMemory() + coming;
+  const uint64_t held = NodeMemory() + coming;
   if (held + more <= limit) return absl::OkStatus();
   return absl::ResourceExhaustedError(Concat(
       "nodes and their indexes may take ", limit, " bytes of memory (node_memory), have ", held,
@@ -70,10 +65,23 @@ absl::Status StoreImpl::CheckNodeMemory(uint64_t more) {
       " more: delete nodes, properties or indexes, or open the database with a higher limit"));
 }
 
+void StoreImpl::PruneAllNodes() {
+  while (!prunable_.empty() && prunable_.front().first <= oldest_.load(std::memory_order_relaxed)) {
+    PruneNodes();
+  }
+}
+
+absl::Status StoreImpl::CheckNodeMemory(uint64_t more) {
+  if (CompareNodeMemory(more).ok()) return absl::OkStatus();
+  // Commits free only some of it, each.
+  PruneAllNodes();
+  return CompareNodeMemory(more);
+}
+
 absl::Status StoreImpl::ReserveNodeMemory(uint64_t bytes, LoadedGraph* graph) {
   if (!LimitsNodes()) return absl::OkStatus();
   std::lock_guard lock(commit_mu_);
-  PULSE_RETURN_IF_ERROR(CheckNodeMemory(bytes));
+  PULSE_RETURN_IF_ERROR(CatchNoMemory([&] { return CheckNodeMemory(bytes); }));
   reserved_nodes_ += bytes;
   graph->node_memory += bytes;
   return absl::OkStatus();

@@ -166,6 +166,27 @@ TEST_F(StoreMemoryTest, Indexes_CountWithTheNodes) {
   EXPECT_TRUE(Make(10).ok());
 }
 
+TEST_F(StoreMemoryTest, NewIndex_HasNothingOfVersionsThatAreFreedForIt) {
+  options_.node_memory = 200'000;
+  Open();
+  ASSERT_TRUE(Make(1000, 120).ok());
+  auto kept = *store_->Snapshot();
+  auto tx = *store_->Begin();
+  for (NodeId node = 0; node < 120; ++node) {
+    ASSERT_TRUE(tx->SetNodeProperty(node, *tx->AddKeyName("text"), Bytes(1000)).ok());
+  }
+  ASSERT_TRUE(tx->Commit().ok());
+  tx.reset();
+  ASSERT_GT(store_->stats().node_bytes, options_.node_memory);
+  kept.reset();
+  ASSERT_TRUE(store_->CreateIndex({"i", "A", {"text"}}).ok());
+  const uint64_t bytes = store_->stats().node_bytes;
+  const std::vector<cypher::SchemaChange> again = {{.drop = true, .index = {"i", "A", {"text"}}},
+                                                   {.index = {"i", "A", {"text"}}}};
+  ASSERT_TRUE(store_->ChangeSchema(again).ok());
+  EXPECT_EQ(store_->stats().node_bytes, bytes);
+}
+
 TEST_F(StoreMemoryTest, ManyWriters_NeverGoBeyondTheLimit) {
   options_.node_memory = 200'000;
   Open();

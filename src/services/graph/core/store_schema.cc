@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/errors.h"
+#include "base/shortage.h"
 #include "services/graph/core/claims.h"
 #include "services/graph/core/store_impl.h"
 #include "services/graph/model/text.h"
@@ -279,15 +280,14 @@ absl::Status StoreImpl::CheckSchemaMayChange() const {
   return apply_failure_;
 }
 
-absl::Status StoreImpl::ChangeSchema(std::span<const cypher::SchemaChange> changes) {
-  std::unique_lock lock(commit_mu_);
-  WaitForQuiet(&lock);
-  PULSE_RETURN_IF_ERROR(CheckSchemaMayChange());
+absl::Status StoreImpl::PrepareSchema(std::span<const cypher::SchemaChange> changes,
+                                      std::vector<std::shared_ptr<Index>>* built,
+                                      OperationWriter* log) {
   std::vector<IndexDefinition> indexes;
   for (const auto& index : tables_.indexes.list()) indexes.push_back(index->definition());
-  std::vector<std::shared_ptr<Index>> built;
   uint64_t built_bytes = 0;
-  OperationWriter writer;
+  // Not later: what is built is in no list yet from which versions that go are dropped.
+  if (LimitsNodes()) PruneAllNodes();
   for (const cypher::SchemaChange& change : changes) {
     const IndexDefinition& definition = change.index;
     const auto named = std::find_if(indexes.begin(), indexes.end(), [&](const auto& index) {
@@ -298,7 +298,7 @@ absl::Status StoreImpl::ChangeSchema(std::span<const cypher::SchemaChange> chang
         return absl::NotFoundError(Concat("there is no index named ", definition.name));
       }
       indexes.erase(named);
-      writer.DropIndex(definition.name);
+      log->DropIndex(definition.name);
       continue;
     }
     if (definition.name.empty() || definition.label.empty() || definition.keys.empty()) {
@@ -312,13 +312,23 @@ absl::Status StoreImpl::ChangeSchema(std::span<const cypher::SchemaChange> chang
       return absl::AlreadyExistsError(
           Concat("index ", other.name, " is of the same label and keys"));
     }
-    built.push_back(BuildIndex(definition, &writer));
-    PULSE_RETURN_IF_ERROR(CheckExisting(*built.back()));
-    built_bytes += built.back()->memory();
-    if (LimitsNodes()) PULSE_RETURN_IF_ERROR(CheckNodeMemory(built_bytes));
-    writer.CreateIndex(definition);
+    built->push_back(BuildIndex(definition, log));
+    PULSE_RETURN_IF_ERROR(CheckExisting(*built->back()));
+    built_bytes += built->back()->memory();
+    if (LimitsNodes()) PULSE_RETURN_IF_ERROR(CompareNodeMemory(built_bytes));
+    log->CreateIndex(definition);
     indexes.push_back(definition);
   }
+  return absl::OkStatus();
+}
+
+absl::Status StoreImpl::ChangeSchema(std::span<const cypher::SchemaChange> changes) {
+  std::unique_lock lock(commit_mu_);
+  WaitForQuiet(&lock);
+  PULSE_RETURN_IF_ERROR(CheckSchemaMayChange());
+  std::vector<std::shared_ptr<Index>> built;
+  OperationWriter writer;
+  PULSE_RETURN_IF_ERROR(CatchNoMemory([&] { return PrepareSchema(changes, &built, &writer); }));
   // Nobody commits a change of nodes until it is applied.
   built_indexes_ = std::move(built);
   const absl::Status status = CommitSchema(&lock, writer.Take());
