@@ -357,7 +357,6 @@ def test_arrow_types_of_results_and_others(graph):
     rows = graph.execute("MATCH (n:T) RETURN " + ", ".join(f"n.{name}" for name in columns)).fetchall()
     assert rows == list(zip(*(values for _, values in columns.values())))
     for array, name in (
-        (pa.array([b"x"]), "binary"),
         (pa.array([Decimal("1.5")]), r"decimal128\(2, 1\)"),
         (pa.array([{"a": 1}]), "struct"),
     ):
@@ -434,7 +433,7 @@ def test_parquet_file_that_is_none_loads_nothing(graph, tmp_path):
         ({1: [1]}, TypeError),
         ([1, 2], TypeError),
         (None, TypeError),
-        ({"a": [b"x"]}, TypeError),
+        ({"a": [{1}]}, TypeError),
         ({"a": [2**63]}, OverflowError),
         ({"a": [{"b": 1}]}, pulsedb.ArgumentError),
         ({"a": [[1, [2]]]}, pulsedb.ArgumentError),
