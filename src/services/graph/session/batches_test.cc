@@ -95,6 +95,24 @@ class BatchesTest : public testing::Test {
   Outcome outcome_;
 };
 
+TEST_F(BatchesTest, SegmentsWithoutAMatch_AreSkippedAsInATransaction) {
+  ASSERT_TRUE(Run("CREATE (n) WITH n UNWIND range(0, 9999) AS i CREATE (n)-[:R {w: i}]->()").ok());
+  ASSERT_TRUE(store_->Flush().ok());
+  const ChainedTransaction chained(*store_->Begin(), nullptr);
+  const auto key = chained.FindKey("w");
+  ASSERT_TRUE(key.has_value());
+  const PropertyBound bounds[] = {{*key, {Bound::Kind::kAtLeast, Value::Int(9000)}}};
+  uint64_t position = 0, seen = 0, count;
+  do {
+    chained.SkipEdges({}, bounds, &position);
+    Column column;
+    count = chained.ScanEdgeProperty({}, *key, &position, 1000, &column).value_or(0);
+    seen += count;
+  } while (count > 0);
+  EXPECT_GE(seen, 1000u);
+  EXPECT_LT(seen, 4096u);  // a segment
+}
+
 TEST_F(BatchesTest, RowsInBatches_CommitAfterEach) {
   EXPECT_EQ(
       CommitsOf("UNWIND range(1, 10) AS i CALL (i) { CREATE (:N {i: i}) } IN TRANSACTIONS OF 3 "

@@ -60,6 +60,10 @@ class ChainedTransaction : public DatabaseTransaction {
                                           Column* out) const override {
     return now_->ScanEdgeProperty(types, key, position, limit, out);
   }
+  size_t SkipEdges(std::span<const Token> types, std::span<const PropertyBound> bounds,
+                   uint64_t* position) const override {
+    return now_->SkipEdges(types, bounds, position);
+  }
   absl::Status Expand(std::span<const NodeId> nodes, Direction direction,
                       std::span<const Token> types, size_t limit, ExpandPosition* position,
                       NeighbourBatch* out) const override {
