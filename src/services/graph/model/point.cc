@@ -209,13 +209,13 @@ double DistanceOf(const Point& a, const Point& b) {
 }
 
 bool IsWithinBox(const Point& point, const Point& lower_left, const Point& upper_right) {
-  const bool wraps = IsGeographic(point.crs);
-  const auto within = [](double c, double low, double high, bool around) {
-    return low <= high || !around ? low <= c && c <= high : c >= low || c <= high;
-  };
-  return within(point.x, lower_left.x, upper_right.x, wraps) &&
-         within(point.y, lower_left.y, upper_right.y, wraps) &&
-         within(point.z, lower_left.z, upper_right.z, false);
+  const auto within = [](double c, double low, double high) { return low <= c && c <= high; };
+  // Longitudes alone go around.
+  const double low = lower_left.x, high = upper_right.x;
+  const bool wraps = IsGeographic(point.crs) && low > high;
+  return (wraps ? point.x >= low || point.x <= high : within(point.x, low, high)) &&
+         within(point.y, lower_left.y, upper_right.y) &&
+         within(point.z, lower_left.z, upper_right.z);
 }
 
 }  // namespace pulse::cypher

@@ -164,6 +164,11 @@ TEST(Point, Box_AcrossTheDateLine_HasBothSides) {
   EXPECT_TRUE(within(-179, 170, -170, Crs::kWgs84));
   EXPECT_TRUE(within(175, 170, -170, Crs::kWgs84));
   EXPECT_FALSE(within(0, 170, -170, Crs::kWgs84));
+  // There is no way around over a pole.
+  for (const double latitude : {-20.0, 0.0, 20.0}) {
+    EXPECT_FALSE(IsWithinBox({Crs::kWgs84, 0, latitude, 0}, {Crs::kWgs84, -1, 10, 0},
+                             {Crs::kWgs84, 1, -10, 0}));
+  }
   EXPECT_FALSE(IsWithinBox({Crs::kCartesian3d, 0, 0, 5}, {Crs::kCartesian3d, -1, -1, 0},
                            {Crs::kCartesian3d, 1, 1, 4}));
 }
