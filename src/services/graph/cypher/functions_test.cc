@@ -299,7 +299,8 @@ TEST_F(FunctionsTest, Points_AreMadeTakenApartAndCompared) {
                "point({longitude: 0, latitude: 91})", "point({x: 1, y: 0.0 / 0})"});
   ExpectError("compile time", {"point(1)", "point.distance(1, 2)", "point()", "point.foo(1)"});
   parameters_ = {{"n", Value::Int(1)}};
-  ExpectError("InvalidArgumentType", {"point($n)", flat + "[0]", "-" + flat, flat + " - " + flat});
+  ExpectError("InvalidArgumentType", {"point($n)", flat + "[0]", "-" + flat, flat + " - " + flat,
+                                      flat + " + 'a'", "'a' + " + flat});
   EXPECT_EQ(Of("point.distance($n, $n)"), "null");
 }
 

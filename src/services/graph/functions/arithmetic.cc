@@ -143,7 +143,8 @@ Value Arithmetic(Op op, const Value& a, const Value& b, EvalContext& ctx) {
   std::string error;
   if (op == Op::kAdd) {
     if (a.is_list() || b.is_list()) return Concatenate(a, b, ctx);
-    const bool joins = a.is_string() || b.is_string();
+    // toString() is of points, too.
+    const bool joins = (a.is_string() || b.is_string()) && !a.is_point() && !b.is_point();
     if (joins && HasText(a) && HasText(b)) return JoinTexts(a, b, ctx);
   }
   if (op == Op::kAdd || op == Op::kSub) {
