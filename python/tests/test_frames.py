@@ -69,6 +69,9 @@ def test_points_are_structs(graph):
     graph.load_nodes("N", pa.table({"p": table.column("p")}).slice(1))
     found = graph.execute("MATCH (n:N) RETURN n.p ORDER BY n.p").fetchall()
     assert found == [(pulsedb.Point(1, 2, 3),), (None,)]
+    other = pa.table({"p": pa.array([{"srid": 1, "x": 1.0, "y": 2.0}])})
+    with pytest.raises(pulsedb.ArgumentError, match="column p, row 0: a struct of srid, x and y is a point: Unknown"):
+        graph.load_nodes("N", other)
     pytest.importorskip("pandas")
     assert list(graph.execute(query).to_pandas()["p"]) == [pulsedb.Point(1, 2), None, pulsedb.Point(1, 2, 3)]
 

@@ -312,8 +312,9 @@ class Reader {
     const auto crs = cypher::CrsOfSrid(srid.is_int() ? srid.as_int() : 0, &error);
     auto point = crs ? cypher::PointOf(*crs, {coordinates, count}, &error) : std::nullopt;
     if (point) return *std::move(point);
-    place_->status.Update(
-        cypher::RuntimeError("ArgumentError", "InvalidArgumentValue", Concat(place_->At(), error)));
+    place_->status.Update(cypher::RuntimeError(
+        "ArgumentError", "InvalidArgumentValue",
+        Concat(place_->At(), "a struct of srid, x and y is a point: ", error)));
     return {};
   }
 
