@@ -46,6 +46,17 @@ std::string Shown(const std::string& name) {
   return shown;
 }
 
+void AppendBranches(const Plan& plan, const Plan& names, const Profile* profile, int indent,
+                    std::vector<PlanLine>* out);
+
+void TakeCounts(const Step& step, const Profile& profile, PlanLine* line) {
+  const auto it = profile.steps.find(&step);
+  line->rows = 0;
+  if (it == profile.steps.end()) return;
+  line->rows = static_cast<int64_t>(it->second.rows);
+  line->reads = it->second.reads;
+}
+
 void Append(const Steps& steps, const Plan& names, const Profile* profile, int indent,
             std::vector<PlanLine>* out) {
   const auto name = [&names](int index) { return Shown(names.names[static_cast<size_t>(index)]); };
@@ -86,23 +97,29 @@ void Append(const Steps& steps, const Plan& names, const Profile* profile, int i
          step.kind == Step::Kind::kExpand || step.kind == Step::Kind::kEdgeColumns))
       text += Concat(" (", step.predicates.size(), " predicates)");
     if (!text.empty()) text.erase(0, 1);  // the space before the first
-    if (profile != nullptr) {
-      const auto it = profile->steps.find(&step);
-      line.rows = 0;
-      if (it != profile->steps.end()) {
-        line.rows = static_cast<int64_t>(it->second.rows);
-        line.reads = it->second.reads;
-      }
-    }
+    if (profile != nullptr) TakeCounts(step, *profile, &line);
     out->push_back(std::move(line));
     // The hops of these give no rows.
     const bool counted =
         step.kind != Step::Kind::kCountPaths && step.kind != Step::Kind::kIntersect;
     Append(step.inner, names, counted ? profile : nullptr, indent + 2, out);
-    if (step.subplan != nullptr) {
-      for (const Plan::Branch& branch : step.subplan->branches)
-        Append(branch.steps, names, profile, indent + 2, out);
+    if (step.subplan != nullptr) AppendBranches(*step.subplan, names, profile, indent + 2, out);
+  }
+}
+
+void AppendBranches(const Plan& plan, const Plan& names, const Profile* profile, int indent,
+                    std::vector<PlanLine>* out) {
+  for (size_t i = 0; i < plan.branches.size(); ++i) {
+    if (i > 0) {
+      PlanLine line{indent, "Union", plan.unite.empty() ? "all" : "", -1, {}};
+      // One step unites all of them.
+      const bool last = i + 1 == plan.branches.size();
+      if (last && !plan.unite.empty() && profile != nullptr) {
+        TakeCounts(plan.unite[0], *profile, &line);
+      }
+      out->push_back(std::move(line));
     }
+    Append(plan.branches[i].steps, names, profile, indent, out);
   }
 }
 
@@ -135,13 +152,7 @@ std::vector<std::pair<std::string_view, uint64_t>> NamedCounts(const ReadCounts&
 
 std::vector<PlanLine> PlanLines(const Plan& plan, const Profile* profile) {
   std::vector<PlanLine> out;
-  for (size_t i = 0; i < plan.branches.size(); ++i) {
-    if (i > 0) {
-      out.push_back(!plan.unite.empty() ? PlanLine{0, "Union", "", -1, {}}
-                                        : PlanLine{0, "Union", "all", -1, {}});
-    }
-    Append(plan.branches[i].steps, plan, profile, 0, &out);
-  }
+  AppendBranches(plan, plan, profile, 0, &out);
   return out;
 }
 

@@ -511,13 +511,26 @@ TEST_F(SpillQueries, Profile_SaysWhichStepSpilled) {
   }
   EXPECT_NE(PlanText(**plan, &profile).find(Concat("SpilledBytes=", summary.spilled_bytes)),
             std::string::npos);
-  // No step of a part: UNION has one of its own.
-  plan = MakePlan(Concat(kRows, "RETURN n UNION RETURN 0 AS n"), *graph_, nullptr);
+  // No step of a part: UNION has one of its own, shown where the last part begins.
+  plan =
+      MakePlan(Concat(kRows, "RETURN n UNION RETURN 0 AS n UNION RETURN 1 AS n"), *graph_, nullptr);
   ASSERT_TRUE(plan.ok());
   profile = {};
   ASSERT_TRUE(Execute(**plan, options_, &rows, &summary).ok());
   EXPECT_GT(summary.spilled_bytes, 0u);
   EXPECT_EQ(profile.Total().spilled_bytes, summary.spilled_bytes);
+  std::vector<std::pair<uint64_t, int64_t>> unions;  // bytes and rows
+  for (const PlanLine& line : PlanLines(**plan, &profile)) {
+    if (line.name == "Union") {
+      unions.emplace_back(line.reads.spilled_bytes, line.rows);
+    } else {
+      EXPECT_EQ(line.reads.spilled_bytes, 0u) << line.name;
+    }
+  }
+  ASSERT_EQ(unions.size(), 2u);
+  EXPECT_EQ(unions[0].first, 0u);
+  EXPECT_EQ(unions[1].first, summary.spilled_bytes);
+  EXPECT_EQ(unions[1].second, static_cast<int64_t>(summary.rows));
 }
 
 }  // namespace
