@@ -1,6 +1,6 @@
-// Databases of earlier formats, as files of this repository: each later version opens them.
+// Databases of all formats, as files of this repository: each later version opens them.
 //
-// PULSE_WRITE_FIXTURE=DIR graph_core_test --gtest_filter='FormatFixture.*' writes the one of
+// PULSE_WRITE_FIXTURE=DIR graph_core_test --gtest_filter='*FormatFixture*' writes the one of
 // today's format, into a directory that is not there yet. Only a new format gets a new one.
 #include <gtest/gtest.h>
 
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/testing.h"
+#include "services/graph/core/manifest.h"
 #include "services/graph/core/store.h"
 #include "services/graph/core/test_graph_model.h"
 #include "services/graph/core/test_sim_files.h"
@@ -26,9 +27,9 @@ Value LiteralOf(std::string_view text) {
   return value.value_or(Value());
 }
 
-// Each type of value, for properties of nodes and relationships.
-const std::vector<std::string>& Literals() {
-  static const std::vector<std::string> kLiterals = {
+// Each type of value that a format has, for properties of nodes and relationships.
+std::vector<Value> FixtureValues(uint32_t format) {
+  const std::string_view literals[] = {
       "true",
       "-7",
       "4611686018427387904",
@@ -43,12 +44,20 @@ const std::vector<std::string>& Literals() {
       "datetime('2024-02-29T12:30:15+01:00')",
       "duration('P1M2DT3.5S')",
   };
-  return kLiterals;
+  std::vector<Value> values;
+  for (const std::string_view text : literals) values.push_back(LiteralOf(text));
+  if (format >= 2) {
+    values.push_back(Value::MakeBytes(std::string_view("\0\xFF", 2)));
+    values.push_back(LiteralOf("point({longitude: 13.4, latitude: 52.5, height: 34})"));
+    values.push_back(LiteralOf("[point({x: 1, y: 2}), point({x: 3, y: -0.5})]"));
+  }
+  return values;
 }
 
 class FixtureWriter {
  public:
-  explicit FixtureWriter(GraphStore* store) : store_(store) {}
+  FixtureWriter(GraphStore* store, uint32_t format)
+      : store_(store), values_(FixtureValues(format)) {}
 
   // Nodes and names in a checkpoint, relationships in runs with and without stamps, and the rest in
   // the log alone.
@@ -58,7 +67,7 @@ class FixtureWriter {
     const std::vector<Token> labels[] = {{person}, {city}, {person, city}, {}};
     for (size_t i = 0; i < 100; ++i) {
       Properties properties = {{Key("number"), Value::Int(static_cast<int64_t>(i * i))},
-                               {Key("any"), Literal(i)}};
+                               {Key("any"), Some(i)}};
       if (i % 5 == 0) properties.emplace_back(Key("name"), Value::String(Concat("node ", i)));
       std::sort(properties.begin(), properties.end(),
                 [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -100,14 +109,14 @@ class FixtureWriter {
   void Begin() { tx_ = *store_->Begin(); }
   void Commit() { ASSERT_TRUE(tx_->Commit().ok()); }
   Token Key(std::string_view name) { return *tx_->AddKeyName(name); }
-  static Value Literal(size_t i) { return LiteralOf(Literals()[i % Literals().size()]); }
+  const Value& Some(size_t i) const { return values_[i % values_.size()]; }
   void Link(size_t count) {
     Begin();
     const Token types[] = {*tx_->AddTypeName("KNOWS"), *tx_->AddTypeName("IN")};
     for (size_t i = 0; i < count; ++i) {
       Properties properties;
       if (i % 3 != 0) properties = {{Key("w"), Value::Int(static_cast<int64_t>(i))}};
-      if (i % 7 == 0) properties = {{Key("kind"), Literal(i / 7)}};
+      if (i % 7 == 0) properties = {{Key("kind"), Some(i / 7)}};
       edges_.push_back(*tx_->CreateEdge(nodes_[i * i % 50], nodes_[i * 13 % 100],
                                         types[i % 5 == 0 ? 1 : 0], properties));
     }
@@ -115,6 +124,7 @@ class FixtureWriter {
   }
 
   GraphStore* const store_;
+  const std::vector<Value> values_;
   std::unique_ptr<cypher::DatabaseTransaction> tx_;
   std::vector<NodeId> nodes_;
   std::vector<EdgeRef> edges_;
@@ -131,28 +141,36 @@ StoreOptions FixtureOptions() {
   return options;
 }
 
-TEST(FormatFixture, DatabaseOfFormat1_IsReadWhole_AndGoesOn) {
+void WriteFixture(const char* to) {
   namespace fs = std::filesystem;
+  ASSERT_FALSE(fs::exists(to)) << to << " is there already";
+  fs::create_directories(to);
+  {
+    auto store = GraphStore::Open(to, FixtureOptions());
+    ASSERT_TRUE(store.ok()) << store.status();
+    FixtureWriter(store->get(), kStoreFormat).Write();
+  }
+  uintmax_t bytes = 0;
+  for (const auto& entry : fs::directory_iterator(to)) bytes += entry.file_size();
+  EXPECT_LT(bytes, 60'000u);
+}
+
+class FormatFixture : public testing::TestWithParam<uint32_t> {};
+
+TEST_P(FormatFixture, Database_IsReadWhole_AndGoesOn) {
+  namespace fs = std::filesystem;
+  const uint32_t format = GetParam();
   if (const char* to = std::getenv("PULSE_WRITE_FIXTURE")) {
-    ASSERT_FALSE(fs::exists(to)) << to << " is there already";
-    fs::create_directories(to);
-    {
-      auto store = GraphStore::Open(to, FixtureOptions());
-      ASSERT_TRUE(store.ok()) << store.status();
-      FixtureWriter(store->get()).Write();
-    }
-    uintmax_t bytes = 0;
-    for (const auto& entry : fs::directory_iterator(to)) bytes += entry.file_size();
-    EXPECT_LT(bytes, 60'000u);
+    if (format == kStoreFormat) WriteFixture(to);
     return;
   }
-  const std::string fixture = PULSE_GRAPH_FIXTURES "/format-1";
+  const std::string fixture = Concat(PULSE_GRAPH_FIXTURES "/format-", format);
   ASSERT_TRUE(fs::exists(fixture)) << "PULSE_WRITE_FIXTURE=" << fixture << " makes it";
   SimFiles files;
   StoreOptions options = FixtureOptions();
   options.files = &files;
   const auto today = *GraphStore::Open("db", options);
-  FixtureWriter(today.get()).Write();
+  FixtureWriter(today.get(), format).Write();
   const std::string expected = DumpOf(today.get());
 
   testing_util::ScratchPath copy{"graph-format"};
@@ -186,6 +204,8 @@ TEST(FormatFixture, DatabaseOfFormat1_IsReadWhole_AndGoesOn) {
   }
   fs::remove_all(copy.get());
 }
+
+INSTANTIATE_TEST_SUITE_P(Of, FormatFixture, testing::Range(1u, kStoreFormat + 1));
 
 }  // namespace
 }  // namespace pulse::graph
