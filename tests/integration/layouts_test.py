@@ -135,6 +135,10 @@ def breaks(before, now):
         # A reserved member, which is zero, may get its name.
         old = [to if re.fullmatch(r"reserved\d* \d+ \d+", line) and to.split(" ")[1:] == line.split(" ")[1:] else line
                for line, to in itertools.zip_longest(old, new[:len(old)], fillvalue="")]
+        # A member of a union may be new that lies where another one does.
+        places = {line.split(" ", 1)[1] for line in old[1:] if line.startswith("as.")}
+        new = new[:1] + [line for line in new[1:] if line in old or not line.startswith("as.")
+                         or line.split(" ", 1)[1] not in places]
         # The size may grow where programs say theirs: the first member does, or that of the base, where the
         # struct has no member of its own.
         may_grow = len(old) == 1 or old[1].startswith("struct_size 0 ")

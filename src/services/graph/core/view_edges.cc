@@ -162,6 +162,10 @@ const RunReader* View::RunOfColumns(std::span<const Token> types, uint64_t* posi
   while (true) {
     const size_t level = *position >> EdgeScan::kLevelShift;
     *given = *position & ((uint64_t{1} << EdgeScan::kLevelShift) - 1);
+    if (level < layers.chunks.size() && layers.chunks[level]->chunk().size() == 0) {
+      *position = uint64_t{level + 1} << EdgeScan::kLevelShift;
+      continue;
+    }
     if (level < layers.chunks.size() || level >= layers.levels() || !PlainRun(level))
       return nullptr;
     const RunReader* const run = layers.runs[level - layers.chunks.size()].reader.get();

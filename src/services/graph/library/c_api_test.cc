@@ -284,7 +284,7 @@ TEST_F(GraphCApiTest, Errors_OfStatements_SayWhere) {
 TEST_F(GraphCApiTest, Arguments_ThatMakeNoSense_AreRefused) {
   pulse_graph_value value = {};
   const auto run = [&] { return Run("RETURN $x", {{"x", SIZE_MAX, value}}); };
-  for (const int type : {-1, 16, int{PULSE_GRAPH_NODE}, int{PULSE_GRAPH_PATH}}) {
+  for (const int type : {-1, 18, int{PULSE_GRAPH_NODE}, int{PULSE_GRAPH_PATH}}) {
     value.type = type;
     EXPECT_EQ(run(), PULSE_GRAPH_INVALID) << type;
     EXPECT_NE(std::string(error_.message).find("parameter x"), std::string::npos);

@@ -136,6 +136,8 @@ Value Value::MakeBytes(std::string_view bytes) {
 Value Value::MakePoint(const Point& point) {
   auto* object = new PointObject;
   object->value = point;
+  // A point is the same whatever the sign of its zeros, in every index, too.
+  for (double* c : {&object->value.x, &object->value.y, &object->value.z}) *c += 0.0;
   return Value(Type::kPoint, object);
 }
 
