@@ -354,9 +354,9 @@ void Loop::Run() {
   for (const auto& client : clients_) Retire(client.get());
   FinishTurn();
   budget()->Give(std::exchange(taken_, 0));
+  mailbox_->Close();
   // They write into memory that `done` keeps.
   while (poller_->reads_in_flight() > 0) poller_->Wait(kMillisecond);
-  mailbox_->Close();
   poller_->set_peer(nullptr);
   peer_.reset();
   wake_.reset();

@@ -54,6 +54,7 @@ void Mailbox::Close() {
   std::vector<LocalEvent> events;
   const std::lock_guard lock(mutex_);
   closed_ = true;
+  has_mail_.store(false, std::memory_order_relaxed);
   work.swap(work_);
   events.swap(events_);
 }

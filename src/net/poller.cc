@@ -247,10 +247,10 @@ int Poller::WaitForEvents(epoll_event* events, int64_t nanos) {
   if (must_look || longest > 0) {
     const int64_t until = must_look ? look_until : NowNanos() + longest;
     do {
-      if (mailbox_->HasMail()) return 0;
+      // First, as there may always be mail.
       const int n = epoll_wait(epoll_.get(), events, kEventsAtOnce, 0);
       if (n > 0) return n;
-      if (peer_ != nullptr && peer_->HasWork()) return 0;
+      if (mailbox_->HasMail() || (peer_ != nullptr && peer_->HasWork())) return 0;
     } while (NowNanos() < until);
     if (must_look) return 0;
   }

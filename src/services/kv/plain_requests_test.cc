@@ -108,6 +108,18 @@ TEST(PlainBatchTest, RightsOrClientsChangeMeanwhile_NothingIsCarriedOut) {
             0u);
 }
 
+TEST(PlainBatchTest, Cleared_KeepsLittleMemory) {
+  TestExecutor test;
+  redis::PlainBatch plain;
+  const std::string value(16'000, 'x');
+  while (test.executor.AddPlain(test.session, true, "key", value, &plain)) {
+  }
+  test.executor.RunPlain(&plain);
+  EXPECT_GT(plain.bytes.capacity(), 200'000u);
+  plain.Clear();
+  EXPECT_LE(plain.bytes.capacity() + plain.out.capacity(), 128u << 10);
+}
+
 TEST(PlainBatchTest, SessionsWithAStateOfTheirOwn_DoNotJoin) {
   TestExecutor test;
   redis::PlainBatch plain;
@@ -190,6 +202,21 @@ TEST_P(PlainRequestsTest, Statistics_CountThem) {
   EXPECT_THAT(slow, HasSubstr("$3\r\nSET\r\n$3\r\nkey\r\n$5\r\nvalue\r\n"));
   EXPECT_THAT(slow, HasSubstr("$3\r\nGET\r\n$4\r\nnone\r\n"));
   ASSERT_EQ(client.Ask("config set slowlog-log-slower-than 10000"), "+OK\r\n");
+}
+
+// One that goes with others, and one that is too long for that.
+TEST_P(PlainRequestsTest, PartOfAPipeline_IsCountedToo) {
+  redis::BlockingClient client(port());
+  const std::string value(20'000, 'x');
+  ASSERT_EQ(client.Ask("set long " + value), "+OK\r\n");
+  ASSERT_EQ(client.Ask("set short y"), "+OK\r\n");
+  ASSERT_EQ(client.Ask("config resetstat"), "+OK\r\n");
+  client.Send("get short\r\nget long\r\nget none\r\n");
+  EXPECT_EQ(client.Receive(), "$1\r\ny\r\n");
+  EXPECT_EQ(client.Receive(), absl::StrCat("$20000\r\n", value, "\r\n"));
+  EXPECT_EQ(client.Receive(), "$-1\r\n");
+  EXPECT_THAT(client.Ask("info commandstats"), HasSubstr("cmdstat_get:calls=3,"));
+  EXPECT_THAT(client.Ask("info stats"), HasSubstr("keyspace_hits:2\r\n"));
 }
 
 TEST_P(PlainRequestsTest, StoreIsFull_SetsAreRefusedAndCounted) {

@@ -25,7 +25,8 @@ class GroupPacer {
     uint64_t period = 0;
   };
   // A client has sent so many requests.
-  void Count(size_t requests, Seen* seen) {
+  void Count(int64_t now, size_t requests, Seen* seen) {
+    if (first_at_ == 0) first_at_ = now;
     requests_ += requests;
     if (std::exchange(seen->group, group_) != group_) ++clients_;
     if (std::exchange(seen->period, period_) != period_) ++active_;
@@ -38,7 +39,6 @@ class GroupPacer {
       ++period_;
       period_begun_ = now;
     }
-    if (first_at_ == 0) first_at_ = now;
     return clients_ >= std::max(active_, before_) || requests_ >= kEnough || now >= goes_at();
   }
   // MayGo then, whatever comes.
@@ -50,7 +50,7 @@ class GroupPacer {
   }
 
  private:
-  int64_t first_at_ = 0;  // 0: nobody waits, or MayGo has not been asked since
+  int64_t first_at_ = 0;  // 0: nobody waits
   uint64_t group_ = 1;
   size_t clients_ = 0;  // that wait
   size_t requests_ = 0;

@@ -13,7 +13,7 @@ TEST(GroupPacerTest, ClientThatIsAlone_NeverWaits) {
   GroupPacer pacer;
   GroupPacer::Seen client;
   for (int64_t now = 1; now < 20'000 * kMicro; now += 37 * kMicro) {
-    pacer.Count(1, &client);
+    pacer.Count(now, 1, &client);
     EXPECT_TRUE(pacer.MayGo(now)) << now;
     pacer.Gone();
   }
@@ -26,8 +26,8 @@ TEST(GroupPacerTest, SeveralClients_WaitForEachOther) {
   const auto round = [&] {
     std::array<bool, 5> may_go;
     for (size_t i = 0; i < clients.size(); ++i) {
-      pacer.Count(1, &clients[i]);
-      may_go[i] = pacer.MayGo(now += 10 * kMicro);
+      pacer.Count(now += 10 * kMicro, 1, &clients[i]);
+      may_go[i] = pacer.MayGo(now);
     }
     pacer.Gone();
     return may_go;
@@ -42,28 +42,41 @@ TEST(GroupPacerTest, OneDoesNotAsk_OthersGoAfterTheLongestTime) {
   GroupPacer pacer;
   GroupPacer::Seen first;
   GroupPacer::Seen second;
-  pacer.Count(1, &first);
-  pacer.Count(1, &second);
+  pacer.Count(1, 1, &first);
+  pacer.Count(1, 1, &second);
   EXPECT_TRUE(pacer.MayGo(1));
   pacer.Gone();
   const int64_t now = 100 * kMicro;
-  pacer.Count(1, &first);
+  pacer.Count(now, 1, &first);
   EXPECT_FALSE(pacer.MayGo(now));
   EXPECT_EQ(pacer.goes_at(), now + GroupPacer::kLongestNanos);
   EXPECT_FALSE(pacer.MayGo(pacer.goes_at() - 1));
   EXPECT_TRUE(pacer.MayGo(pacer.goes_at()));
 }
 
+// A group is away, so that MayGo is asked late.
+TEST(GroupPacerTest, AskedLate_TimeCountsFromTheFirstRequest) {
+  GroupPacer pacer;
+  GroupPacer::Seen first;
+  GroupPacer::Seen second;
+  pacer.Count(1, 1, &first);
+  pacer.Count(1, 1, &second);
+  EXPECT_TRUE(pacer.MayGo(1));
+  pacer.Gone();
+  pacer.Count(100 * kMicro, 1, &first);
+  EXPECT_TRUE(pacer.MayGo(100 * kMicro + GroupPacer::kLongestNanos));
+}
+
 TEST(GroupPacerTest, EnoughRequests_GoAtOnce) {
   GroupPacer pacer;
   GroupPacer::Seen first;
   GroupPacer::Seen second;
-  pacer.Count(1, &first);
-  pacer.Count(1, &second);
+  pacer.Count(1, 1, &first);
+  pacer.Count(1, 1, &second);
   pacer.Gone();
-  pacer.Count(GroupPacer::kEnough - 1, &first);
+  pacer.Count(100 * kMicro, GroupPacer::kEnough - 1, &first);
   EXPECT_FALSE(pacer.MayGo(100 * kMicro));
-  pacer.Count(1, &first);
+  pacer.Count(100 * kMicro, 1, &first);
   EXPECT_TRUE(pacer.MayGo(100 * kMicro));
 }
 
@@ -71,18 +84,18 @@ TEST(GroupPacerTest, OthersLeave_WhoIsLeftWaitsNoMore) {
   GroupPacer pacer;
   GroupPacer::Seen stays;
   GroupPacer::Seen leaves;
-  pacer.Count(1, &stays);
-  pacer.Count(1, &leaves);
+  pacer.Count(1, 1, &stays);
+  pacer.Count(1, 1, &leaves);
   EXPECT_TRUE(pacer.MayGo(1));
   pacer.Gone();
   int64_t now = 0;
   for (int i = 0; i < 3; ++i) {
     now += GroupPacer::kPeriodNanos;
-    pacer.Count(1, &stays);
+    pacer.Count(now, 1, &stays);
     pacer.MayGo(now);
     pacer.Gone();
   }
-  pacer.Count(1, &stays);
+  pacer.Count(now + 1, 1, &stays);
   EXPECT_TRUE(pacer.MayGo(now + 1));
 }
 

@@ -208,7 +208,8 @@ class HostFlow : public SplitFlow {
     state_ = State::kGrouped;
     Waiting().push_back(this);
     if (worker_ != nullptr)
-      GroupsOfLoop().pacer.Count(batch_->entries.size() - batch_->next, &paced_);
+      GroupsOfLoop().pacer.Count(connection_->loop()->now(), batch_->entries.size() - batch_->next,
+                                 &paced_);
   }
 
   WorkerPool* WorkerOfDesign() const {
@@ -234,8 +235,9 @@ class HostFlow : public SplitFlow {
     size_t plain_count = 0;
     Executor::Stop stop = Executor::Stop::kEnd;
     // Its plain requests were not all carried out: the others are as if they had not been plain.
-    void TakeFromPlain(const PlainBatch& plain) {
+    void TakeFromPlain(const PlainBatch& plain, Executor* executor) {
       const size_t end = std::min(plain_first + plain_count, plain.done());
+      if (end > plain_first) executor->NotePlain(*session, plain, plain_first, end - plain_first);
       for (size_t i = plain_first; i < end; ++i) {
         batch->out.append(plain.ReplyOf(i));
         batch->ends.push_back(batch->out.size());
@@ -250,7 +252,8 @@ class HostFlow : public SplitFlow {
       session.reset();
       return true;
     }
-    void Return(const PlainBatch& plain) {
+    void Return(const PlainBatch& plain, Executor* executor) {
+      if (plain_count > 0) executor->NotePlain(*session, plain, plain_first, plain_count);
       if (alive.expired()) return;
       if (plain_count > 0) flow->ReplyFrom(plain, *this);
       flow->batch_ = std::move(batch);
@@ -265,7 +268,7 @@ class HostFlow : public SplitFlow {
                         std::shared_ptr<net::Remote> remote) {
     pool->Post([executor, away = std::move(away), remote = std::move(remote)]() mutable {
       away.Run(executor, true);
-      remote->Post([a = std::move(away)]() mutable { a.Return({}); });
+      remote->Post([executor, a = std::move(away)]() mutable { a.Return({}, executor); });
     });
   }
 
@@ -273,7 +276,6 @@ class HostFlow : public SplitFlow {
   void ReplyFrom(const PlainBatch& plain, const Away& away) {
     const CpuScope scope(CpuComponent::kRespond);
     RequestBatch& batch = *away.batch;
-    executor_->NotePlain(*session_, plain, away.plain_first, away.plain_count);
     for (size_t i = 0; i < away.plain_count; ++i) {
       connection_->Reply(batch.entries[batch.next + i].ticket, plain.ReplyOf(away.plain_first + i));
     }
@@ -497,16 +499,16 @@ void HostApplication::SendGroupAway() {
       std::erase_if(all, [&](HostFlow::Away& away) {
         if (away.plain_count > 0) {
           if (away.plain_first + away.plain_count <= plain->done()) return false;
-          away.TakeFromPlain(*plain);
+          away.TakeFromPlain(*plain, executor);
         }
         if (away.Run(executor, false)) return false;
         HostFlow::RunOnPool(pool, executor, std::move(away), remote);
         return true;
       });
-      remote->Post([back = std::move(all), plain = std::move(plain)]() mutable {
+      remote->Post([back = std::move(all), plain = std::move(plain), executor]() mutable {
         Groups& of_loop = GroupsOfLoop();
         --of_loop.away;
-        for (HostFlow::Away& away : back) away.Return(*plain);
+        for (HostFlow::Away& away : back) away.Return(*plain, executor);
         plain->Clear();
         if (of_loop.kept.size() < kKeptPlain) of_loop.kept.push_back(std::move(plain));
       });

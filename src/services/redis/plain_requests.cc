@@ -16,18 +16,23 @@ bool Executor::MayJoin(const Session& session, const PlainBatch& plain) const {
   if (session.ended.load(std::memory_order_relaxed)) return false;
   if (session.buffers != nullptr && session.buffers->IsTight()) return false;
   return plain.entries.empty() || (plain.users_version == facts_->users.version() &&
-                                   plain.ended_clients == facts_->ended.load());
+                                   plain.ended_clients == facts_->ended.load() &&
+                                   (!node_ || plain.slots == node_.cluster->generation()));
 }
 
 bool Executor::AddPlain(const Session& session, bool is_set, std::string_view key,
                         std::string_view value, PlainBatch* plain) {
+  // What changes from here on is seen by RunPlain.
+  const uint64_t ended = facts_->ended.load();
+  const uint64_t slots = node_ ? node_.cluster->generation() : 0;
   if (!MayJoin(session, *plain) || !MayBatch(session, CommandOf(is_set)) ||
       (node_ && !node_.Has(key)) || !plain->HasRoom(key.size(), value.size())) {
     return false;
   }
   if (plain->entries.empty()) {
-    plain->users_version = facts_->users.version();
-    plain->ended_clients = facts_->ended.load();
+    plain->users_version = session.users_version;
+    plain->ended_clients = ended;
+    plain->slots = slots;
   }
   plain->Add(key, value, is_set, session.protocol);
   return true;
@@ -35,6 +40,10 @@ bool Executor::AddPlain(const Session& session, bool is_set, std::string_view ke
 
 size_t Executor::AddPlain(const Session& session, RequestBatch* batch, PlainBatch* plain) {
   const size_t first = plain->entries.size();
+  const size_t left = batch->entries.size() - batch->next;
+  if (first + left > PlainBatch::kMostEntries || batch->bytes.size() > PlainBatch::kMostBytes) {
+    return 0;
+  }
   for (size_t i = batch->next; i < batch->entries.size(); ++i) {
     const Request* request = i < batch->parsed ? &batch->requests[i] : nullptr;
     const bool is_set = request != nullptr && request->size() == 3;
@@ -50,9 +59,11 @@ size_t Executor::AddPlain(const Session& session, RequestBatch* batch, PlainBatc
 
 void Executor::RunPlain(PlainBatch* plain) {
   if (ended_.load(std::memory_order_relaxed) || plain->users_version != facts_->users.version() ||
-      plain->ended_clients != facts_->ended.load() || facts_->pause.Holds(plain->sets > 0)) {
+      plain->ended_clients != facts_->ended.load() || facts_->pause.Holds(plain->sets > 0) ||
+      (node_ && plain->slots != node_.cluster->generation())) {
     return;
   }
+  const Tracking::Writing writing(0);  // who tracks does not join
   const CpuScope scope(CpuComponent::kStore);
   const uint64_t since = Cycles();
   store_->RunPlain(plain, &facts_->error_stats);

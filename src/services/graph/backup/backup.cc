@@ -120,6 +120,12 @@ absl::Status OpenAll(const std::string& from, Source* source) {
     PULSE_ASSIGN_OR_RETURN(log.size,
                            EndOfLog(from, number, log.fd.get(), log.size, &source->newest));
   }
+  // A writer may have begun, whose log has what a manifest of this format does not tell of.
+  PULSE_ASSIGN_OR_RETURN(const std::string now, SystemFiles()->Read(path));
+  PULSE_ASSIGN_OR_RETURN(const Manifest newest, Manifest::Decode(now, path));
+  if (newest.format != manifest.format) {
+    return absl::NotFoundError(Concat(from, ": its format has become a newer one meanwhile"));
+  }
   return absl::OkStatus();
 }
 

@@ -41,7 +41,8 @@ absl::StatusOr<std::unique_ptr<BulkLoad>> BulkLoad::Begin(GraphStore* store) {
 BulkLoad::~BulkLoad() {
   outputs_[0].reset();
   outputs_[1].reset();
-  store_->EndLoad(committed_ ? LoadedGraph() : graph_);
+  const LoadedGraph none;
+  store_->EndLoad(committed_ ? none : std::as_const(graph_));  // which may be as large as the load
 }
 
 absl::StatusOr<Token> BulkLoad::Name(NameKind kind, std::string_view name) {

@@ -133,7 +133,9 @@ absl::Status StoreImpl::WriteManifest(const Manifest& manifest, NewFiles* made) 
     // As long as the old one has the name, no power cut brings the new one back, and what that
     // names.
     const auto now = files_->Read(PathOf(kManifestFile));
-    if (!now.ok() || *now != manifest_.Encode()) made->Keep();
+    const auto before = now.ok() ? Manifest::Decode(*now, PathOf(kManifestFile)) : now.status();
+    // Encoded anew, as it may be of an older format.
+    if (!before.ok() || before->Encode() != manifest_.Encode()) made->Keep();
     return written;
   }
   made->Keep();

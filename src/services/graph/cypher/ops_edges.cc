@@ -95,6 +95,9 @@ class EdgeColumnsOperator : public Operator {
       }
       known = true;
       rows = *count;
+      // A scan whose layers change meanwhile may go on where this one stopped, at the end of a run.
+      limit = rows;
+      if (rows == 0) break;
     }
     if (known) {
       position_ = next;

@@ -179,7 +179,12 @@ void NodeTable::Prune(NodeId node, uint64_t oldest, const Drop& drop) {
   if (seen == nullptr || seen->previous_ == nullptr) return;
   NodeVersion* version = std::exchange(seen->previous_, nullptr);
   while (version != nullptr) {
-    if (drop) drop(*version, newest);
+    try {
+      if (drop) drop(*version, newest);
+    } catch (...) {
+      seen->previous_ = version;  // the next one to prune the node tries again
+      throw;
+    }
     Count(*version, ~uint64_t{0});
     memory_.fetch_sub(version->memory(), std::memory_order_relaxed);
     NodeVersion::Free(std::exchange(version, version->previous_));

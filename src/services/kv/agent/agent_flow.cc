@@ -244,10 +244,10 @@ void AgentFlow::WaitForRoom() {
 }
 
 void AgentFlow::Send(LaneOp op, std::string_view key, std::string_view value) {
-  lane_->Count(&paced_);
   if (queued_.empty() && key.size() + value.size() <= kFragment &&
       lane_->TrySend(session_, op, 0, key, value)) {
     expected_.back().begun = expected_.back().whole = true;
+    lane_->Count(&paced_);
     return;
   }
   Queued queued;
@@ -257,6 +257,7 @@ void AgentFlow::Send(LaneOp op, std::string_view key, std::string_view value) {
   queued.bytes.append(key).append(value);
   queued.request = sent_;
   queued_.push_back(std::move(queued));
+  lane_->Count(&paced_);
   WaitForRoom();
 }
 

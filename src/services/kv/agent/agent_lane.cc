@@ -149,9 +149,11 @@ void AgentLane::EndTurn() {
     more = more && !waiting_.empty();
   }
   if (!attached()) return;
-  if (writer_.has_value() && writer_->count() > 0 && !MustPace()) Submit();
-  // The host would pay for waking the loop.
-  if (is_alone_ && expected_ > 0 && loop_->now() < look_until_) loop_->LookUntil(look_until_);
+  const bool is_held = writer_.has_value() && writer_->count() > 0 && MustPace();
+  if (!is_held && writer_.has_value() && writer_->count() > 0) Submit();
+  // The host would pay for waking the loop. Not all transfers have replies.
+  if (loop_->now() >= look_until_) expected_ = 0;
+  if (is_alone_ && !is_held && expected_ > 0) loop_->LookUntil(look_until_);
   const bool waits = !waiting_.empty() || !controls_.empty();
   link_->header()->agent_waits.value.store(waits ? 1 : 0, std::memory_order_relaxed);
 }

@@ -78,8 +78,8 @@ class AgentLane final : public net::LoopPeer {
   // False: there is no room in this turn; then WaitForRoom.
   bool TrySend(int32_t session, LaneOp op, uint8_t flags, std::string_view key,
                std::string_view value);
-  // A client has sent a request; before TrySend.
-  void Count(redis::GroupPacer::Seen* seen) { pacer_.Count(1, seen); }
+  // A client has sent a request; after TrySend.
+  void Count(redis::GroupPacer::Seen* seen) { pacer_.Count(loop_->now(), 1, seen); }
   // The flow's SendMore is called when there may be room.
   void WaitForRoom(AgentFlow* flow);
   void Forget(AgentFlow* flow);

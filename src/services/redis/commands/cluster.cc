@@ -137,6 +137,7 @@ void Cluster::SetMembers(Members members) {
     for (size_t slot = 0; slot < owners.size(); ++slot) {
       owners_[slot].store(owners[slot], std::memory_order_relaxed);
     }
+    generation_.fetch_add(1);
   }
   auto shared = std::make_shared<const Members>(std::move(members));
   const std::lock_guard<std::mutex> lock(mutex_);

@@ -99,6 +99,8 @@ class Cluster {
 
   // All nodes of a spread cluster, with this process's; no two that serve have a slot in common.
   void SetMembers(Members members);
+  // Another one once SetMembers has changed whose slots are whose.
+  uint64_t generation() const { return generation_.load(); }
   std::shared_ptr<const Members> members() const;
   // Where clients find a slot's keys, as MOVED has it; empty: nobody serves it now.
   std::string OwnerOf(int slot) const;
@@ -114,6 +116,7 @@ class Cluster {
   std::vector<Node> nodes_;
   // Of a spread cluster: by slot, which of nodes_ serves it, or kElsewhere.
   std::unique_ptr<std::atomic<int16_t>[]> owners_;
+  std::atomic<uint64_t> generation_{0};
   mutable std::mutex mutex_;
   std::shared_ptr<const Members> members_ = std::make_shared<Members>();
 };

@@ -32,6 +32,7 @@ struct PlainBatch {
   // What their clients might do then.
   uint64_t users_version = 0;
   uint64_t ended_clients = 0;
+  uint64_t slots = 0;  // the cluster's generation
   size_t sets = 0;
 
   // The first ones were carried out; the others not.
@@ -69,13 +70,17 @@ struct PlainBatch {
     if (first < entries.size()) bytes.resize(entries[first].key_begin);
     entries.resize(first);
   }
-  // Keeps the memory.
+  // Keeps the memory, where that is little.
   void Clear() {
+    constexpr size_t kKept = size_t{64} << 10;
+    if (bytes.capacity() > kKept) std::string().swap(bytes);
+    if (out.capacity() > kKept) std::string().swap(out);
+    if (entries.capacity() > kKept / sizeof(Entry)) std::vector<Entry>().swap(entries);
     bytes.clear();
     entries.clear();
     out.clear();
     ends.clear();
-    users_version = ended_clients = sets = hits = misses = cycles = 0;
+    users_version = ended_clients = slots = sets = hits = misses = cycles = 0;
   }
 };
 
