@@ -41,7 +41,8 @@ if ((${#existing[@]} == 0)); then echo "check-tidy: no file to look at"; exit 0;
 flags=(-std=c++20 -I. -Iinclude -Isrc -Itests -DSPDLOG_FMT_EXTERNAL -DFMT_HEADER_ONLY)
 # Those that CMake gives to a file of its own.
 for name in PULSE_VERSION PULSE_REPORT_SOURCE PULSE_PROGRAM PULSE_TEST_BLOCKS_OFFLOAD \
-  PULSE_TEST_PAGES_OFFLOAD PULSE_TEST_FAULTY_PROGRAM PULSE_OPS_LIBDIR PULSE_TEST_DRIVERS; do flags+=("-D$name=\"x\""); done
+  PULSE_TEST_PAGES_OFFLOAD PULSE_TEST_FAULTY_PROGRAM PULSE_OPS_LIBDIR PULSE_TEST_DRIVERS \
+  PULSE_GRAPH_FIXTURES; do flags+=("-D$name=\"x\""); done
 # leave_out FOLDER WHY: what needs headers that are not here.
 leave_out() {
   local file kept=()
