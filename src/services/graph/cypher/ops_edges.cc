@@ -77,37 +77,48 @@ class EdgeColumnsOperator : public Operator {
 
   // The next relationships' properties; 0: the end, or an error.
   size_t Read() {
-    size_t rows = 0, limit = kRows;
-    bool known = false;
+    size_t limit = kRows;
     if (!bounds_.empty()) {
       limit = std::min(limit, ctx_.graph->SkipEdges(types_, bounds_, &position_));
     }
-    uint64_t next = position_;
-    for (Property& property : properties_) {
-      if (property.key == kNoToken) continue;
-      next = position_;  // each has a scan of its own
-      const auto count =
-          ctx_.graph->ScanEdgeProperty(types_, property.key, &next, limit, &property.column);
-      if (!ctx_.Check(count.status())) return 0;
-      if (known && *count != rows) {
-        ctx_.Fail(absl::InternalError("scans of one graph's relationships are not alike"));
-        return 0;
-      }
-      known = true;
-      rows = *count;
-      // A scan whose layers change meanwhile may go on where this one stopped, at the end of a run.
-      limit = rows;
-      if (rows == 0) break;
+    size_t rows = 0;
+    Scanned scanned = Scanned::kUnlike;
+    // A layer that changes meanwhile may change how the properties behind it are scanned, and so
+    // where a scan stops; but once.
+    for (int tries = 0; tries < 3 && scanned == Scanned::kUnlike; ++tries) {
+      scanned = ScanProperties(limit, &rows);
+      if (ctx_.failed()) return 0;
     }
-    if (known) {
-      position_ = next;
-    } else {
+    if (scanned == Scanned::kUnlike) {
+      ctx_.Fail(absl::InternalError("scans of one graph's relationships are not alike"));
+      return 0;
+    }
+    if (scanned == Scanned::kNone) {
       edges_.resize(kRows);
       const auto count = ctx_.graph->ScanEdges(types_, &position_, edges_);
       if (!ctx_.Check(count.status())) return 0;
       rows = *count;
     }
     return ctx_.Tick(rows) ? rows : 0;
+  }
+
+  // All properties of the next relationships, each by a scan of its own.
+  enum class Scanned { kNone, kAll, kUnlike };
+  Scanned ScanProperties(size_t limit, size_t* rows) {
+    Scanned scanned = Scanned::kNone;
+    uint64_t next = position_;
+    for (Property& property : properties_) {
+      if (property.key == kNoToken) continue;
+      next = position_;
+      const auto count =
+          ctx_.graph->ScanEdgeProperty(types_, property.key, &next, limit, &property.column);
+      if (!ctx_.Check(count.status())) return Scanned::kUnlike;
+      if (scanned == Scanned::kAll && *count != *rows) return Scanned::kUnlike;
+      scanned = Scanned::kAll;
+      *rows = *count;
+    }
+    if (scanned == Scanned::kAll) position_ = next;
+    return scanned;
   }
 
   bool Emit(const Value* base, size_t count) {
