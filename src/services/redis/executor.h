@@ -172,6 +172,8 @@ class Executor {
   bool MayBatch(const Session& session, Command command) const;
   bool IsBatchable(const Request& request, Command command) const;
   bool MayJoin(const Session& session, const PlainBatch& plain) const;
+  // Whether its clients may do what they might when the first of it was added.
+  bool IsCurrent(const PlainBatch& plain) const;
   // How many requests from the next on are of `command`, plain, and can go together.
   size_t CountBatchable(const Session& session, RequestBatch* batch, Command command);
   const Request* RequestAt(RequestBatch* batch, size_t index, ReplyWriter* reply);

@@ -18,6 +18,8 @@ class GroupPacer {
   static constexpr int64_t kLongestNanos = 400'000;  // that a request waits
   static constexpr size_t kEnough = 128;             // requests
   static constexpr int64_t kPeriodNanos = 1'000'000;
+  // How long a loop looks for what comes back, which is near, instead of having the host wake it.
+  static constexpr int64_t kLongestLookNanos = 1'000'000;
 
   // Of a client.
   struct Seen {

@@ -19,8 +19,6 @@ namespace {
 
 // PlainBatches that a loop keeps for the next ones.
 constexpr size_t kKeptPlain = 2;
-// For the end of what a thread of the host does, which is near: it would pay for waking the loop.
-constexpr int64_t kLongestLook = 1'000'000;
 // Of replies that a client has not taken; what it is to be told of beyond that is collected.
 constexpr size_t kMostUnsent = size_t{256} << 10;
 
@@ -535,7 +533,7 @@ void HostApplication::SendGroupAway() {
   post();
   if (groups.kept.size() < kKeptPlain) groups.kept.push_back(std::move(plain));
   std::erase(waiting, nullptr);
-  groups.look_until = designs_->agent_is_alone() ? loop->now() + kLongestLook : 0;
+  groups.look_until = designs_->agent_is_alone() ? loop->now() + GroupPacer::kLongestLookNanos : 0;
   if (groups.look_until > 0) loop->LookUntil(groups.look_until);
 }
 

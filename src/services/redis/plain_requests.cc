@@ -15,9 +15,13 @@ bool Executor::MayJoin(const Session& session, const PlainBatch& plain) const {
   if (!store_->runs_plain() || session.hears_alone()) return false;
   if (session.ended.load(std::memory_order_relaxed)) return false;
   if (session.buffers != nullptr && session.buffers->IsTight()) return false;
-  return plain.entries.empty() || (plain.users_version == facts_->users.version() &&
-                                   plain.ended_clients == facts_->ended.load() &&
-                                   (!node_ || plain.slots == node_.cluster->generation()));
+  return plain.entries.empty() || IsCurrent(plain);
+}
+
+bool Executor::IsCurrent(const PlainBatch& plain) const {
+  return plain.users_version == facts_->users.version() &&
+         plain.ended_clients == facts_->ended.load() &&
+         (!node_ || plain.slots == node_.cluster->generation());
 }
 
 bool Executor::AddPlain(const Session& session, bool is_set, std::string_view key,
@@ -58,9 +62,8 @@ size_t Executor::AddPlain(const Session& session, RequestBatch* batch, PlainBatc
 }
 
 void Executor::RunPlain(PlainBatch* plain) {
-  if (ended_.load(std::memory_order_relaxed) || plain->users_version != facts_->users.version() ||
-      plain->ended_clients != facts_->ended.load() || facts_->pause.Holds(plain->sets > 0) ||
-      (node_ && plain->slots != node_.cluster->generation())) {
+  if (ended_.load(std::memory_order_relaxed) || !IsCurrent(*plain) ||
+      facts_->pause.Holds(plain->sets > 0)) {
     return;
   }
   const Tracking::Writing writing(0);  // who tracks does not join

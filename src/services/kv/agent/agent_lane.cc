@@ -9,12 +9,6 @@
 #include "services/kv/agent/agent_flow.h"
 
 namespace pulse::kv {
-namespace {
-
-// For replies, which are near.
-constexpr int64_t kLongestLook = 1'000'000;
-
-}  // namespace
 
 AgentLane::~AgentLane() {
   if (link_ != nullptr) counters_->attached.fetch_sub(1, std::memory_order_relaxed);
@@ -121,7 +115,7 @@ void AgentLane::Submit() {
   link_->kick.Ring();
   pacer_.Gone();
   ++expected_;
-  look_until_ = loop_->now() + kLongestLook;
+  look_until_ = loop_->now() + redis::GroupPacer::kLongestLookNanos;
 }
 
 // To wake it costs the host as much as tens of requests.
@@ -149,8 +143,9 @@ void AgentLane::EndTurn() {
     more = more && !waiting_.empty();
   }
   if (!attached()) return;
-  const bool is_held = writer_.has_value() && writer_->count() > 0 && MustPace();
-  if (!is_held && writer_.has_value() && writer_->count() > 0) Submit();
+  const bool has_batch = writer_.has_value() && writer_->count() > 0;
+  const bool is_held = has_batch && MustPace();
+  if (has_batch && !is_held) Submit();
   // The host would pay for waking the loop. Not all transfers have replies.
   if (loop_->now() >= look_until_) expected_ = 0;
   if (is_alone_ && !is_held && expected_ > 0) loop_->LookUntil(look_until_);

@@ -69,8 +69,8 @@ class HostLane final : public ShmPeer {
   size_t TakeRequests();
   // False: it makes no sense.
   bool Take(const char* buffer, const RequestDescriptor& descriptor);
-  // A GET or a SET, where `size` of its words are there. Plain ones of sessions that have nothing
-  // else under way are collected, and carried out together.
+  // A GET, SET or DEL. GETs and SETs of sessions that have nothing else under way are collected
+  // (true), and RunPlain carries them out together; TakeWords gives one to its session.
   bool TakePlain(HostSession* session, LaneOp op, std::string_view key, std::string_view value);
   bool TakeWords(HostSession* session, LaneOp op, std::string_view key, std::string_view value);
   void RunPlain();
