@@ -17,7 +17,7 @@
 #include "base/testing.h"
 #include "services/graph/core/bulk_load.h"
 #include "services/graph/core/store.h"
-#include "services/graph/core/test_sim_files.h"
+#include "services/graph/core/test_sim_store.h"
 #include "services/graph/model/text.h"
 
 namespace pulse::graph {
@@ -28,19 +28,11 @@ using testing_util::TestSeed;
 using testing_util::Text;
 using Kind = Change::Kind;
 
-class ChangeFeedTest : public ::testing::Test {
+class ChangeFeedTest : public SimStoreTest {
  protected:
   ChangeFeedTest() {
-    options_.files = &files_;
-    options_.background = false;
     options_.log_segment_bytes = 400;
     Open();
-  }
-  void Open() {
-    store_.reset();
-    auto store = GraphStore::Open("db", options_);
-    ASSERT_TRUE(store.ok()) << store.status();
-    store_ = *std::move(store);
   }
   // Its number is in it.
   void Commit() {
@@ -78,10 +70,6 @@ class ChangeFeedTest : public ::testing::Test {
     for (; first <= last; ++first) out.push_back(first);
     return out;
   }
-
-  SimFiles files_;
-  StoreOptions options_;
-  std::unique_ptr<GraphStore> store_;
 };
 
 TEST_F(ChangeFeedTest, EachOperation_HasItsNames) {

@@ -11,26 +11,18 @@
 #include "services/graph/core/bulk_load.h"
 #include "services/graph/core/store.h"
 #include "services/graph/core/test_graph_model.h"
-#include "services/graph/core/test_sim_files.h"
+#include "services/graph/core/test_sim_store.h"
 
 namespace pulse::graph {
 namespace {
 
 constexpr auto kTooMuch = absl::StatusCode::kResourceExhausted;
 
-class StoreMemoryTest : public ::testing::Test {
+class StoreMemoryTest : public SimStoreTest {
  protected:
   StoreMemoryTest() {
-    options_.files = &files_;
-    options_.background = false;
     options_.node_memory = 10'000;
     Open();
-  }
-  void Open() {
-    store_.reset();
-    auto store = GraphStore::Open("db", options_);
-    ASSERT_TRUE(store.ok()) << store.status();
-    store_ = *std::move(store);
   }
   absl::Status Make(size_t text_bytes, int nodes = 1) {
     auto tx = *store_->Begin();
@@ -53,10 +45,6 @@ class StoreMemoryTest : public ::testing::Test {
     return tx->Commit();
   }
   static Value Bytes(size_t bytes) { return Value::String(std::string(bytes, 'y')); }
-
-  SimFiles files_;
-  StoreOptions options_;
-  std::unique_ptr<GraphStore> store_;
 };
 
 TEST_F(StoreMemoryTest, CommitBeyondTheLimit_IsRefusedWhole_AndNamesLimitAndRemedy) {

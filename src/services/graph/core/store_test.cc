@@ -10,7 +10,7 @@
 
 #include "base/testing.h"
 #include "services/graph/core/test_graph_model.h"
-#include "services/graph/core/test_sim_files.h"
+#include "services/graph/core/test_sim_store.h"
 #include "services/graph/model/test_heap.h"
 
 namespace pulse::graph {
@@ -19,19 +19,9 @@ namespace {
 using testing_util::Text;
 using Tx = std::unique_ptr<cypher::DatabaseTransaction>;
 
-class StoreTest : public ::testing::Test {
+class StoreTest : public SimStoreTest {
  protected:
-  StoreTest() {
-    options_.files = &files_;
-    options_.background = false;
-    Open();
-  }
-  void Open() {
-    store_.reset();
-    auto store = GraphStore::Open("db", options_);
-    ASSERT_TRUE(store.ok()) << store.status();
-    store_ = *std::move(store);
-  }
+  StoreTest() { Open(); }
   Tx Begin() { return *store_->Begin(); }
   std::shared_ptr<const GraphView> Now() { return *store_->Snapshot(); }
   NodeId MakeNode(const std::string& label = "A", const Properties& properties = {}) {
@@ -58,10 +48,6 @@ class StoreTest : public ::testing::Test {
     EXPECT_TRUE(view.Degrees({&node, 1}, Direction::kBoth, {}, {&degree, 1}).ok());
     return degree;
   }
-
-  SimFiles files_;
-  StoreOptions options_;
-  std::unique_ptr<GraphStore> store_;
 };
 
 constexpr auto kConflict = absl::StatusCode::kAborted;
