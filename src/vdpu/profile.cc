@@ -161,6 +161,11 @@ absl::Status Fill(TableReader top, Profile* p) {
   PULSE_RETURN_IF_ERROR(context.ReadNumber("setup_ms", 0, 10'000, &p->setup_ms));
   PULSE_RETURN_IF_ERROR(context.ReadNumber("reconfigure_ms", 0, 10'000, &p->reconfigure_ms));
   PULSE_RETURN_IF_ERROR(context.NothingElse());
+  if (top.Has("memory")) {
+    PULSE_ASSIGN_OR_RETURN(auto memory, top.ReadTable("memory"));
+    PULSE_RETURN_IF_ERROR(memory.ReadNumber("size_gib", 0.0625, 65536, &p->memory_gib));
+    PULSE_RETURN_IF_ERROR(memory.NothingElse());
+  }
   if (top.Has("engine")) {
     PULSE_ASSIGN_OR_RETURN(auto engines, top.ReadTable("engine"));
     PULSE_RETURN_IF_ERROR(FillEngines(std::move(engines), p));

@@ -33,6 +33,7 @@ struct Profile {
   std::string description;
   double core_speed = 1;  // of one core, against one host core
   int cores = 1;
+  double memory_gib = 16;  // of the card; `pulse kv` alone asks for it
   double dma_latency_us = 0;
   double dma_bandwidth_gb_s = 1;  // 10^9 bytes a second
   double dma_operation_us = 0;

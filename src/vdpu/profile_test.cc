@@ -53,6 +53,8 @@ TEST(ProfileTest, Parse_EveryKey_IsRead) {
   EXPECT_EQ(p->dma_operation_us, 0.25);
   EXPECT_EQ(p->setup_ms, 10);
   EXPECT_EQ(p->reconfigure_ms, 5);
+  EXPECT_EQ(p->memory_gib, 16) << "of a profile that does not say it";
+  EXPECT_EQ(ParseProfile(absl::StrCat(kGood, "[memory]\nsize_gib = 1.5\n"), "x")->memory_gib, 1.5);
   EXPECT_EQ(Describe(*p), "mine (2 cores at 0.5 of a host core, DMA 3 us and 4.5 GB/s)");
 }
 
@@ -62,6 +64,7 @@ TEST(ProfileTest, BuiltIn_Bf2AndBf3_HaveThePapersFigures) {
   EXPECT_EQ(bf2->name, "bf2");
   EXPECT_EQ(bf2->core_speed, 0.455);
   EXPECT_EQ(bf2->cores, 8);
+  EXPECT_EQ(bf2->memory_gib, 16);
   const auto bf3 = LoadProfile("bf3");
   ASSERT_TRUE(bf3.ok()) << bf3.status();
   EXPECT_EQ(bf3->name, "bf3");
