@@ -19,13 +19,6 @@
 namespace pulse::redis {
 namespace {
 
-// What `adaptive` chooses among; it begins with the first.
-std::vector<std::string_view> Admissible(size_t loops) {
-  // With one loop lat is sav.
-  if (loops == 1) return {"cpu", "sav"};
-  return {"cpu", "sav", "lat", "dual"};
-}
-
 // For how long a loop of an agent looks for requests before it sleeps, where it has CPUs of its
 // own: who wakes it pays for that.
 constexpr int64_t kAgentSpinNanos = 50'000;
@@ -38,13 +31,22 @@ bool AreApart(const std::vector<int>& some, const std::vector<int>& others) {
 
 }  // namespace
 
-Designs::Designs(int loops, std::vector<int> host_cpus, std::vector<int> agent_cpus)
+Designs::Designs(int loops, std::vector<int> host_cpus, std::vector<int> agent_cpus,
+                 std::string no_dual)
     : host_cpus_(std::move(host_cpus)),
       agent_cpus_(std::move(agent_cpus)),
       agent_alone_(AreApart(host_cpus_, agent_cpus_)),
+      no_dual_(std::move(no_dual)),
       loops_(static_cast<size_t>(loops)) {}
 
 Designs::~Designs() { StopWorkers(); }
+
+std::vector<std::string_view> Designs::Admissible() const {
+  // With one loop lat is sav.
+  if (loops_.size() == 1) return {"cpu", "sav"};
+  if (!no_dual_.empty()) return {"cpu", "sav", "lat"};
+  return {"cpu", "sav", "lat", "dual"};
+}
 
 std::string Designs::name() const {
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -75,8 +77,11 @@ absl::StatusOr<std::string_view> Designs::CheckLocked(std::string_view name) con
   if (*known != "cpu" && agent_cpus_.empty()) {
     return cannot_run("the agent has no CPUs; start with --agent-cpus, and --cpus for the host");
   }
-  if ((*known == "dual" || *known == "shrd") && loops_.size() < 2) {
-    return cannot_run("host and agent both serve connections; start with --threads 2 or more");
+  if (*known == "dual" || *known == "shrd") {
+    if (!no_dual_.empty()) return cannot_run(no_dual_);
+    if (loops_.size() < 2) {
+      return cannot_run("host and agent both serve connections; start with --threads 2 or more");
+    }
   }
   if (stopping_) return cannot_run("the server stops");
   return *known;
@@ -104,7 +109,7 @@ absl::Status Designs::Set(std::string_view name) {
     return absl::OkStatus();
   }
   // It goes on from the design in force, if it may choose that.
-  const auto admissible = Admissible(loops_.size());
+  const auto admissible = Admissible();
   if (std::find(admissible.begin(), admissible.end(), now_) == admissible.end()) {
     Enforce(admissible[0]);
   }
@@ -183,7 +188,7 @@ int64_t Designs::HostCpu() const {
 
 // While another design is set, it waits, and forgets.
 void Designs::RunAdaptive() {
-  const auto admissible = Admissible(loops_.size());
+  const auto admissible = Admissible();
   std::unique_lock<std::mutex> lock(mutex_);
   while (!stopping_) {
     wake_.wait(lock, [this] { return stopping_ || name_ == "adaptive"; });

@@ -9,7 +9,7 @@
 //   dual  as sav, but a quarter of the loops, one at least, are on the host as with cpu
 //   shrd  half of the loops as with cpu, half as with dpu
 //   adaptive  one of cpu, lat, sav and dual at a time, by measurement (adaptive_choice.h). Not dpu
-//         and shrd: on a DPU they would have to move the keys.
+//         and shrd: they have to move the keys, which the keyspace does before they are set.
 //
 // A loop takes up a change before its next batch of commands, so none is lost or reordered: a
 // connection has one batch under way at a time.
@@ -38,8 +38,9 @@ namespace pulse::redis {
 
 class Designs {
  public:
-  // Empty CPUs: any.
-  Designs(int loops, std::vector<int> host_cpus, std::vector<int> agent_cpus);
+  // Empty CPUs: any. `no_dual`: why host and agent cannot both serve connections; empty: they can.
+  Designs(int loops, std::vector<int> host_cpus, std::vector<int> agent_cpus,
+          std::string no_dual = {});
   ~Designs();
 
   // InvalidArgument, or FailedPrecondition where this set-up cannot run it: says why. The old one
@@ -93,10 +94,13 @@ class Designs {
   bool IsOnHost(size_t loop) const;
   int64_t HostCpu() const;
   void RunAdaptive();
+  // What `adaptive` chooses among; it begins with the first.
+  std::vector<std::string_view> Admissible() const;
 
   const std::vector<int> host_cpus_;
   const std::vector<int> agent_cpus_;
   const bool agent_alone_;
+  const std::string no_dual_;
   std::vector<LoopFacts> loops_;
   mutable std::mutex mutex_;
   std::string name_ = "cpu";  // as set
