@@ -3,17 +3,24 @@
 // given back, and counted against one limit, which the process therefore obeys.
 //
 // It is this process's alone, or a piece of a file in memory (tmpfs, memfd), which outlives it.
+// Where it is the process's alone, what is counted may also lie in the agent's memory, a file of
+// its own that stands for a DPU's. It moves there and back page by page (MoveNext), at the same
+// addresses; so the pages from the first to some one lie there.
 //
-// Ownership: the object owns the mapping; the file is the caller's. Threads: one. Blocking: Give
-// calls the kernel. Errors: Open says what the kernel refused, and the remedy.
+// Ownership: the object owns the mapping and the agent's file; the other one is the caller's.
+// Threads: one. Blocking: Give and MoveNext call the kernel. Errors: Open and MoveNext say what the
+// kernel refused, and the remedy.
 #pragma once
 
 #include <sys/types.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/unique_fd.h"
 
 namespace pulse::kv {
 
@@ -25,6 +32,8 @@ struct MemoryFile {
   uint64_t offset = 0;  // a multiple of kPageBytes
   bool is_given() const { return fd >= 0; }
 };
+
+enum class Side : uint8_t { kHost, kAgent, kBoth };
 
 // Sees to it that bytes of a file have room. False, with errno: the file system has none.
 bool TakeRoom(int fd, off_t at, off_t bytes);
@@ -63,6 +72,15 @@ class Memory {
   // Makes bytes read as zeros, whatever memory they have. Counts nothing.
   void Drop(char* first, uint64_t bytes);
 
+  // Moves what comes next to the agent's file, or back from it: a page, or all addresses up to the
+  // next page that is in use. For the time of a copy one page more is taken. False: nothing is
+  // left. After an error all is as before, and it may be called again. Not with a MemoryFile, where
+  // nothing moves.
+  absl::StatusOr<bool> MoveNext(bool to_agent);
+  Side side() const;
+  // That the agent's file takes.
+  uint64_t agent_bytes() const;
+
   // Of all, beginning with what is uncounted.
   uint64_t bytes() const { return uncounted_ + reserve_; }
   uint64_t limit_pages() const { return limit_pages_; }
@@ -75,7 +93,11 @@ class Memory {
         uncounted_(uncounted),
         reserve_(reserve),
         limit_pages_(limit_pages),
-        file_(file) {}
+        file_(file),
+        taken_(file.is_given() ? 0 : reserve / kPageBytes) {}
+  uint64_t PageOf(const char* at) const { return static_cast<uint64_t>(at - base()) / kPageBytes; }
+  absl::Status MakeAgentFile();
+  void PunchAgentPage(uint64_t page);
 
   char* mapping_;
   uint64_t uncounted_;
@@ -84,6 +106,10 @@ class Memory {
   MemoryFile file_;
   uint64_t* used_pages_ = nullptr;
   bool refused_ = false;
+  // Of the counted addresses: those that may hold something. No others are copied.
+  std::vector<bool> taken_;
+  UniqueFd agent_;            // made by the first move
+  uint64_t agent_pages_ = 0;  // so many lie there, from the first on
 };
 
 }  // namespace pulse::kv

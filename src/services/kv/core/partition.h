@@ -157,6 +157,12 @@ class Partition final : private Index::Items {
     InOrder();
     state_->busy = 0;
   }
+  // Where index and items are, and the next step of moving them; see Memory.
+  absl::StatusOr<bool> MoveNext(bool to_agent) { return memory_.MoveNext(to_agent); }
+  Side side() const { return memory_.side(); }
+  uint64_t agent_bytes() const { return memory_.agent_bytes(); }
+  // The most that they may take.
+  uint64_t limit_bytes() const { return memory_.limit_pages() * kPageBytes; }
   // Open had to make a new index; or it has taken a change back.
   bool recovered() const { return recovered_; }
   bool undone() const { return undone_; }

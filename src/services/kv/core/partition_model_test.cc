@@ -23,7 +23,9 @@ struct Kept {
 
 class Model {
  public:
-  Model(uint64_t seed, Policy policy, uint64_t mib) : random_(seed), policy_(policy) {
+  // `moves`: its memory goes to the agent and back meanwhile, page by page.
+  Model(uint64_t seed, Policy policy, uint64_t mib, bool moves = false)
+      : random_(seed), policy_(policy), moves_(moves) {
     PartitionOptions options;
     options.memory_bytes = mib << 20;
     options.policy = policy;
@@ -58,9 +60,23 @@ class Model {
       EXPECT_LE(live, LiveItems());
     }
     CheckExpiries();
+    if (moves_) {
+      EXPECT_GT(turns_, 3);
+    }
   }
 
  private:
+  void Move() {
+    const auto moved = partition_->MoveNext(to_agent_);
+    ASSERT_TRUE(moved.ok()) << moved.status();
+    if (*moved) return;
+    EXPECT_EQ(partition_->side(), to_agent_ ? Side::kAgent : Side::kHost);
+    if (!to_agent_) {
+      EXPECT_EQ(partition_->agent_bytes(), 0u);
+    }
+    to_agent_ = !to_agent_;
+    ++turns_;
+  }
   // As of a time when nothing had expired, so that those are met that nobody has noticed yet.
   void CheckExpiries() {
     partition_->SetNow(0);
@@ -187,10 +203,15 @@ class Model {
       items_.clear();
     }
     ASSERT_LE(partition_->numbers().used_bytes, limit_);
+    ASSERT_LE(partition_->agent_bytes(), partition_->numbers().used_bytes);
+    if (moves_ && Draw(50) == 0) Move();
   }
 
   std::mt19937_64 random_;
   const Policy policy_;
+  const bool moves_;
+  bool to_agent_ = true;
+  int turns_ = 0;
   uint64_t expiring_seen_ = 0;
   uint64_t limit_ = 0;
   int64_t now_ = 1'000'000;
@@ -205,6 +226,13 @@ TEST_P(PartitionModelTest, RandomCalls_AgreeWithAMap) {
   SCOPED_TRACE(seed);
   const auto [policy, mib] = GetParam();
   Model(seed, policy, static_cast<uint64_t>(mib)).Run(100'000);
+}
+
+TEST_P(PartitionModelTest, RandomCallsWhileMemoryMoves_AgreeWithAMap) {
+  const uint64_t seed = TestSeed();
+  SCOPED_TRACE(seed);
+  const auto [policy, mib] = GetParam();
+  Model(seed, policy, static_cast<uint64_t>(mib), true).Run(50'000);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, PartitionModelTest,

@@ -1,5 +1,8 @@
 #include "services/kv/core/partition.h"
 
+#include <sys/resource.h>
+
+#include <csignal>
 #include <random>
 #include <set>
 #include <string>
@@ -448,6 +451,82 @@ TEST(TtlClassTest, EachClass_HoldsHalfAnOctave) {
   }
   EXPECT_EQ(TtlClassOf(INT64_MAX - 1, 0), kTtlClasses - 1);
   EXPECT_EQ(TtlClassOf(-5, 10), 1);
+}
+
+absl::Status MoveAll(Partition* p, bool to_agent) {
+  while (true) {
+    const auto moved = p->MoveNext(to_agent);
+    if (!moved.ok() || !*moved) return moved.status();
+  }
+}
+
+constexpr uint64_t kMoved = 200;  // items, of 100,000 bytes each
+void PutForMove(Partition* p) {
+  for (uint64_t i = 0; i < kMoved; ++i) {
+    ASSERT_EQ(Put(p, KeyOf(i), std::string(100'000, static_cast<char>('a' + i % 26))),
+              Result::kStored);
+  }
+}
+void CheckMoved(Partition* p) {
+  for (uint64_t i = 0; i < kMoved; ++i) {
+    ASSERT_TRUE(Get(p, KeyOf(i)) == std::string(100'000, static_cast<char>('a' + i % 26))) << i;
+  }
+}
+
+TEST(PartitionMoveTest, ThereAndBack_ItemsStay_AndTheAgentsMemoryIsGivenBack) {
+  auto p = OpenPartition(64);
+  PutForMove(p.get());
+  const Item* const item = p->Find(KeyOf(0), HashKey(KeyOf(0)));
+  EXPECT_EQ(p->side(), Side::kHost);
+  EXPECT_EQ(p->agent_bytes(), 0u);
+  ASSERT_TRUE(MoveAll(p.get(), true).ok());
+  EXPECT_EQ(p->side(), Side::kAgent);
+  EXPECT_EQ(p->agent_bytes(), p->numbers().used_bytes);
+  EXPECT_EQ(p->Find(KeyOf(0), HashKey(KeyOf(0))), item) << "pointers stay";
+  CheckMoved(p.get());
+  ASSERT_TRUE(MoveAll(p.get(), false).ok());
+  EXPECT_EQ(p->side(), Side::kHost);
+  EXPECT_EQ(p->agent_bytes(), 0u);
+  CheckMoved(p.get());
+}
+
+// Of pages that were moved, and of those that were taken on the agent.
+TEST(PartitionMoveTest, OnTheAgent_WhatIsCleared_IsGivenBack) {
+  auto p = OpenPartition(64);
+  ASSERT_TRUE(Put(p.get(), "before", std::string(5'000'000, 'b')) == Result::kStored);
+  ASSERT_TRUE(MoveAll(p.get(), true).ok());
+  PutForMove(p.get());
+  EXPECT_EQ(p->agent_bytes(), p->numbers().used_bytes);
+  EXPECT_GT(p->agent_bytes(), uint64_t{20} << 20);
+  p->Clear();
+  EXPECT_EQ(p->agent_bytes(), p->numbers().used_bytes);
+  EXPECT_LE(p->agent_bytes(), kPageBytes) << "of the index";
+  PutForMove(p.get());
+  CheckMoved(p.get());
+}
+
+// A limit of file sizes stands for memory that the kernel does not give.
+TEST(PartitionMoveTest, RefusedHalfWay_StaysConsistent_AndGoesOnLater) {
+  auto p = OpenPartition(64);
+  PutForMove(p.get());
+  for (int i = 0; i < 6; ++i) ASSERT_TRUE(*p->MoveNext(true));
+  ASSERT_EQ(p->side(), Side::kBoth);
+  const uint64_t there = p->agent_bytes();
+  signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit none{0, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &none), 0);
+  const absl::Status refused = MoveAll(p.get(), true);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_FALSE(refused.ok());
+  EXPECT_EQ(p->side(), Side::kBoth);
+  EXPECT_EQ(p->agent_bytes(), there);
+  CheckMoved(p.get());
+  ASSERT_EQ(Put(p.get(), "more", "value"), Result::kStored);
+  ASSERT_TRUE(MoveAll(p.get(), true).ok());
+  CheckMoved(p.get());
+  EXPECT_EQ(Get(p.get(), "more"), "value");
 }
 
 }  // namespace
