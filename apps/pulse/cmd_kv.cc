@@ -37,6 +37,7 @@
 #include "services/kv/store.h"
 #include "services/kv/udp/server.h"
 #include "services/redis/commands/cluster.h"
+#include "vdpu/profile.h"
 
 namespace pulse {
 namespace {
@@ -46,6 +47,9 @@ struct KvArgs : ServerArgs, ClusterArgs {
   std::string policy = "noeviction";
   std::string design = "cpu";
   std::string agent_cpus;
+  std::string profile = "none";
+  bool hypothetical = false;
+  std::string agent_memory;
   std::string memory_file;
   uint16_t announce_port = 0;  // 0: the server's own
   bool announce_tls = false;
@@ -234,6 +238,29 @@ absl::StatusOr<uint64_t> ReadAgents(KvArgs* args) {
   return kv::AgentServer::BytesFor(args->agents);
 }
 
+// What the card admits; nothing else of its profile counts here.
+struct Card {
+  std::string no_dual;  // see redis::Designs
+  uint64_t memory = 0;  // see KvStoreOptions
+};
+
+absl::StatusOr<Card> ReadCard(const KvArgs& args) {
+  Card card;
+  if (args.profile != "none") {
+    const auto profile = vdpu::LoadProfile(args.profile);
+    if (!profile.ok()) return OptionError("--profile", profile.status());
+    card.memory = static_cast<uint64_t>(profile->memory_gib * (1 << 30));
+    if (profile->name == "bf3" && !args.hypothetical) {
+      card.no_dual =
+          "in DPU mode a bf3's host receives no packets of its own (section 2.1 of the DPU-KV "
+          "paper); start with --hypothetical to try it";
+    }
+  }
+  if (args.agent_memory.empty()) return card;
+  PULSE_RETURN_IF_ERROR(ReadSize("--agent-memory", args.agent_memory, "16G", &card.memory));
+  return card;
+}
+
 absl::Status RunKv(KvArgs args) {
   // Each of these by itself ends malloc's way of keeping all that was freed once.
   mallopt(M_MMAP_THRESHOLD, kBackAtOnceBytes);
@@ -252,7 +279,9 @@ absl::Status RunKv(KvArgs args) {
   signal(SIGXFSZ, SIG_IGN);  // a write to a client's memory beyond the limit fails, as others do
   StopSignal stop;           // before any thread starts
   PULSE_RETURN_IF_ERROR(ReadCpus("--agent-cpus", args.agent_cpus, &args.options.agent_cpus));
-  redis::Designs designs(args.options.threads, args.options.cpus, args.options.agent_cpus);
+  PULSE_ASSIGN_OR_RETURN(const Card card, ReadCard(args));
+  redis::Designs designs(args.options.threads, args.options.cpus, args.options.agent_cpus,
+                         card.no_dual);
   if (const absl::Status status = designs.Set(args.design); !status.ok()) {
     return absl::Status(status.code(), absl::StrCat("--design: ", status.message()));
   }
@@ -295,6 +324,7 @@ absl::Status RunKv(KvArgs args) {
   // Connections have half; agents take theirs from the transactions'.
   if (!args.agents.path.empty()) args.options.transaction_bytes = args.options.buffer_bytes / 4;
   store.memory_file = args.memory_file;
+  store.agent_memory_bytes = card.memory;
   // They outlive the server.
   std::mutex numbers_mutex;
   const kv::UdpServer* udp_numbers = nullptr;
@@ -469,12 +499,22 @@ void AddKvCommand(CLI::App& app) {
          "--design", args->design,
          "which processor does what: cpu: all on the host; lat: connections on the agent's\n"
          "CPUs, commands on the host's; sav: the same, with one thread of the host; dual: as\n"
-         "sav, with a quarter of the threads on the host; dpu: all on the agent's CPUs; shrd:\n"
-         "half of the threads on either side; adaptive: cpu, lat, sav or dual, by measurement.\n"
-         "CONFIG SET design changes it")
+         "sav, with a quarter of the threads on the host; dpu: all on the agent's CPUs, items in\n"
+         "its memory; shrd: half of the threads, and of the items, on either side; adaptive:\n"
+         "cpu, lat, sav or dual, by measurement. CONFIG SET design changes it")
       ->capture_default_str();
   cmd->add_option("--agent-cpus", args->agent_cpus,
                   "CPUs of the agent, for the designs that have one");
+  cmd->add_option("--profile", args->profile,
+                  "the card, bf2 or bf3 (or FILE.toml), that says which designs there are and how\n"
+                  "much memory for items; nothing is slowed down or priced by it")
+      ->capture_default_str();
+  cmd->add_flag("--hypothetical", args->hypothetical,
+                "with --profile bf3, also designs that such a card cannot run: dual and shrd");
+  cmd->add_option(
+      "--agent-memory", args->agent_memory,
+      "what dpu and shrd may keep in the agent's memory (default: the profile's memory,\n"
+      "or as much as the store has)");
   AddClusterOptions(cmd, args.get());
   CLI::Option* const etcd = cmd->add_option("--etcd", args->etcd,
                                             "register the server's endpoints in etcd, as "

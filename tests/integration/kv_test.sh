@@ -35,6 +35,11 @@ expect_error kv-design '--design;;--agent-cpus' "$PULSE" kv --port 0 --design sh
 expect_error kv-one-loop '--design;;--threads 2' "$PULSE" kv --port 0 --agent-cpus 0 --design dual
 expect_error kv-no-design '--design;;cpu, dpu, lat, sav, dual' "$PULSE" kv --port 0 --design fast
 expect_error kv-no-agent '--design;;--agent-cpus' "$PULSE" kv --port 0 --design lat
+expect_error kv-card '--design;;bf3;;--hypothetical' \
+  "$PULSE" kv --port 0 --threads 2 --agent-cpus 0 --profile bf3 --design shrd
+expect_error kv-no-card '--profile;;bf2, bf3' "$PULSE" kv --port 0 --profile bf9
+expect_error kv-agent-memory 'MiB of the agent;;--agent-memory' \
+  "$PULSE" kv --port 0 --agent-cpus 0 --agent-memory 64M --design dpu
 expect_error kv-port 'another program has this port;;--port' "$PULSE" kv --port "$PORT"
 expect_error kv-open 'other machines;;--insecure' "$PULSE" kv --port 0 --bind 0.0.0.0
 
@@ -89,7 +94,8 @@ else
 fi
 
 # 6. One that starts with a thread of the host, and ends.
-start_server kv lat --memory 64M --cpus "$cpus" --agent-cpus "$cpus" --design lat
+start_server kv lat --memory 64M --cpus "$cpus" --agent-cpus "$cpus" --design lat --profile bf3 \
+  --hypothetical
 says lat OK redis-cli -p "$PORT" set a 1
 # pulse top beside it, while clients are at work: where its CPU time goes.
 start "$SCRATCH/top-load.log" redis-benchmark -p "$PORT" -t set,get -n 100000000 -r 1000 -P 16 -q

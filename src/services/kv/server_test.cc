@@ -19,6 +19,7 @@
 namespace pulse::kv {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -239,12 +240,60 @@ TEST_F(KvServerTest, Design_ThatCannotRun_IsRefusedAndTheOldOneStays) {
   EXPECT_THAT(client.Ask("info kv"), HasSubstr("design:cpu\r\ndesign_now:cpu"));
 }
 
-TEST_F(KvServerTest, InfoKv_InEachDesign_SaysThatTheItemsLieInTheHost) {
+TEST_F(KvServerTest, InfoKv_InEachDesign_SaysWhereTheItemsLie) {
   Open(4);
   redis::BlockingClient client(port());
-  for (const char* design : kDesigns) {
-    ASSERT_EQ(client.Ask(std::string("config set design ") + design), "+OK\r\n");
-    EXPECT_THAT(client.Ask("info kv"), HasSubstr("items_in:host\r\n")) << design;
+  for (const std::string design : kDesigns) {
+    ASSERT_EQ(client.Ask("config set design " + design), "+OK\r\n");
+    const std::string where = design == "dpu" ? "agent" : design == "shrd" ? "both" : "host";
+    EXPECT_THAT(client.Ask("info kv"),
+                HasSubstr("items_in:" + where + "\r\nitems_lost_with:" + where + "\r\n"))
+        << design;
+  }
+}
+
+TEST_F(KvServerTest, DesignThatMovesItems_AgentsMemoryTooSmall_IsRefusedAndNothingMoves) {
+  agent_memory_bytes_ = uint64_t{32} << 20;
+  Open(2);
+  redis::BlockingClient client(port());
+  ASSERT_EQ(client.Ask("set a 1"), "+OK\r\n");
+  EXPECT_THAT(client.Ask("config set design dpu"),
+              AllOf(HasSubstr("64 MiB"), HasSubstr("32 MiB; start with more --agent-memory"),
+                    HasSubstr("cpu stays in force")));
+  EXPECT_THAT(client.Ask("info kv"), AllOf(HasSubstr("design_now:cpu"), HasSubstr("items_in:host"),
+                                           HasSubstr("agent_items_bytes:0\r\n")));
+  EXPECT_EQ(client.Ask("config set design shrd"), "+OK\r\n") << "half of them has room";
+  EXPECT_EQ(client.Ask("get a"), "$1\r\n1\r\n");
+}
+
+TEST_F(KvServerTest, DesignThatMovesItems_WithinMulti_IsRefused) {
+  Open(2);
+  redis::BlockingClient client(port());
+  client.Send("multi\r\nconfig set design dpu\r\nconfig set design lat\r\nexec\r\n");
+  for (const char* reply : {"+OK\r\n", "+QUEUED\r\n", "+QUEUED\r\n"}) {
+    ASSERT_EQ(client.Receive(), reply);
+  }
+  EXPECT_THAT(client.Receive(), AllOf(HasSubstr("cannot within MULTI"), HasSubstr("+OK\r\n")));
+  EXPECT_THAT(client.Ask("config get design"), HasSubstr("lat"));
+}
+
+// As a BlueField-3's, whose host receives no packets of its own.
+TEST_F(KvServerTest, CardWithoutDual_RefusesBothAndAdaptiveSkipsThem) {
+  no_dual_ = "the card says so";
+  Open(2);
+  redis::BlockingClient client(port());
+  EXPECT_THAT(client.Ask("config set design dual"), HasSubstr("the card says so. cpu stays"));
+  EXPECT_THAT(client.Ask("config set design shrd"), HasSubstr("the card says so. cpu stays"));
+  EXPECT_EQ(client.Ask("config set design dpu"), "+OK\r\n");
+  ASSERT_EQ(client.Ask("config set design adaptive"), "+OK\r\n");
+  // Of its first trial; dual would be the fourth.
+  const uint64_t begin = designs_->status().changes;
+  std::string sets;
+  for (int i = 0; i < 100; ++i) sets += "set a 1\r\n";
+  while (designs_->status().changes < begin + 3) {
+    client.Send(sets);
+    for (int i = 0; i < 100; ++i) ASSERT_EQ(client.Receive(), "+OK\r\n");
+    ASSERT_NE(designs_->status().now, "dual");
   }
 }
 

@@ -134,6 +134,8 @@ absl::StatusOr<std::unique_ptr<KvStore>> KvStore::Open(const KvStoreOptions& opt
   uint64_t& most = store->options_.limits.max_value;
   most = std::min(most, store->most_value());
   if (store->file_ != nullptr) store->file_->Finish();
+  PULSE_RETURN_IF_ERROR(store->CheckItems(store->DesignName()));
+  PULSE_RETURN_IF_ERROR(store->MoveItems(store->DesignName()));
   for (int i = 0; store->in_cluster() && i < partitions; ++i) {
     store->nodes_.push_back(std::make_unique<KvNode>(store.get(), i));
   }
@@ -418,7 +420,7 @@ void KvStore::AddInfo(const Place& place, std::string_view section, std::string*
     if (options_.designs != nullptr) {
       const redis::Designs::Status status = options_.designs->status();
       add("design_now", status.now);
-      add("items_in", "host");  // in every design, this one's memory: threads move, keys do not
+      AddItemsInfo(place, out);
       add("design_changes", status.changes);
       add("host_cpu_us", status.host_cpu_nanos / 1000);
     }
@@ -457,7 +459,11 @@ std::string KvStore::CheckSetting(std::string_view name, std::string_view value)
     const absl::Status status = options_.designs != nullptr
                                     ? options_.designs->Check(value)
                                     : redis::Designs(1, {}, {}).Check(value);
-    return status.ok() ? "" : absl::StrCat("ERR CONFIG SET failed - ", status.message());
+    if (!status.ok()) return absl::StrCat("ERR CONFIG SET failed - ", status.message());
+    const absl::Status items = CheckItems(value);
+    return items.ok() ? ""
+                      : absl::StrCat("ERR CONFIG SET failed - ", items.message(), ". ",
+                                     DesignName(), " stays in force");
   }
   return absl::StrCat("ERR Unknown option or number of arguments for CONFIG SET - '",
                       redis::AbslOf(name.substr(0, 64)),
@@ -469,7 +475,7 @@ std::string KvStore::Configure(std::string_view name, std::string_view value) {
   if (std::string error = CheckSetting(name, value); !error.empty()) return error;
   if (redis::EqualsIgnoringCase(name, "design")) {
     if (options_.designs == nullptr) return "";
-    const absl::Status status = options_.designs->Set(value);
+    const absl::Status status = SetDesign(value);
     return status.ok() ? "" : absl::StrCat("ERR CONFIG SET failed - ", status.message());
   }
   if (redis::EqualsIgnoringCase(name, "maxmemory")) return "";

@@ -58,6 +58,8 @@ struct KvStoreOptions {
   std::function<void(std::string*)> more_info;
   // A file on a tmpfs that keeps the keys for the next process (store_file.h); empty: none.
   std::string memory_file;
+  // What designs that keep items on the agent may take of its memory; 0: memory_bytes.
+  uint64_t agent_memory_bytes = 0;
 };
 
 // "noeviction", "allkeys-lfu", "allkeys-lru", "allkeys-random", whatever their case.
@@ -214,6 +216,12 @@ class KvStore final : public redis::Keyspace {
 
   Partition& partition(uint32_t shard) { return *shards_[shard].partition; }
   std::string DesignName() const;
+  // store_items.cc: where items lie, by design.
+  bool IsOnAgent(std::string_view design, size_t shard) const;
+  absl::Status CheckItems(std::string_view design) const;
+  absl::Status SetDesign(std::string_view design);
+  absl::Status MoveItems(std::string_view design);
+  void AddItemsInfo(const Place& place, std::string* out) const;
   uint64_t told_memory() const {
     return options_.told_memory_bytes == 0 ? options_.memory_bytes : options_.told_memory_bytes;
   }
@@ -246,6 +254,8 @@ class KvStore final : public redis::Keyspace {
   std::vector<std::unique_ptr<KvNode>> nodes_;  // in cluster mode, by partition
   std::atomic<Policy> policy_{Policy::kNoEviction};
   std::atomic<uint64_t> random_{0};
+  std::mutex design_mutex_;  // of who sets the design; taken before the shards'
+  std::atomic<bool> items_moving_{false};
   std::unique_ptr<StoreFile> file_;  // null: the keys go with the process
   std::atomic<uint64_t> own_last_cas_{0};
   std::atomic<uint64_t>* last_cas_ = &own_last_cas_;

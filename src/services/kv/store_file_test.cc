@@ -15,6 +15,7 @@
 #include <memory>
 #include <string>
 
+#include "base/cpu_list.h"
 #include "services/kv/store.h"
 #include "services/redis/commands/command_suite.h"
 
@@ -64,6 +65,20 @@ class StoreFileTest : public testing::Test {
   std::string path_;
   KvStoreOptions options_;
 };
+
+TEST_F(StoreFileTest, DesignOnTheAgent_ItemsStayInTheFile) {
+  redis::Designs designs(2, MyCpus(), MyCpus());
+  options_.designs = &designs;
+  options_.agent_memory_bytes = 1;
+  auto store = KvStore::Open(options_);
+  ASSERT_TRUE(store.ok()) << store.status();
+  ASSERT_TRUE(Put(store->get(), "key", "value"));
+  EXPECT_EQ((*store)->Configure("design", "dpu"), "");
+  std::string info;
+  (*store)->AddInfo("KV", &info);
+  EXPECT_THAT(info, HasSubstr("design_now:dpu\r\nitems_in:file\r\nagent_items_bytes:0\r\n"));
+  EXPECT_EQ(Get(store->get(), "key"), "value");
+}
 
 TEST_F(StoreFileTest, NextStore_GoesOnWithKeysAndVersions) {
   uint64_t version = 0;

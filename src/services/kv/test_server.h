@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/cpu_list.h"
@@ -29,13 +30,14 @@ class KvServerTest : public testing::Test {
   }
   void OpenOn(int threads, const std::vector<int>& host_cpus, const std::vector<int>& agent_cpus) {
     options_.threads = threads;
-    designs_ = std::make_unique<redis::Designs>(threads, host_cpus, agent_cpus);
+    designs_ = std::make_unique<redis::Designs>(threads, host_cpus, agent_cpus, no_dual_);
     options_.designs = designs_.get();
     options_.cluster = cluster_.get();
     options_.keyspace = [this, threads](const redis::KeyspaceLimits& limits)
         -> absl::StatusOr<std::unique_ptr<redis::Keyspace>> {
       KvStoreOptions store;
       store.memory_bytes = memory_bytes_;
+      store.agent_memory_bytes = agent_memory_bytes_;
       store.partitions = threads;
       store.limits = limits;
       store.designs = designs_.get();
@@ -67,6 +69,8 @@ class KvServerTest : public testing::Test {
   uint16_t port() const { return server_->port(); }
 
   uint64_t memory_bytes_ = uint64_t{64} << 20;
+  uint64_t agent_memory_bytes_ = 0;
+  std::string no_dual_;
   redis::ServeOptions options_;
   std::unique_ptr<redis::Designs> designs_;  // these outlive the server
   std::unique_ptr<redis::Cluster> cluster_;  // made by a test that needs one, before Open
