@@ -50,6 +50,9 @@ nlohmann::json RunsOf(const nlohmann::json& workload) {
 // The clock's own time is taken from what it measures, which leaves nothing of a very short time.
 constexpr double kLeastNanos = 0.1;
 constexpr double kMostNanos = 1e6;
+// Of a tiny run, where a busy machine leaves nothing of all times: the model carries out all
+// requests of a given time, so that with kLeastNanos it would take minutes.
+constexpr double kLeastTinyNanos = 10;
 constexpr double kLeastRate = 1e3;  // requests a second
 constexpr double kMostRate = 1e10;
 
@@ -60,15 +63,17 @@ double NumberOf(const nlohmann::json& value) {
 }
 
 // Of the figures that the model follows from, one that is missing or that no core can have; empty
-// when there is none. With `repair` what is out of bounds becomes the nearest bound.
+// when there is none. With `repair` what is out of bounds becomes the nearest bound, and no time is
+// below kLeastTinyNanos.
 std::string FindImpossible(nlohmann::json* costs, bool repair) try {
   std::string found;
+  const double least = repair ? kLeastTinyNanos : kLeastNanos;
   const auto check = [&](const std::string& workload, const char* run, const char* metric) {
     nlohmann::json& value = costs->at(workload).at(run)[metric];
     const double number = NumberOf(value);
-    if (number >= kLeastNanos && number <= kMostNanos) return;
+    if (number >= least && number <= kMostNanos) return;
     if (repair) {
-      value = number < kLeastNanos ? kLeastNanos : kMostNanos;
+      value = number < least ? least : kMostNanos;
       return;
     }
     found = absl::StrCat(metric, " of ", run, ", ", workload, ", is ", number);
