@@ -14,7 +14,7 @@ TSAN_ENV := TSAN_OPTIONS=suppressions=$(CURDIR)/scripts/tsan.supp:second_deadloc
 NO_MODELS := GTEST_FILTER=-RingModelTest.Every*:ResponseModelTest.Few*:All/RealManifestTest.*:ConvertTest.DryRun*:BarrierModel.*:ProgressModelTest.Every*:ProgressModelTest.Few*:EngineModel.EveryExecution*
 
 # What PULSE_TEST_LONG=1 makes longer; CONTRIBUTING.md says how.
-LONG_TESTS := ^(powercut_test|convert_cut_test|fault_test.*|store_test.*|preload_.*|agent_lifecycle|bench_cli|options_test.*|lsm_test.*|graph_runs_test|graph_salvage_test)$$
+LONG_TESTS := ^(powercut_test|convert_cut_test|fault_test.*|store_test.*|preload_.*|agent_lifecycle|bench_cli|options_test.*|lsm_test.*|graph_runs_test|graph_salvage_test|cypher_shortcuts_test)$$
 
 # One thread at work: AddressSanitizer looks at these, ThreadSanitizer has nothing to see in them. What the
 # store's threads do together is in StoreThreadsTest, StoreModelTest.LongLives and the files' tests.
