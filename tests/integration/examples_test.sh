@@ -60,14 +60,14 @@ start_agent "$agent_socket" --store "$store" --tasks 0
 start_host "$BLOCKS" serve --agent "$agent_socket" --size 16M
 run_ok blocks-fill 60 "$BLOCKS" load --port "$PORT" --fill
 run_ok blocks-mixed 60 "$BLOCKS" load --port "$PORT" --reads 0.6 --batch 4 --connections 3 \
-  --seconds 2
+  --seconds 1
 expect_error blocks-no-file 'no file' "$BLOCKS" load --port "$PORT" --file 7
 note "blocks: the agent is killed under a load"
-start "$SCRATCH/blocks-killed.log" "$BLOCKS" load --port "$PORT" --reads 0.5 --seconds 8 \
+start "$SCRATCH/blocks-killed.log" "$BLOCKS" load --port "$PORT" --reads 0.5 --seconds 5 \
   --json
 load=$STARTED
 await 60 has_client "$PORT" || fail "the load does not begin" "$SCRATCH/blocks-killed.log"
-sleep 1
+sleep 0.5
 kill_process "$AGENT"
 await 30 says 'the agent was lost' "$HOST_LOG" || fail "the host has not lost the agent" "$HOST_LOG"
 start_agent "$agent_socket" --store "$store" --tasks 0
@@ -78,7 +78,7 @@ run_ok blocks-again 60 "$BLOCKS" load --port "$PORT" --seconds 1
 stop_agent "$HOST" "$HOST_LOG"
 mkdir "$SCRATCH/plain"
 start_host "$BLOCKS" serve --directory "$SCRATCH/plain" --size 16M
-run_ok blocks-os 60 "$BLOCKS" load --port "$PORT" --reads 0.6 --seconds 2
+run_ok blocks-os 60 "$BLOCKS" load --port "$PORT" --reads 0.6 --seconds 1
 stop_agent "$HOST" "$HOST_LOG"
 expect_error blocks-both 'in a directory or with an agent' "$BLOCKS" serve
 expect_error blocks-nobody 'is the server running' "$BLOCKS" load --port 1
@@ -87,11 +87,11 @@ note "pages: the host is killed under a load; nothing that was acknowledged is l
 serve=("$PAGES" serve --agent "$agent_socket" --log "$SCRATCH/log" --pages 512)
 start_host "${serve[@]}"
 serve+=(--port "$PORT")
-start "$SCRATCH/pages-load.log" "$PAGES" load --port "$PORT" --reads 0.5 --seconds 8 --reconnect \
+start "$SCRATCH/pages-load.log" "$PAGES" load --port "$PORT" --reads 0.5 --seconds 5 --reconnect \
   --json
 load=$STARTED
 for ((i = 0; i < 4; i++)); do
-  sleep "1.$((RANDOM % 10))"
+  sleep "0.$((5 + RANDOM % 5))"
   kill_process "$HOST"
   start_host "${serve[@]}"
 done
@@ -110,10 +110,10 @@ serve=("$PAGES" serve --agent "$agent_socket" --log "$SCRATCH/log" --pages 512 -
 start_host "${serve[@]}"
 await 30 says '(port ' "$AGENT_LOG" || fail "the agent does not serve" "$AGENT_LOG"
 start "$SCRATCH/pages-offload.log" "$PAGES" load --port "$(agent_port)" --reads 0.8 \
-  --seconds 6 --reconnect --json
+  --seconds 4 --reconnect --json
 load=$STARTED
 for ((i = 0; i < 2; i++)); do
-  sleep "1.$((RANDOM % 10))"
+  sleep "0.$((5 + RANDOM % 5))"
   kill_process "$HOST"
   start_host "${serve[@]}"
 done
@@ -129,7 +129,7 @@ start_agent "$agent_socket" --store "$store" --tasks 0 --offload "$LIB/pulse-blo
 start_host "$BLOCKS" serve --agent "$agent_socket" --size 16M --ordered --socket "$host_socket"
 await 30 says '(port ' "$AGENT_LOG" || fail "the agent does not serve" "$AGENT_LOG"
 run_ok blocks-offload 60 "$BLOCKS" load --port "$(agent_port)" --reads 0.7 --batch 4 \
-  --connections 3 --seconds 3
+  --connections 3 --seconds 1
 kill_process "$HOST"
 # What it knows of the files it had from the host.
 expect_error blocks-host-down 'lost|reach' "$BLOCKS" load --port "$(agent_port)" --seconds 1
