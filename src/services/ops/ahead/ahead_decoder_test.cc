@@ -122,7 +122,7 @@ TEST(AheadDecoder, Stretch_HasTheDataFromItsBeginToItsEnd) {
 TEST(AheadDecoder, StreamsOfEachEncoder_AreDecodedAsWithoutIt) {
   std::mt19937_64 random(TestSeed());
   for (const Kind kind : {Kind::kText, Kind::kMixed, Kind::kRandom, Kind::kZeros}) {
-    const std::string whole = MakeData(kind, 1'500'000 + random() % 1'000'000, TestSeed());
+    const std::string whole = MakeData(kind, 700'000 + random() % 700'000, TestSeed());
     for (const Encoder& encoder : Encoders()) {
       if (!LongTests() && random() % 3 != 0) continue;
       SCOPED_TRACE(Describe(encoder));

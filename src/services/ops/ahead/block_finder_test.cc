@@ -17,7 +17,7 @@ using testing_util::TestSeed;
 TEST(FindBlock, EachBlockWithOwnCodesOfEachEncoder_IsFound) {
   size_t blocks = 0;
   for (const Kind kind : {Kind::kText, Kind::kMixed}) {
-    const std::string data = MakeData(kind, 600'000, TestSeed());
+    const std::string data = MakeData(kind, 300'000, TestSeed());
     for (const Encoder& encoder : Encoders()) {
       const std::string bytes = Deflate(encoder, data);
       for (const BlockPlace& block : BlocksOf(bytes)) {

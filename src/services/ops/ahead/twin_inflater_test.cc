@@ -39,7 +39,7 @@ TEST(TwinInflater, BlocksOfEachEncoderFromEachPlace_GiveTheirDataWithTheirWindow
   Buffer behind;
   size_t ranges = 0;
   for (const Kind kind : {Kind::kText, Kind::kMixed, Kind::kRandom, Kind::kZeros}) {
-    const std::string whole = MakeData(kind, 700'000, TestSeed());
+    const std::string whole = MakeData(kind, 400'000, TestSeed());
     const absl::string_view text(whole);
     for (const Encoder& encoder : Encoders()) {
       const std::string bytes = Deflate(encoder, whole);
