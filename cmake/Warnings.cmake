@@ -95,14 +95,13 @@ function(pulse_precompile target)
     $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess -Wno-stringop-overflow>)
 endfunction()
 
-# pulse_test(name SOURCES... LIBS libs... [TIMEOUT seconds] [SHARDS n] [COST seconds]): a GoogleTest
-# program run by ctest; in n parts that may run at the same time. What costs most begins first, so
-# that no core idles at the end.
+# pulse_test(name SOURCES... LIBS libs... [TIMEOUT seconds] [SHARDS n]): a GoogleTest program run by
+# ctest; in n parts that may run at the same time. What takes long is in TestSeconds.cmake.
 function(pulse_test name)
   if(NOT PULSE_BUILD_TESTS)
     return()
   endif()
-  cmake_parse_arguments(T "" "TIMEOUT;SHARDS;COST" "SOURCES;LIBS" ${ARGN})
+  cmake_parse_arguments(T "" "TIMEOUT;SHARDS" "SOURCES;LIBS" ${ARGN})
   add_executable(${name} ${T_SOURCES})
   pulse_unity(${name})
   target_link_libraries(${name} PRIVATE pulse_options ${T_LIBS} GTest::gtest GTest::gmock
@@ -120,12 +119,10 @@ function(pulse_test name)
   if(PULSE_SANITIZE)  # which makes some tests ten times as slow
     math(EXPR T_TIMEOUT "3 * ${T_TIMEOUT}")
   endif()
-  if(NOT T_COST)
-    set(T_COST 0)
-  endif()
   if(NOT T_SHARDS)
     add_test(NAME ${name} COMMAND ${name})
-    set_tests_properties(${name} PROPERTIES TIMEOUT ${T_TIMEOUT} COST ${T_COST})
+    set_tests_properties(${name} PROPERTIES TIMEOUT ${T_TIMEOUT})
+    pulse_test_cost(${name})
     return()
   endif()
   math(EXPR last "${T_SHARDS} - 1")
@@ -133,7 +130,8 @@ function(pulse_test name)
     math(EXPR number "${shard} + 1")
     set(part ${name}_${number}_of_${T_SHARDS})
     add_test(NAME ${part} COMMAND ${name})
-    set_tests_properties(${part} PROPERTIES TIMEOUT ${T_TIMEOUT} COST ${T_COST}
+    set_tests_properties(${part} PROPERTIES TIMEOUT ${T_TIMEOUT}
       ENVIRONMENT "GTEST_TOTAL_SHARDS=${T_SHARDS};GTEST_SHARD_INDEX=${shard}")
+    pulse_test_cost(${part})
   endforeach()
 endfunction()
