@@ -13,7 +13,7 @@ pool="$SCRATCH/pool"
 uri="pulse://?layout=pool&pool=$pool"
 db="$SCRATCH/db"
 with_plugin=(env "LD_PRELOAD=$PLUGIN")
-keys=(60000 1000 7) # of a fill: number, size of a value, seed
+keys=(40000 1000 7) # of a fill: number, size of a value, seed
 
 tables() { find "$1" -maxdepth 1 \( -name '*.sst' -o -name '*.blob' \) | wc -l; }
 on_stock() { run_ok "$1" 120 "$DB_CHECK" verify "$db" "${keys[@]}" --blob --read-only; }

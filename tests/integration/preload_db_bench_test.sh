@@ -11,10 +11,9 @@ PLUGIN=$1 PULSE=$2 SCRATCH=$3 DB_CHECK=$4 DB_BENCH=$5 MODE=$6 OPTIONS=${7:-}
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 setup_scratch
 
-# Options that change how bytes travel, and not what is stored, get along with two fifths of the
-# data, unless the test is to be long.
+# All but the first get along with two fifths of the data, unless the test is to be long.
 case $MODE/$OPTIONS in
-  embedded/ | external/ | embedded/layout=pool) scale=5 ;;
+  embedded/) scale=5 ;;
   *) scale=2 ;;
 esac
 if [[ ${PULSE_TEST_LONG:-} == 1 ]]; then scale=5; fi

@@ -32,9 +32,9 @@ expect_error bench-none 'none' "$PULSE" bench vdpu --profile none
 # serve NAME [OPTIONS]: a database is filled and compacted through the agent, and read without it.
 serve() {
   local name=$1 options=${2:-} db="$SCRATCH/db-$1"
-  run_ok "$name-fill" 300 env LD_PRELOAD="$PLUGIN" "$DB_CHECK" fill "$db" 60000 1000 31 \
+  run_ok "$name-fill" 300 env LD_PRELOAD="$PLUGIN" "$DB_CHECK" fill "$db" 20000 1000 31 \
     --fs-uri "pulse://$socket${options:+?$options}"
-  run_ok "$name-verify" 120 "$DB_CHECK" verify "$db" 60000 1000 31
+  run_ok "$name-verify" 120 "$DB_CHECK" verify "$db" 20000 1000 31
   is_alive "$AGENT" || fail "$name: the agent died" "$AGENT_LOG"
   rm -rf "$db"
   note "$name: served"
@@ -65,7 +65,7 @@ start_agent "$socket" --profile "$mine"
 start "$SCRATCH/victim.log" env LD_PRELOAD="$PLUGIN" "$DB_CHECK" fill "$SCRATCH/db-victim" 2000000 \
   1000 32 --acked "$SCRATCH/acked" --fs-uri "pulse://$socket"
 victim=$STARTED
-under_way() { (($(read_count "$SCRATCH/acked") >= 100000)); }
+under_way() { (($(read_count "$SCRATCH/acked") >= 30000)); }
 await 120 under_way || fail "the fill does not get on" "$SCRATCH/victim.log"
 kill -9 "$victim"
 serve after-a-death
