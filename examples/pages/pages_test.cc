@@ -81,6 +81,7 @@ class PagesTest : public ::testing::TestWithParam<bool> {
 };
 
 TEST_P(PagesTest, GetPage_AfterAppends_HasAllUpToItsLsn) {
+  options_.server.wait_ms = 3000;  // the one for which no record comes waits for so long
   Start();
   EXPECT_EQ(client_->GetPage(3, 0).value(), std::string(kPayload, '\0'));
   std::mt19937_64 dice(TestSeed());
