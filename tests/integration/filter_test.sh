@@ -34,7 +34,7 @@ def line():
                      f"Accident on {a} at {b}. Expect delays.", f"Ramp to {a} - Accident.",
                      f"Lane blocked near {a} and {b}.", "", f"  {e}\ttabs\t{a}", f"K\u212a na\u00efve {b}"])
 with open(sys.argv[1], "w", encoding="utf-8", newline="") as f:
-    for _ in range(60000): f.write(line() + r.choice(["\n"] * 30 + ["\r\n"]))
+    for _ in range(40000): f.write(line() + r.choice(["\n"] * 30 + ["\r\n"]))
     f.write("the last line has no newline at Exit")
 PYTHON
 
@@ -233,7 +233,7 @@ def line(i):
         f"2026-11-27T{time}Z\tWARN\ttook_ms={r.randint(1, 9000)} Accident on the {r.choice(['Main St', 'US-50'])} shard",
         "\tat sun.nio.ch.SocketChannelImpl.write(Native Method)", ""])
 with open(sys.argv[1], "w", encoding="utf-8", newline="") as f:
-    for i in range(30000): f.write(line(i) + r.choice(["\n"] * 30 + ["\r\n"]))
+    for i in range(20000): f.write(line(i) + r.choice(["\n"] * 30 + ["\r\n"]))
 PYTHON
   files+=(log)
 fi
