@@ -17,8 +17,8 @@ from overview import date_of, facts, highlights, revision_of, warnings
 
 # A service that comes adds the page of its benchmark here, by the name in its JSON file.
 BENCHMARK_PAGES = {"blocks": remote.fill, "serve": remote.fill, "director": remote.fill,
-                   "kv": kv.fill, "ops": ops.fill, "graph": graph.fill, "soak": soak.fill,
-                   "paper": paper_pages.fill}
+                   "kv": kv.fill, "ops": ops.fill, "graph": graph.fill,
+                   "graph-rivals": graph.fill_rivals, "soak": soak.fill, "paper": paper_pages.fill}
 
 
 def _settings(result):

@@ -68,7 +68,8 @@ def _graph(result):
         if row.get(quantity):
             yield row.label, quantity, row.get(quantity)
     metrics = ("gib_per_s", "caller_cpu_s_per_gib", "all_cpu_s_per_gib")
-    for part, label in (("copy", lambda r: f"copies of {number_in(r, 'piece'):g} B"),
+    for part, label in (("copy", lambda r: f"copies of {number_in(r, 'piece'):g} B" + (
+                             f", {text_in(r, 'direction')}" if "direction" in r else "")),
                         ("merge", lambda r: f"compaction, {text_in(r, 'input')}")):
         yield from _against_first(rows_in(object_in(result, part), "rows"), label,
                                   lambda r: text_in(r, "engine"), metrics, count)

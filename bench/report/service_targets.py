@@ -1,7 +1,7 @@
 """What was asked of the in-memory store, the operators and the graph store, and what their results say
 about it. What a benchmark has judged itself, as `pulse bench blocks` does, is in its ratios."""
 from figures import FigureRow, Quantity, flag_in, list_in, number_in, object_in, text_in
-from model import TargetRow
+from model import Spread, TargetRow
 from remote import target_rows
 from service_ratios import (AGENT, THREAD_OTHER, THREADS_SAME, agent_fell_back, auto_by_best, beside_row,
                             is_replayed, pairs_of, rows_in, spread_in, widest)
@@ -123,7 +123,64 @@ def _graph(entry):
                    rate.times(1 / copies))
 
 
+def _counted(row, metric):
+    return spread_in(row, metric, int(number_in(row, "count", 1)))
+
+
+def _graph_alone(entry):
+    """In C++ on one CPU, and after a kill."""
+    for row in rows_in(entry.result, "core"):
+        got = _counted(row, "per_s")
+        asked = 300 if text_in(row, "key").startswith("scan") else 2
+        if got:
+            yield _row(entry, f"C++ on one CPU, {text_in(row, 'what')}: M relationships/s", _least(asked),
+                       got.times(1e-6))
+    for row in rows_in(entry.result, "reopen"):
+        what = f"reopen after a kill, {number_in(row, 'logged_bytes') / 1e9:.1f} GB logged, {text_in(row, 'what')}"
+        seconds, resident = _counted(row, "seconds"), _counted(row, "resident_bytes")
+        asked = {"on": 3, "off": 10}.get(text_in(row, "key"))
+        if asked and seconds:
+            yield _row(entry, f"{what}: s", _most(asked), seconds)
+        # Without flushes there is no limit.
+        limit = number_in(row, "limit_bytes")
+        if text_in(row, "key") != "off" and resident and limit > 0:
+            yield _row(entry, f"{what}: the most resident ÷ memory limit", _most(1.05),
+                       resident.times(1 / limit))
+
+
+# Against the better of the rivals in the same run.
+RIVALS = [("load", "bulk load of CSV", 1.7), ("sum", "sum of a property of all relationships", 2),
+          ("two_hops", "two hops, 2 M paths", 2), ("one_hop", "one hop by key, in Python", 12),
+          ("durable_8", "durable transactions of one relationship, 8 writers against the rival's one", 10),
+          ("statements", "5,000 relationships in one durable transaction", 20)]
+
+
+def _graph_rivals(entry):
+    figures = object_in(entry.result, "figures")
+    count = len(list_in(entry.result, "rounds"))
+
+    def spread(name, of):
+        found = object_in(object_in(figures, name), of)
+        median = number_in(found, "median")
+        return Spread(median, number_in(found, "least"), number_in(found, "most"), count) if median > 0 else None
+    for name, what, asked in RIVALS:
+        got = spread(name, "ratio")
+        if got:
+            yield _row(entry, f"{what}: times the better rival", _least(asked), got)
+    # Either will do.
+    durable = [_row(entry, f"durable transactions of one relationship, one writer: {what}", _least(asked), got)
+               for of, what, asked in (("ratio", "times the better rival (or 0.8 of a bare append)", 3),
+                                       ("of_bare", "÷ bare append and fdatasync (or 3 times the rival)", 0.8))
+               for got in [spread("durable", of)] if got]
+    yield from sorted(durable, key=lambda row: row.verdict != HELD)[:1]
+    for name, what, asked in (("bytes_small", "0 to 99", 12), ("bytes_random", "64 random bits", 16)):
+        got = spread(name, "pulsedb")
+        if got:
+            yield _row(entry, f"bytes on disk for a relationship, property {what}", _most(asked), got)
+
+
 def rows(entry):
     """All of a result that has run."""
-    own = {"kv": _kv, "ops": _ops, "graph": _graph}.get(text_in(entry.result, "benchmark"))
+    own = {"kv": _kv, "ops": _ops, "graph": lambda e: [*_graph(e), *_graph_alone(e)],
+           "graph-rivals": _graph_rivals}.get(text_in(entry.result, "benchmark"))
     return target_rows(entry) + (list(own(entry)) if own else [])

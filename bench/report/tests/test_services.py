@@ -150,6 +150,38 @@ class ServicesTest(ReportTestCase):
         self.assertEqual(rows["throughput of a compaction by the agent ÷ memcpy, blocks, 128"].verdict, "held")
         self.assertEqual(self.targets("graph", graph(agent=(190, 200)))[same].verdict, "missed")
 
+    def test_Targets_Graphs_InCppAndAfterAKill(self):
+        def figure(metric, median, count=3, **more):
+            return {metric: median, f"{metric}_least": median * 0.9, f"{metric}_most": median * 1.1,
+                    "count": count, **more}
+        rows = self.targets("graph", {"benchmark": "graph", "core": [
+            figure("per_s", 2.5e6, key="insert", what="inserts"),
+            figure("per_s", 2.5e8, key="scan_store", what="neighbours")], "reopen": [
+                {**figure("seconds", 2), **figure("resident_bytes", 90), "key": "on", "what": "on",
+                 "logged_bytes": 1e9, "limit_bytes": 100},
+                {**figure("seconds", 9, 1), **figure("resident_bytes", 900, 1), "key": "off", "what": "off",
+                 "logged_bytes": 1e9, "limit_bytes": 100}]})
+        self.assertEqual({what: (row.asked, row.verdict) for what, row in rows.items()}, {
+            "C++ on one CPU, inserts: M relationships/s": ("at least 2", "held"),
+            "C++ on one CPU, neighbours: M relationships/s": ("at least 300", "missed"),
+            "reopen after a kill, 1.0 GB logged, on: s": ("at most 3", "held"),
+            "reopen after a kill, 1.0 GB logged, on: the most resident ÷ memory limit": ("at most 1.05", "held"),
+            "reopen after a kill, 1.0 GB logged, off: s": ("at most 10", "not clear")})
+
+    def test_Targets_GraphRivals_DurableTransactionsHoldByEitherRule(self):
+        def figure(median):
+            return {"median": median, "least": median, "most": median}
+        result = {"benchmark": "graph-rivals", "rounds": [{}, {}], "figures": {
+            "durable": {"ratio": figure(2.5), "of_bare": figure(0.9)}, "durable_8": {"ratio": figure(11)},
+            "statements": {"ratio": figure(19)}, "bytes_small": {"pulsedb": figure(8)}}}
+        self.assertEqual([row.verdict for row in self.targets("graph-rivals", result).values()],
+                         ["held", "missed", "held", "held"])
+        result["figures"]["durable"]["of_bare"] = figure(0.7)
+        rows = self.targets("graph-rivals", result)
+        what = ("durable transactions of one relationship, one writer: times the better rival (or 0.8 of a "
+                "bare append)")
+        self.assertEqual((rows[what].asked, rows[what].verdict), ("at least 3", "missed"))
+
     def test_Changes_Operators_WorseAutoIsSaid(self):
         page = self.compared("ops", ops(1.2), ops(0.9))
         self.assertIn("2 ratios are in both: 1 have become worse, 0 better", page.statement)

@@ -282,7 +282,8 @@ def main():
     # Of parallel relationships each is in a triangle of its own, which Ladybug 0.22 does not count.
     for program in programs:
         print(f"triangles counted by {program}: {rounds[0][program]['triangle_count']:,}")
-    result = {"paths": expected["paths"], "rounds": rounds, "figures": {}}
+    result = {"benchmark": "graph-rivals", "paths": expected["paths"], "rounds": rounds, "figures": {},
+              "settings": {name: getattr(args, name) for name in ("programs", "nodes", "edges", "seed")}}
     print(f"{expected['paths']:,} paths of two hops; medians (least – most), {args.rounds} rounds")
     for name, (unit, asked, more) in FIGURES.items():
         row = {p: spread([r[p][name] for r in rounds]) for p in programs if name in rounds[0][p]}
@@ -304,7 +305,7 @@ def main():
             row["of_bare"] = of_bare
             line += f"; of bare {text_of(of_bare)}"
         print(f"{name}, {unit}: {line}" + (f"; asked {asked}" if asked else ""))
-        result["figures"][name] = row
+        result["figures"][name] = {"unit": unit, "asked": asked, **row}
     if args.json:
         with open(args.json, "w", encoding="utf-8") as file:
             json.dump(result, file, indent=1)
