@@ -103,6 +103,8 @@ constexpr struct {
              {"blocks-load", RunBlocksLoadJob},
              {"serve", RunServeJob},
              {"director", RunDirectorJob},
+             {"graph-log", RunGraphLogJob},
+             {"graph-open", RunGraphOpenJob},
              {"ycsb", RunYcsbJob}};
 
 absl::StatusOr<nlohmann::json> RunJob(const std::string& text) {

@@ -47,6 +47,11 @@ absl::StatusOr<nlohmann::json> RunServeJob(const nlohmann::json& spec);
 // For `pulse bench director`: a server, a director in front of it or none, and a load.
 absl::StatusOr<nlohmann::json> RunDirectorJob(const nlohmann::json& spec);
 
+// For `pulse bench graph`: logs to a store in "dir", then makes the file "done" and waits to be
+// killed; times the opening of "dir".
+absl::StatusOr<nlohmann::json> RunGraphLogJob(const nlohmann::json& spec);
+absl::StatusOr<nlohmann::json> RunGraphOpenJob(const nlohmann::json& spec);
+
 // Runs one YCSB workload on "dir".
 absl::StatusOr<nlohmann::json> RunYcsbJob(const nlohmann::json& spec);
 

@@ -80,6 +80,12 @@ run_ok graph-repaired 240 "$PULSE" bench graph --tiny --allow-tmpfs --dir "$SCRA
   --part gtpc --only Q1 --variants repaired
 grep -q published "$SCRATCH/graph-repaired.log" && fail "graph: --variants repaired ran another" \
   "$SCRATCH/graph-repaired.log"
+run_ok graph-alone 240 "$PULSE" bench graph --tiny --allow-tmpfs --dir "$SCRATCH/graph" \
+  --part core --part reopen --part oltp --part copy --part flush --json "$SCRATCH/graph.json"
+require_match graph-alone \
+  'tier to DRAM;;sim .stand-in. to tier;;half in the tier;;durable;;flushing on;;flushing off' \
+  "$SCRATCH/graph-alone.log"
+require_match graph-alone '"insert_flushed";;"limit_bytes";;"hybrid";;"copies_tier_s"' "$SCRATCH/graph.json"
 expect_error graph-variant '--variants theirs: choose of repaired, published' \
   "$PULSE" bench graph --tiny --variants theirs
 

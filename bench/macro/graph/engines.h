@@ -18,6 +18,7 @@ struct EngineChoice {
   int threads = 0;  // 0: the caller copies
   bool simulated = false;
   bool dsa = false;
+  int engines = 1;  // that share a plan, in Figure 3
 };
 
 // "inline", "threads-1", "threads-2", "sim (stand-in)"; "dsa" where this machine has one.

@@ -45,6 +45,10 @@ absl::Status RunBesidePart(GraphBench* bench);
 absl::Status RunSumPart(GraphBench* bench);
 // Figure 8: growing transactions on few nodes, against a plain adjacency list.
 absl::Status RunUpdatesPart(GraphBench* bench);
+// Inserts and scans of neighbours in C++, on one CPU.
+absl::Status RunCorePart(GraphBench* bench);
+// Opening after a kill.
+absl::Status RunReopenPart(GraphBench* bench);
 // GTPC's 22 analytical queries.
 absl::Status RunGtpcPart(GraphBench* bench);
 

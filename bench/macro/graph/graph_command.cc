@@ -26,7 +26,8 @@ constexpr struct {
   absl::Status (*run)(GraphBench*);
 } kParts[] = {{"copy", RunCopyPart},       {"flush", RunFlushPart},   {"merge", RunMergePart},
               {"oltp", RunOltpPart},       {"beside", RunBesidePart}, {"sum", RunSumPart},
-              {"updates", RunUpdatesPart}, {"gtpc", RunGtpcPart}};
+              {"updates", RunUpdatesPart}, {"core", RunCorePart},     {"reopen", RunReopenPart},
+              {"gtpc", RunGtpcPart}};
 
 absl::Status CheckNames(const char* option, const Names& names, const Names& known) {
   for (const std::string& name : names) {
@@ -110,12 +111,14 @@ absl::Status RunGraphBench(BenchArgs args) {
                                .seed = bench.seed},
                               directory);
   }
-  // CSV and database of a warehouse take 220 MB; the transactions' part has two of one.
-  const uint64_t most = *std::max_element(bench.warehouses.begin(), bench.warehouses.end());
-  PULSE_ASSIGN_OR_RETURN(auto session,
-                         Session::Open(args, bench.tiny ? uint64_t{64} << 20 : most * 400'000'000));
-  bench.dir = session->dir().path();
   const auto parts = args.Get<Names>("part");
+  // CSV and database of a warehouse take 220 MB; the transactions' part has four of one; two logs
+  // of 1 GB are opened after a kill.
+  const uint64_t most = *std::max_element(bench.warehouses.begin(), bench.warehouses.end());
+  const uint64_t full = std::max<uint64_t>(most * 400'000'000, 1'000'000'000) +
+                        (IsAsked(parts, "reopen") ? 2'500'000'000 : 0);
+  PULSE_ASSIGN_OR_RETURN(auto session, Session::Open(args, bench.tiny ? uint64_t{64} << 20 : full));
+  bench.dir = session->dir().path();
   for (const auto& [name, run] : kParts) {
     if (IsAsked(parts, name)) PULSE_RETURN_IF_ERROR(run(&bench));
   }
