@@ -148,8 +148,8 @@ absl::Status RunCorePart(GraphBench* bench) {
   const std::string path = bench->dir + "/graph-core";
   std::vector<CoreRow> rows = {
       {"insert", "inserts, before memory is flushed", {}, {}},
-      {"insert_durable", "the same, durable (sync)", {}, {}},
-      {"insert_flushed", "the same, flushes and checkpoints on that CPU", {}, {}},
+      {"insert_durable", "inserts, durable, before memory is flushed", {}, {}},
+      {"insert_flushed", "inserts, durable, flushes and checkpoints on that CPU", {}, {}},
       {"scan_run", "neighbours, a sorted run in CSR order", {}, {}},
       {"scan_store", "neighbours, through a snapshot of the store", {}, {}}};
   std::error_code ec;
