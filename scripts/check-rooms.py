@@ -123,7 +123,7 @@ ROOMS = {
     # The store and its sessions within a program: for C++, and for the Python package.
     "src/services/graph/library": ("base", "services/graph/model", "services/graph/syntax",
                                    "services/graph/session", "services/graph/core",
-                                   "services/graph/load", "include"),
+                                   "services/graph/engines", "services/graph/load", "include"),
     "python/native": ("base", "services/graph/model", "services/graph/syntax",
                       "services/graph/session", "services/graph/load", "services/graph/library", "include"),
     # Operators on chunks, which any engine may process.

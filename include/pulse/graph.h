@@ -200,7 +200,7 @@ typedef struct pulse_graph_options {
    * most 4. They live within a call. */
   int32_t query_threads;
   uint64_t memory;       /* for relationships that are not in files; 0: 256 MiB, less than 9 MiB: 9.
-                          * Nodes beside it */
+                          * Nodes beside it: node_memory */
   uint64_t query_memory; /* of a statement, and of its result; 0: 1 GiB */
   double timeout;        /* seconds, of a statement or transaction; 0: none */
   uint64_t retain;       /* AT SNAPSHOT reaches so many commits back */
@@ -216,6 +216,15 @@ typedef struct pulse_graph_options {
    * names there. */
   const char* spill;
   uint64_t spill_limit; /* bytes in these files, of a statement; 0: 16 GiB; 1: none are written */
+  /* Who carries out copies and compactions: "auto", "inline", "threads" (one), "agent", "dsa" or
+   * "sim", with the same bytes in files. NULL: the graph's own thread, or "auto" with an agent. One
+   * that is not there is PULSE_GRAPH_FAILED. Not used with read_only. */
+  const char* engine;
+  const char* agent;       /* socket of an agent that does compactions; NULL: none */
+  const char* engine_cpus; /* as "0,2-3": of "threads", and of "agent" without a socket */
+  /* The most that nodes and their indexes may take, about: a commit, a load or an index that would
+   * go beyond it is PULSE_GRAPH_LIMIT; 0: no limit. */
+  uint64_t node_memory;
 } pulse_graph_options;
 
 /* `path` NULL: a graph of this process alone, in a temporary directory (TMPDIR, or /tmp), which

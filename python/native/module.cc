@@ -185,34 +185,14 @@ std::string TextOfBytes(const nb::bytes& bytes) { return {bytes.c_str(), bytes.s
 
 class Graph {
  public:
-  Graph(const nb::bytes& path, bool read_only, bool create, bool sync, uint64_t memory,
-        uint64_t query_memory, nb::object timeout, uint64_t retain, bool page_reads, bool damaged,
-        const nb::bytes& spill, uint64_t spill_limit, int threads)
-      : graph_(Open(TextOfBytes(path), read_only, create, sync, memory, query_memory, timeout,
-                    retain, page_reads, damaged, TextOfBytes(spill), spill_limit, threads)) {}
+  Graph(const std::string& path, const graph::EmbeddedOptions& options)
+      : graph_(Open(path, options)) {}
   EmbeddedGraph* get() const { return graph_.get(); }
   bool closed() const { return graph_.peek()->closed(); }
 
  private:
-  static std::shared_ptr<EmbeddedGraph> Open(const std::string& path, bool read_only, bool create,
-                                             bool sync, uint64_t memory, uint64_t query_memory,
-                                             const nb::object& timeout, uint64_t retain,
-                                             bool page_reads, bool damaged,
-                                             const std::string& spill, uint64_t spill_limit,
-                                             int threads) {
-    graph::EmbeddedOptions options;
-    options.store.read_only = read_only;
-    options.store.create = create;
-    options.store.sync = sync;
-    options.store.memory_limit = memory;
-    options.store.retain_commits = retain;
-    options.store.page_reads = page_reads;
-    options.store.allow_damage = damaged;
-    options.service.query_memory_bytes = query_memory;
-    if (!spill.empty()) options.service.spill.directory = spill;
-    options.service.spill.limit_bytes = spill_limit;
-    options.service.query_threads = threads;
-    options.service.query_nanos = TimeoutNanos(timeout);
+  static std::shared_ptr<EmbeddedGraph> Open(const std::string& path,
+                                             const graph::EmbeddedOptions& options) {
     absl::StatusOr<std::shared_ptr<EmbeddedGraph>> graph;
     {
       const WithoutGil release;
@@ -223,6 +203,31 @@ class Graph {
   }
   const OfProcess<std::shared_ptr<EmbeddedGraph>> graph_;
 };
+
+void OpenGraph(Graph* self, const nb::bytes& path, bool read_only, bool create, bool sync,
+               uint64_t memory, uint64_t query_memory, nb::handle timeout, uint64_t retain,
+               bool page_reads, bool damaged, const nb::bytes& spill, uint64_t spill_limit,
+               int threads, const std::string& engine, const nb::bytes& agent,
+               const std::string& engine_cpus, uint64_t node_memory) {
+  graph::EmbeddedOptions options;
+  options.store.read_only = read_only;
+  options.store.create = create;
+  options.store.sync = sync;
+  options.store.memory_limit = memory;
+  options.store.retain_commits = retain;
+  options.store.page_reads = page_reads;
+  options.store.allow_damage = damaged;
+  options.store.node_memory = node_memory;
+  options.service.query_memory_bytes = query_memory;
+  if (spill.size() > 0) options.service.spill.directory = TextOfBytes(spill);
+  options.service.spill.limit_bytes = spill_limit;
+  options.service.query_threads = threads;
+  options.service.query_nanos = TimeoutNanos(timeout);
+  options.engine = engine;
+  options.agent = TextOfBytes(agent);
+  options.engine_cpus = engine_cpus;
+  new (self) Graph(TextOfBytes(path), options);
+}
 
 void OfStore(EmbeddedGraph* graph, absl::Status (EmbeddedGraph::*call)()) {
   absl::Status status;
@@ -396,12 +401,11 @@ void BindTransaction(nb::module_& module) {
 
 void BindGraph(nb::module_& module) {
   nb::class_<Graph>(module, "Graph", nb::is_weak_referenceable())
-      .def(nb::init<const nb::bytes&, bool, bool, bool, uint64_t, uint64_t, nb::object, uint64_t,
-                    bool, bool, const nb::bytes&, uint64_t, int>(),
-           nb::arg("path"), nb::arg("read_only"), nb::arg("create"), nb::arg("sync"),
-           nb::arg("memory"), nb::arg("query_memory"), nb::arg("timeout").none(), nb::arg("retain"),
-           nb::arg("page_reads"), nb::arg("damaged"), nb::arg("spill"), nb::arg("spill_limit"),
-           nb::arg("threads"))
+      .def("__init__", &OpenGraph, nb::arg("path"), nb::arg("read_only"), nb::arg("create"),
+           nb::arg("sync"), nb::arg("memory"), nb::arg("query_memory"), nb::arg("timeout").none(),
+           nb::arg("retain"), nb::arg("page_reads"), nb::arg("damaged"), nb::arg("spill"),
+           nb::arg("spill_limit"), nb::arg("threads"), nb::arg("engine"), nb::arg("agent"),
+           nb::arg("engine_cpus"), nb::arg("node_memory"))
       .def(
           "execute",
           [](Graph& self, nb::handle query, nb::handle params, nb::handle timeout) {

@@ -149,6 +149,8 @@ class Graph(_native.Graph):
     create        False: NotFoundError where there is no database
     memory        bytes, or text as "256M", for relationships that are not in files yet; nodes are in
                   memory beside it
+    node_memory   the most that nodes and their indexes may take, about; what would go beyond it is a
+                  LimitError; None: no limit
     query_memory  the most that one statement may take, and the most that its result may take
     spill         directory of the temporary files with what a statement sorts or groups beyond half
                   of query_memory; None: TMPDIR, /var/tmp or /tmp, the first that can be
@@ -165,6 +167,11 @@ class Graph(_native.Graph):
                   it makes the first minutes slower
     damaged       True, with read_only: a log that is damaged is read as far as the damage, and
                   `damage` says what it is; it tells of a log that lost its end always
+    engine        who carries out copies and compactions: "auto", "inline", "threads", "agent", "dsa"
+                  or "sim"; None: the graph's own thread, or "auto" with an agent. Not used with
+                  read_only
+    agent         socket of an agent that does compactions
+    engine_cpus   CPUs as "0,2-3", of "threads", and of "agent" without a socket
 
     LockedError where another process, or another Graph of this one, has it open for writing.
 
@@ -190,6 +197,10 @@ class Graph(_native.Graph):
         damaged=False,
         spill=None,
         spill_limit="16G",
+        engine=None,
+        agent=None,
+        engine_cpus=None,
+        node_memory=None,
     ):
         path = b":memory:" if path is None else _path(path)
         options = (
@@ -202,6 +213,10 @@ class Graph(_native.Graph):
             b"" if spill is None else _absolute(_path(spill)),
             0 if spill_limit == 0 else _bytes("spill_limit", spill_limit),
             _threads(threads),
+            "" if engine is None else _text("engine", engine),
+            b"" if agent is None else _absolute(_path(agent)),
+            "" if engine_cpus is None else _text("engine_cpus", engine_cpus),
+            0 if node_memory is None else _bytes("node_memory", node_memory),
         )
         self._process = os.getpid()
         if path == b":memory:":

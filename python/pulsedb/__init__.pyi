@@ -234,6 +234,10 @@ class Graph:
         damaged: bool = False,
         spill: _Path | None = None,
         spill_limit: int | str = "16G",
+        engine: str | None = None,
+        agent: _Path | None = None,
+        engine_cpus: str | None = None,
+        node_memory: int | str | None = None,
     ) -> None: ...
     @property
     def path(self) -> str: ...

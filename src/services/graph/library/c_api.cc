@@ -176,6 +176,10 @@ absl::Status Open(const char* path, const pulse_graph_options* given, pulse_grap
   embedded.store.allow_damage = options.damaged != 0;
   if (options.memory != 0) embedded.store.memory_limit = options.memory;
   if (options.query_memory != 0) embedded.service.query_memory_bytes = options.query_memory;
+  embedded.store.node_memory = options.node_memory;
+  if (options.engine != nullptr) embedded.engine = options.engine;
+  if (options.agent != nullptr) embedded.agent = options.agent;
+  if (options.engine_cpus != nullptr) embedded.engine_cpus = options.engine_cpus;
   if (options.spill != nullptr) embedded.service.spill.directory = options.spill;
   if (options.spill_limit != 0) {
     embedded.service.spill.limit_bytes = options.spill_limit == 1 ? 0 : options.spill_limit;

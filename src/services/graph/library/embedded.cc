@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/errors.h"
+#include "services/graph/engines/engine_set.h"
 #include "services/graph/model/text.h"
 #include "services/graph/syntax/error.h"
 
@@ -30,16 +31,39 @@ void SetDoing(const StatementOptions& options, const cypher::Statement& statemen
   *options.doing = statement.schema ? cypher::Doing::kSchema : cypher::Doing::kQuery;
 }
 
+// Null: the store's own thread.
+absl::StatusOr<std::unique_ptr<EngineSource>> OpenEngines(const EmbeddedOptions& options) {
+  engines::EngineSetOptions set;
+  set.agent_socket = options.agent;
+  set.cpus = options.engine_cpus;
+  if (!options.engine.empty()) {
+    PULSE_ASSIGN_OR_RETURN(set.kind, engines::ParseEngineKind(options.engine));
+  } else if (set.agent_socket.empty() && set.cpus.empty()) {
+    return nullptr;
+  }
+  if (options.store.read_only) return nullptr;  // which copies nothing
+  auto opened = engines::EngineSet::Open(std::move(set));
+  if (opened.ok() || absl::IsInvalidArgument(opened.status())) return opened;
+  // Not the database is locked, or not found.
+  return absl::UnavailableError(opened.status().message());
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<EmbeddedGraph>> EmbeddedGraph::Open(const std::string& path,
                                                                    const EmbeddedOptions& options) {
-  PULSE_ASSIGN_OR_RETURN(auto store, GraphStore::Open(path, options.store));
-  return std::shared_ptr<EmbeddedGraph>(new EmbeddedGraph(std::move(store), options));
+  PULSE_ASSIGN_OR_RETURN(auto engines, OpenEngines(options));
+  StoreOptions storing = options.store;
+  storing.engines = engines.get();
+  PULSE_ASSIGN_OR_RETURN(auto store, GraphStore::Open(path, storing));
+  return std::shared_ptr<EmbeddedGraph>(
+      new EmbeddedGraph(std::move(engines), std::move(store), options));
 }
 
-EmbeddedGraph::EmbeddedGraph(std::unique_ptr<GraphStore> store, const EmbeddedOptions& options)
+EmbeddedGraph::EmbeddedGraph(std::unique_ptr<EngineSource> engines,
+                             std::unique_ptr<GraphStore> store, const EmbeddedOptions& options)
     : options_(options),
+      engines_(std::move(engines)),
       store_(std::move(store)),
       service_(std::make_unique<cypher::GraphService>(store_.get(), options.service)) {}
 

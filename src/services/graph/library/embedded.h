@@ -34,8 +34,11 @@ namespace pulse::graph {
 struct EmbeddedOptions {
   // LOAD CSV reads what the process may read.
   EmbeddedOptions() { service.imports.everywhere = service.exports.everywhere = true; }
-  StoreOptions store;
+  StoreOptions store;  // but for its `engines`
   cypher::ServiceOptions service;
+  // Who carries out copies and compactions, where the graph is open for writing: a name, an agent's
+  // socket and CPUs (engines/engine_set.h). Without a name `auto`; all empty: the store's thread.
+  std::string engine, agent, engine_cpus;
 };
 
 struct StatementOptions {
@@ -52,6 +55,7 @@ class EmbeddedTransaction;
 
 class EmbeddedGraph : public std::enable_shared_from_this<EmbeddedGraph> {
  public:
+  // Unavailable: the engine that is asked for is not there.
   static absl::StatusOr<std::shared_ptr<EmbeddedGraph>> Open(const std::string& path,
                                                              const EmbeddedOptions& options);
   // As a kill would leave it: all that was committed is there.
@@ -99,7 +103,8 @@ class EmbeddedGraph : public std::enable_shared_from_this<EmbeddedGraph> {
  private:
   friend class EmbeddedTransaction;
   class Call;
-  EmbeddedGraph(std::unique_ptr<GraphStore> store, const EmbeddedOptions& options);
+  EmbeddedGraph(std::unique_ptr<EngineSource> engines, std::unique_ptr<GraphStore> store,
+                const EmbeddedOptions& options);
   absl::Status CheckOpen() const;
   absl::Status CheckWritable() const;
   // What ends a load: its caller, who may be null, or Close().
@@ -109,6 +114,7 @@ class EmbeddedGraph : public std::enable_shared_from_this<EmbeddedGraph> {
   // Shared: a call is at work. Exclusive: Close() takes the store away.
   std::shared_mutex gate_;
   std::atomic<bool> closing_{false};
+  const std::unique_ptr<EngineSource> engines_;  // null: the store's thread
   std::unique_ptr<GraphStore> store_;
   std::unique_ptr<cypher::GraphService> service_;
   // A load by key: from the look at the keys that are there to the commit of its own.
