@@ -67,6 +67,8 @@ expected='{"n":120000,"s":5940000}'
 
 note "engines that are not there, and options that do not fit"
 refused "auto|inline|threads|agent|dsa|sim" query db --engine gpu 'CREATE (n)'
+refused "auto|inline|threads|agent|dsa|sim" load db --engine gpu --nodes L=none.csv
+refused "auto|inline|threads|agent|dsa|sim" salvage db --engine gpu --out rescued
 refused "pulse agent --socket $socket --graph" query db --engine agent --agent "$socket" 'CREATE (n)'
 refused "agent and auto" query db --engine inline --agent "$socket" 'CREATE (n)'
 refused "--engine-threads" query db --engine sim --engine-threads 2 'CREATE (n)'
@@ -121,6 +123,12 @@ for engine in inline threads agent sim auto; do
   fill "$engine-db" --engine "$engine" || fail "filling with $engine" "$engine-db.err"
   [[ $(sum_of "$engine-db") == "$expected" ]] || fail "with $engine: $(sum_of "$engine-db")"
 done
+
+note "loads and salvages, too"
+printf 'id\n1\n' >nodes.csv
+"$PULSE" graph load sim-db --engine agent --nodes L=nodes.csv >load.out 2>&1 || fail "a load" load.out
+"$PULSE" graph salvage sim-db --engine threads --out rescued >salvage.out 2>&1 || fail "a salvage" salvage.out
+[[ $(sum_of rescued) == "$expected" ]] || fail "what was salvaged: $(sum_of rescued)"
 
 note "a server says which engine it has, and what each has done"
 start serve.log "$PULSE" graph serve sim-db --bolt 0 --engine sim

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "apps/pulse/commands.h"
 #include "apps/pulse/graph/close_store.h"
+#include "apps/pulse/graph/engine_options.h"
 #include "apps/pulse/util/disk.h"
 #include "apps/pulse/util/option_values.h"
 #include "base/errors.h"
@@ -29,6 +30,7 @@ struct LoadArgs {
   std::vector<std::string> nodes, edges, types;
   std::string delimiter = ",", quote = "\"", escape, array_delimiter;
   std::string load_memory, node_memory;
+  EngineArgs engine;
   graph::LoadOptions options;
 };
 
@@ -98,6 +100,8 @@ absl::Status RunLoad(LoadArgs args) {
   PULSE_RETURN_IF_ERROR(ReadLoadMemory(args.load_memory, &args.options));
   graph::StoreOptions storing;
   PULSE_RETURN_IF_ERROR(ReadNodeMemory(args.node_memory, &storing.node_memory));
+  PULSE_ASSIGN_OR_RETURN(const auto engines, OpenEngines(args.engine));
+  storing.engines = engines.get();
   PULSE_ASSIGN_OR_RETURN(const auto store, graph::GraphStore::Open(args.db, storing));
   Progress progress(0);
   args.options.progress = [&progress](const graph::LoadProgress& now) { ShowLoad(now, &progress); };
@@ -174,6 +178,7 @@ void AddGraphLoadCommand(CLI::App* graph) {
   cmd->add_option("--load-memory", args->load_memory,
                   "the most that the load may have in memory before it writes, about (no limit)");
   AddNodeMemoryOption(cmd, &args->node_memory);
+  AddEngineOptions(cmd, &args->engine);
   cmd->add_option("--threads", args->options.threads, "0: as many as there are CPUs")
       ->check(CLI::Range(0, 256));
   cmd->callback([args] { Finish(RunLoad(*args)); });

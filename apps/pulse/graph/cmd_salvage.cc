@@ -6,6 +6,7 @@
 
 #include "apps/pulse/commands.h"
 #include "apps/pulse/graph/cmd_load.h"
+#include "apps/pulse/graph/engine_options.h"
 #include "apps/pulse/util/option_values.h"
 #include "base/errors.h"
 #include "services/graph/salvage/salvage.h"
@@ -16,6 +17,7 @@ namespace {
 struct SalvageArgs {
   std::string db, out;
   std::string memory = "256M";
+  EngineArgs engine;
 };
 
 // One line for each kind of loss that there was.
@@ -51,6 +53,8 @@ void PrintReport(const SalvageArgs& args, const graph::SalvageReport& report) {
 absl::Status RunSalvage(const SalvageArgs& args) {
   graph::SalvageOptions options;
   PULSE_RETURN_IF_ERROR(ReadSize("--memory", args.memory, "256M", &options.memory_limit));
+  PULSE_ASSIGN_OR_RETURN(const auto engines, OpenEngines(args.engine));
+  options.engines = engines.get();
   PULSE_ASSIGN_OR_RETURN(const graph::SalvageReport report,
                          graph::SalvageGraph(args.db, args.out, options));
   PrintReport(args, report);
@@ -74,6 +78,7 @@ void AddGraphSalvageCommand(CLI::App* graph) {
   cmd->add_option("--memory", args->memory,
                   "memory for relationships while the new one is written; nodes are beside it")
       ->capture_default_str();
+  AddEngineOptions(cmd, &args->engine);
   cmd->callback([args] { Finish(RunSalvage(*args)); });
 }
 

@@ -417,6 +417,7 @@ class Salvage {
     StoreOptions options;
     options.memory_limit = options_.memory_limit;
     options.files = files_;
+    options.engines = options_.engines;
     PULSE_ASSIGN_OR_RETURN(const auto store, GraphStore::Open(to_, options));
     PULSE_RETURN_IF_ERROR(store->Compact());
     return store->Close();

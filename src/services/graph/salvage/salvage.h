@@ -17,12 +17,14 @@
 
 #include "absl/status/statusor.h"
 #include "services/graph/core/files.h"
+#include "services/graph/runs/engines.h"
 
 namespace pulse::graph {
 
 struct SalvageOptions {
   uint64_t memory_limit = uint64_t{256} << 20;  // of the new database's store
   Files* files = nullptr;                       // null: the operating system's
+  EngineSource* engines = nullptr;              // of the new database's store, as in StoreOptions
 };
 
 struct SalvageReport {
