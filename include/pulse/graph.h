@@ -362,6 +362,13 @@ PULSE_GRAPH_API int pulse_graph_load_relationships(pulse_graph* graph, const cha
 PULSE_GRAPH_API int pulse_graph_load_nodes_arrow(pulse_graph* graph, const char* label,
                                                  struct ArrowArrayStream* stream, const char* key,
                                                  uint64_t* loaded, pulse_graph_error* error);
+/* Relationships out of one: its first two columns are the keys of source and target, whatever their
+ * names, and the others are properties. A label (NULL: all nodes) and a key, which is the property,
+ * for each end. Errors as of pulse_graph_load_relationships. */
+PULSE_GRAPH_API int pulse_graph_load_relationships_arrow(
+    pulse_graph* graph, const char* type, const char* source_label, const char* source_key,
+    const char* target_label, const char* target_key, struct ArrowArrayStream* stream,
+    uint64_t* loaded, pulse_graph_error* error);
 
 /* CSV files, as `pulse graph load` takes them: "LABEL=FILE", and "TYPE=FILE" or
  * "TYPE(LABEL,LABEL)=FILE". */

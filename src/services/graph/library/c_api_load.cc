@@ -40,6 +40,34 @@ absl::StatusOr<EmbeddedGraph::EdgeEnds> EndsOf(const pulse_graph_ends* given, ui
   return ends;
 }
 
+// Takes a column out of those of an Arrow stream.
+absl::StatusOr<EmbeddedGraph::EdgeEnds> EndsOf(const char* label, const char* key,
+                                               pulse::cypher::Column* column) {
+  EmbeddedGraph::EdgeEnds ends;
+  if (key == nullptr) return Missing("source_key or target_key");
+  ends.key = key;
+  if (label != nullptr) ends.label = label;
+  ends.column = std::move(*column);
+  return ends;
+}
+
+// Reads a stream, calls load(columns, rows) with it, and releases it in any case.
+template <typename Load>
+int LoadArrow(pulse_graph* graph, struct ArrowArrayStream* stream, uint64_t* loaded,
+              pulse_graph_error* error, const Load& load) {
+  const int code = Guard(About::kStatement, error, [&]() -> absl::Status {
+    if (graph == nullptr) return Missing("graph");
+    if (stream == nullptr || stream->release == nullptr) return Missing("stream");
+    uint64_t rows = 0;
+    PULSE_ASSIGN_OR_RETURN(auto columns, pulse::graph::ImportArrow(stream, &rows));
+    PULSE_ASSIGN_OR_RETURN(const uint64_t count, load(std::move(columns), rows));
+    if (loaded != nullptr) *loaded = count;
+    return absl::OkStatus();
+  });
+  if (stream != nullptr && stream->release != nullptr) stream->release(stream);
+  return code;
+}
+
 absl::Status CheckFiles(const char* const* files, size_t count, std::string_view what) {
   if (count > 0 && files == nullptr) return Missing(what);
   for (size_t i = 0; i < count; ++i) {
@@ -129,20 +157,33 @@ int pulse_graph_load_relationships(pulse_graph* graph, const char* type,
 int pulse_graph_load_nodes_arrow(pulse_graph* graph, const char* label,
                                  struct ArrowArrayStream* stream, const char* key, uint64_t* loaded,
                                  pulse_graph_error* error) {
-  const int code = Guard(About::kStatement, error, [&]() -> absl::Status {
-    if (graph == nullptr) return Missing("graph");
-    if (label == nullptr) return Missing("label");
-    if (stream == nullptr || stream->release == nullptr) return Missing("stream");
-    uint64_t rows = 0;
-    PULSE_ASSIGN_OR_RETURN(auto columns, pulse::graph::ImportArrow(stream, &rows));
-    PULSE_ASSIGN_OR_RETURN(
-        const uint64_t count,
-        graph->graph->LoadNodes(label, std::move(columns), rows, key == nullptr ? "" : key));
-    if (loaded != nullptr) *loaded = count;
-    return absl::OkStatus();
-  });
-  if (stream != nullptr && stream->release != nullptr) stream->release(stream);
-  return code;
+  return LoadArrow(
+      graph, stream, loaded, error,
+      [&](pulse::graph::NamedColumns columns, uint64_t rows) -> absl::StatusOr<uint64_t> {
+        if (label == nullptr) return Missing("label");
+        return graph->graph->LoadNodes(label, std::move(columns), rows, key == nullptr ? "" : key);
+      });
+}
+
+int pulse_graph_load_relationships_arrow(pulse_graph* graph, const char* type,
+                                         const char* source_label, const char* source_key,
+                                         const char* target_label, const char* target_key,
+                                         struct ArrowArrayStream* stream, uint64_t* loaded,
+                                         pulse_graph_error* error) {
+  return LoadArrow(
+      graph, stream, loaded, error,
+      [&](pulse::graph::NamedColumns columns, uint64_t rows) -> absl::StatusOr<uint64_t> {
+        if (type == nullptr) return Missing("type");
+        if (columns.size() < 2) {
+          return absl::InvalidArgumentError(
+              "the first two columns of the Arrow stream are the keys of source and target");
+        }
+        PULSE_ASSIGN_OR_RETURN(auto from, EndsOf(source_label, source_key, &columns[0].second));
+        PULSE_ASSIGN_OR_RETURN(auto to, EndsOf(target_label, target_key, &columns[1].second));
+        columns.erase(columns.begin(), columns.begin() + 2);
+        return graph->graph->LoadEdges(type, std::move(from), std::move(to), std::move(columns),
+                                       rows);
+      });
 }
 
 int pulse_graph_load_csv(pulse_graph* graph, const pulse_graph_csv* csv, pulse_graph_loaded* loaded,

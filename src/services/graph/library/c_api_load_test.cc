@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "pulse/graph.h"
+#include "services/graph/library/arrow.h"
 #include "services/graph/library/test_c_api.h"
 
 namespace pulse::graph {
@@ -38,6 +39,34 @@ TEST_F(GraphCApiTest, Load_Columns_AllOrNothing) {
   const pulse_graph_column wrong[] = {{"id", PULSE_GRAPH_STRING, 0, ids, nullptr}};
   EXPECT_EQ(pulse_graph_load_nodes(graph_, "M", wrong, 1, 3, nullptr, nullptr, &error_),
             PULSE_GRAPH_INVALID);
+}
+
+TEST_F(GraphCApiTest, LoadRelationshipsArrow_FirstTwoColumns_AreTheKeys) {
+  ASSERT_EQ(Run("UNWIND range(1, 3) AS i CREATE (:N {id: i}) CREATE (:M {name: toString(i)})"),
+            PULSE_GRAPH_OK);
+  ArrowArrayStream stream;
+  const auto load = [&](const std::string& query, const char* type, const char* target_key) {
+    EXPECT_EQ(Run(query), PULSE_GRAPH_OK) << error_.message;
+    EXPECT_EQ(pulse_graph_arrow(result_, &stream, &error_), PULSE_GRAPH_OK) << error_.message;
+    uint64_t loaded = 0;
+    const int code = pulse_graph_load_relationships_arrow(graph_, type, "N", "id", nullptr,
+                                                          target_key, &stream, &loaded, &error_);
+    EXPECT_EQ(stream.release, nullptr) << "not released: " << query;
+    EXPECT_EQ(loaded, code == PULSE_GRAPH_OK ? 3u : 0u);
+    return code;
+  };
+  const std::string rows =
+      "UNWIND range(1, 3) AS i RETURN i AS x, toString(4 - i) AS y, i * 0.5 AS w";
+  ASSERT_EQ(load(rows, "R", "name"), PULSE_GRAPH_OK) << error_.message;
+  EXPECT_EQ(Row("MATCH (:N {id: 1})-[r:R]->(:M {name: '3'}) RETURN r.w")[0].as.real, 0.5);
+  EXPECT_EQ(Count("MATCH ()-[r]->() WHERE keys(r) = ['w'] RETURN count(r)"), 3);
+  EXPECT_EQ(load("UNWIND [1, 9] AS x RETURN x, '1' AS y", "R", "name"), PULSE_GRAPH_NOT_FOUND);
+  EXPECT_NE(std::string(error_.message).find("row 1"), std::string::npos) << error_.message;
+  EXPECT_EQ(load("RETURN 1 AS x", "R", "name"), PULSE_GRAPH_INVALID);
+  EXPECT_NE(std::string(error_.message).find("first two columns"), std::string::npos);
+  EXPECT_EQ(load(rows, nullptr, "name"), PULSE_GRAPH_INVALID);
+  EXPECT_EQ(load(rows, "R", nullptr), PULSE_GRAPH_INVALID);
+  EXPECT_EQ(Count("MATCH ()-[r]->() RETURN count(r)"), 3);
 }
 
 TEST_F(GraphCApiTest, Load_Csv_CountsAndRejects) {
