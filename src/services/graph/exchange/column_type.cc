@@ -61,6 +61,7 @@ std::string_view NameOf(FieldType type) {
       return "datetime";
     case FieldType::kDuration:
       return "duration";
+    case FieldType::kPoint:
     case FieldType::kAny:
       break;
   }

@@ -9,6 +9,7 @@
 #include "absl/strings/strip.h"
 #include "base/errors.h"
 #include "services/graph/model/literal.h"
+#include "services/graph/model/point.h"
 #include "services/graph/model/temporal.h"
 #include "services/graph/model/text.h"
 
@@ -41,6 +42,7 @@ constexpr TypeName kTypes[] = {
     {"localdatetime", FieldType::kLocalDateTime},
     {"datetime", FieldType::kDateTime},
     {"duration", FieldType::kDuration},
+    {"point", FieldType::kPoint},
     {"any", FieldType::kAny},
 };
 
@@ -73,9 +75,22 @@ bool ParseBool(absl::string_view text, bool* value) {
   return lower == "true" || lower == "false";
 }
 
+bool ParsePoint(std::optional<cypher::Crs> crs, absl::string_view text, Value* value) {
+  std::string error;
+  const auto map = cypher::ParseLiteral(StdView(text), &error);
+  if (!map || !map->is_map()) return false;
+  cypher::ValueMap fields = map->as_map();
+  // In front: what the point itself says counts.
+  if (crs) fields.insert(fields.begin(), {"crs", Value::String(cypher::NameOf(*crs))});
+  auto point = cypher::PointFromMap(fields, &error);
+  if (!point || point->is_null()) return false;
+  *value = *std::move(point);
+  return true;
+}
+
 // One element of a list, or the whole field.
-bool ParseValue(FieldType type, absl::string_view text, Value* value) {
-  switch (type) {
+bool ParseValue(const FileColumn& column, absl::string_view text, Value* value) {
+  switch (column.type) {
     case FieldType::kBool: {
       bool b = false;
       if (!ParseBool(text, &b)) return false;
@@ -105,9 +120,11 @@ bool ParseValue(FieldType type, absl::string_view text, Value* value) {
       *value = *std::move(parsed);
       return true;
     }
+    case FieldType::kPoint:
+      return ParsePoint(column.crs, text, value);
     default: {
       std::string error;
-      auto parsed = cypher::ParseTemporal(TemporalType(type), StdView(text), &error);
+      auto parsed = cypher::ParseTemporal(TemporalType(column.type), StdView(text), &error);
       if (!parsed) return false;
       *value = *std::move(parsed);
       return true;
@@ -115,8 +132,10 @@ bool ParseValue(FieldType type, absl::string_view text, Value* value) {
   }
 }
 
-// Of "name:TYPE{option:value}", as Neo4j has it for points and times: that there are none.
-absl::Status CheckNoOptions(absl::string_view text) {
+// Of "name:TYPE{option:value}", as Neo4j has it for points and times: takes the system of points,
+// and cuts it off. There are no others.
+absl::Status TakeOptions(absl::string_view* header, FileColumn* column) {
+  const absl::string_view text = *header;
   const size_t brace = text.find('{');
   const size_t colon = text.rfind(':', brace);
   if (brace == absl::string_view::npos || colon == absl::string_view::npos || text.back() != '}') {
@@ -124,6 +143,15 @@ absl::Status CheckNoOptions(absl::string_view text) {
   }
   const absl::string_view type = text.substr(colon + 1, brace - colon - 1);
   const auto known = ParseFieldType(type);
+  absl::string_view option = text.substr(brace + 1, text.size() - brace - 2);
+  if (known.ok() && *known == FieldType::kPoint && absl::ConsumePrefix(&option, "crs:")) {
+    std::string error;
+    column->crs = cypher::CrsOfName(StdView(option), &error);
+    if (!column->crs)
+      return absl::InvalidArgumentError(Concat("column ", StdView(text), ": ", error));
+    *header = text.substr(0, brace);
+    return absl::OkStatus();
+  }
   return absl::InvalidArgumentError(
       Concat("column ", StdView(text), ": ",
              known.ok() ? Concat("options of ", StdView(type), " are not supported")
@@ -133,10 +161,10 @@ absl::Status CheckNoOptions(absl::string_view text) {
 
 // "name:TYPE(space)" taken apart; the role where TYPE is one.
 absl::Status ReadColumn(absl::string_view text, FileColumn* column, bool* neo4j) {
+  PULSE_RETURN_IF_ERROR(TakeOptions(&text, column));
   const size_t colon = text.rfind(':');
   column->name = std::string(text.substr(0, colon));
   if (colon == absl::string_view::npos) return absl::OkStatus();
-  PULSE_RETURN_IF_ERROR(CheckNoOptions(text));
   std::string type(text.substr(colon + 1));
   if (const size_t open = type.find('('); open != std::string::npos) {
     if (type.back() != ')') {
@@ -419,13 +447,13 @@ bool AppendField(const FileColumn& column, const CsvField& field, const CsvDiale
     absl::string_view rest = field.text;
     while (!field.text.empty()) {
       const size_t end = rest.find(dialect.array_delimiter);
-      if (!ParseValue(column.type, rest.substr(0, end), &list.emplace_back())) return false;
+      if (!ParseValue(column, rest.substr(0, end), &list.emplace_back())) return false;
       if (end == absl::string_view::npos) break;
       rest.remove_prefix(end + 1);
     }
     value = Value::List(std::move(list));
     if (!IsPropertyValue(value)) return false;  // lists and nulls within it, of any[]
-  } else if (!null && !ParseValue(column.type, field.text, &value)) {
+  } else if (!null && !ParseValue(column, field.text, &value)) {
     return false;
   }
   out->values.push_back(std::move(value));
@@ -453,6 +481,8 @@ absl::string_view FieldTypeText(const FileColumn& column) {
       return "a date-time";
     case FieldType::kDuration:
       return "a duration";
+    case FieldType::kPoint:
+      return "a point, as {x: 1, y: 2}";
     case FieldType::kAny:
       return "a literal of Cypher";
     default:

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,7 +31,8 @@ enum class FieldType : uint8_t {
   kLocalDateTime,
   kDateTime,
   kDuration,
-  kAny,  // a literal of Cypher (model/literal.h): any value, each of its own type
+  kPoint,  // a map of Cypher, as {x: 1, y: 2}
+  kAny,    // a literal of Cypher (model/literal.h): any value, each of its own type
 };
 
 // "int", "long", "double", "string", "date" and so on; InvalidArgument lists those there are.
@@ -42,8 +44,9 @@ struct FileColumn {
   std::string name;  // of the property; empty: it is none
   ColumnRole role = ColumnRole::kProperty;
   FieldType type = FieldType::kInferred;
-  bool list = false;  // of `type`, separated by the dialect's array_delimiter
-  std::string space;  // of keys: kKey, kSource, kTarget; may be empty
+  bool list = false;               // of `type`, separated by the dialect's array_delimiter
+  std::string space;               // of keys: kKey, kSource, kTarget; may be empty
+  std::optional<cypher::Crs> crs;  // of points that say none themselves
 };
 
 struct FileHeader {

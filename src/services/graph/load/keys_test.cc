@@ -98,6 +98,29 @@ TEST(LoadKeys, ListOfAny_WithListsOrNulls_IsRejected) {
   EXPECT_EQ(Lines(given), Set{":N id=1 x=[2, 3]"});
 }
 
+TEST(LoadKeys, Points_OfTheHeadersSystem_UnlessTheySayTheirOwn) {
+  const File nodes(
+      "id,x:point{crs:WGS-84},y:point[]\n"
+      "1,\"{latitude: 55.5, longitude: 13}\",\"{x: 1, y: 2};{x: 1, y: 2, z: 3}\"\n"
+      "2,\"{y: 1, x: 2}\",\n"
+      "3,\"{x: 1, y: 2, crs: 'cartesian'}\",\n"
+      "4,\"{x: 1, y: 2, z: 3}\",\n"
+      "5,\"{x: null, y: 2}\",\n"
+      "6,1,\n"
+      "7,,\n");
+  const ScratchPath rejects("rejects");
+  MemoryGraph graph;
+  const auto report =
+      LoadInto({.nodes = {{"N", nodes.path()}}, .reject_path = rejects.get()}, &graph);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->rejected, 3u);  // one of three dimensions, one of null, one that is no map
+  EXPECT_EQ(Lines(graph), (Set{":N id=1 x=point({x: 13.0, y: 55.5, crs: 'wgs-84'}) "
+                               "y=[point({x: 1.0, y: 2.0, crs: 'cartesian'}), "
+                               "point({x: 1.0, y: 2.0, z: 3.0, crs: 'cartesian-3d'})]",
+                               ":N id=2 x=point({x: 2.0, y: 1.0, crs: 'wgs-84'})",
+                               ":N id=3 x=point({x: 1.0, y: 2.0, crs: 'cartesian'})", ":N id=7"}));
+}
+
 TEST(LoadKeys, FilesOfOneLabel_HaveOneKindOfKeys) {
   const File numbers("id\n1\n3\n"), texts("id\n3\nx4\n");
   const File edges("a,b\n3,x4\n1,3\n");
