@@ -406,6 +406,11 @@ TEST_F(FunctionsTest, PercentileCont_OfAnInfiniteValue_IsThat) {
             std::vector<std::string>{"-Infinity"});
 }
 
+TEST_F(FunctionsTest, PercentileDisc_OfEqualNumbers_IsTheIntegerInAnyOrder) {
+  EXPECT_EQ(Run("UNWIND [1.0, 1] AS x RETURN percentileDisc(x, 0)"), std::vector<std::string>{"1"});
+  EXPECT_EQ(Run("UNWIND [1, 1.0] AS x RETURN percentileDisc(x, 0)"), std::vector<std::string>{"1"});
+}
+
 TEST_F(FunctionsTest, Average_WhoseSumIsNoDouble_IsTheMean) {
   const std::pair<const char*, const char*> cases[] = {
       {"[1e308, 1e308]", "1.0E308"},

@@ -6,6 +6,7 @@
 
 #include "services/graph/cypher/operators.h"
 #include "services/graph/cypher/spill_groups.h"
+#include "services/graph/cypher/spill_values.h"
 #include "services/graph/expressions/batch_eval.h"
 #include "services/graph/functions/aggregate_state.h"
 #include "services/graph/functions/functions.h"
@@ -38,6 +39,8 @@ class AggregateOperator : public Operator, private GroupTable {
         groups_(own_.size()),
         keys_(own_.size()),
         distinct_(step->aggregates.size()),
+        unseen_(2, &ctx_),
+        numbers_(step->aggregates.size()),
         spill_(this, own_.size(), &ctx_) {
     for (size_t k = 0; k < step->items.size(); ++k) {
       if (std::find(own_.begin(), own_.end(), k) == own_.end()) implied_.push_back(k);
@@ -65,6 +68,7 @@ class AggregateOperator : public Operator, private GroupTable {
       groups_.Insert(&tuple_, ctx_);
       states_.resize(n);
     }
+    TakeValues();
     const std::vector<Value> empty(static_cast<size_t>(runtime_->width));
     size_t given = 0;
     for (; given < groups_.size(); ++given) {
@@ -274,12 +278,22 @@ class AggregateOperator : public Operator, private GroupTable {
     return p.as_number();
   }
 
-  // Of an aggregate with DISTINCT: whether the value is new to the group.
-  bool AddSeen(size_t a, size_t group, Value v) {
+  // Of an aggregate with DISTINCT: whether the value is new to the group, and to be added now. It
+  // may have been `added` before it was spilled with the group.
+  bool AddSeen(size_t a, size_t group, Value v, bool added = false) {
+    if (taking_) return true;
     pair_.clear();
     pair_.push_back(Value::Int(static_cast<int64_t>(group)));
     pair_.push_back(std::move(v));
-    return distinct_[a]->Insert(&pair_, ctx_).second;
+    if (!unseen_.spilling()) return distinct_[a]->Insert(&pair_, ctx_).second;
+    const uint64_t hash = TupleSet::HashOf(pair_);
+    if (distinct_[a]->Find(hash, pair_.data())) return false;
+    pair_[0] = Value::Int(static_cast<int64_t>(a));
+    pair_.push_back(Value::Bool(added));
+    std::string* const row = unseen_.Row();
+    for (const Value& value : pair_) AppendRowValue(value, row);
+    unseen_.Add(hash, BytesWhenRead(pair_));
+    return false;
   }
 
   // What a weight does not change is all that the planner gives one besides counts.
@@ -342,31 +356,8 @@ class AggregateOperator : public Operator, private GroupTable {
   }
 
   Value Result(const Expr& e, AggregateState* state) {
-    if (e.kind == Expr::Kind::kCountStar) return Value::Int(state->count);
-    const auto n = static_cast<double>(state->count);
-    switch (e.function->aggregate) {
-      case Aggregate::kCount:
-        return Value::Int(state->count);
-      case Aggregate::kSum:
-        return state->sum.is_null() ? Value::Int(0) : state->sum;
-      case Aggregate::kAvg:
-        return AverageOf(*state, ctx_);
-      case Aggregate::kMin:
-      case Aggregate::kMax:
-        return state->sum;
-      case Aggregate::kStDev:
-        return Value::Float(n > 1 ? std::sqrt(state->Rest().squares / (n - 1)) : 0);
-      case Aggregate::kStDevP:
-        return Value::Float(n > 0 ? std::sqrt(state->Rest().squares / n) : 0);
-      case Aggregate::kCollect: {
-        Value list = Value::List(std::move(state->Rest().values));
-        if (list.depth() > kMaxValueDepth)
-          return ctx_.ArgumentError("NumberOutOfRange", "this list nests too deeply");
-        return list;
-      }
-      default:
-        return PercentileOf(&state->Rest(), e.function->aggregate == Aggregate::kPercentileDisc);
-    }
+    return e.kind == Expr::Kind::kCountStar ? Value::Int(state->count)
+                                            : ResultOf(e.function->aggregate, state, ctx_);
   }
 
   // --- Groups that are spilled.
@@ -416,6 +407,8 @@ class AggregateOperator : public Operator, private GroupTable {
     for (const auto& distinct : distinct_) {
       if (distinct != nullptr) distinct->Clear(ctx_);
     }
+    unseen_.Reset();
+    for (SortedNumbers& numbers : numbers_) numbers.Clear();
     Forget(&states_);
     Forget(&implied_values_);
     groups_.Clear(ctx_);
@@ -452,7 +445,7 @@ class AggregateOperator : public Operator, private GroupTable {
         if (kind == GroupPiece::kValues) {
           KeepValue(std::move(value), &StateOf(group, a).Rest().values);
         } else {
-          AddSeen(a, group, std::move(value));
+          AddSeen(a, group, std::move(value), true);
         }
       }
     }
@@ -501,6 +494,57 @@ class AggregateOperator : public Operator, private GroupTable {
     return true;
   }
 
+  bool SpillValues() override {
+    int64_t seen = 0;
+    for (const auto& distinct : distinct_) seen += distinct != nullptr ? distinct->charged() : 0;
+    if (!unseen_.spilling() && ctx_.SpillDue(seen) && !unseen_.Begin()) return false;
+    return !percentiles_ || SpillNumbers(false);
+  }
+  // Of a percentile of the only group; null: of another aggregate.
+  ValueList* NumbersOf(size_t a) {
+    return IsPercentile(*step().aggregates[a].first) ? &StateOf(0, a).Rest().values : nullptr;
+  }
+  bool SpillNumbers(bool all) {
+    int64_t bytes = 0;
+    for (size_t a = 0; a < numbers_.size(); ++a) {
+      const ValueList* const list = NumbersOf(a);
+      if (list != nullptr) bytes += static_cast<int64_t>(list->size() * sizeof(Value));
+    }
+    if (!all && !ctx_.SpillDue(bytes)) return true;
+    for (size_t a = 0; a < numbers_.size(); ++a) {
+      ValueList* const list = NumbersOf(a);
+      if (list != nullptr && !numbers_[a].Spill(list, ctx_)) return false;
+    }
+    return Charge(-bytes);
+  }
+  // Values that are in no set come once now, in their order.
+  bool TakeValues() override {
+    if (unseen_.spilling()) {
+      for (const auto& distinct : distinct_) {
+        if (distinct != nullptr) distinct->Clear(ctx_);
+      }
+      taking_ = true;
+      const bool taken = unseen_.Finish([this](Value* row) {
+        const auto a = static_cast<size_t>(row[1].as_int());
+        if (!row[3].as_bool()) AddValue(a, 0, std::move(row[2]), 1);
+        return !ctx_.failed() && (!percentiles_ || SpillNumbers(false));
+      });
+      taking_ = false;
+      if (!taken) return false;
+    }
+    const auto is_empty = [](const SortedNumbers& numbers) { return numbers.empty(); };
+    if (std::all_of(numbers_.begin(), numbers_.end(), is_empty)) return !ctx_.failed();
+    if (!SpillNumbers(true)) return false;
+    for (size_t a = 0; a < numbers_.size(); ++a) {
+      if (numbers_[a].empty()) continue;
+      AggregateState& state = StateOf(0, a);
+      const Expr& e = *step().aggregates[a].first;
+      const bool discrete = e.function->aggregate == Aggregate::kPercentileDisc;
+      state.sum = numbers_[a].Percentile(state.more->percentile, discrete, ctx_);
+    }
+    return !ctx_.failed();
+  }
+
   void AppendResults(size_t group, std::vector<Value>* row) override {
     for (size_t k = 0; k < implied_.size(); ++k)
       row->push_back(std::move(implied_values_[group * implied_.size() + k]));
@@ -524,6 +568,11 @@ class AggregateOperator : public Operator, private GroupTable {
   std::vector<Value> tuples_;
   // Of aggregates with DISTINCT: group and value.
   std::vector<std::unique_ptr<TupleSet>> distinct_;
+  // Of a group that is alone, and too large: an aggregate, a value that is not in its set, whether
+  // it was added; and the numbers of percentiles.
+  DistinctSpill unseen_;
+  bool taking_ = false;  // those of unseen_
+  std::vector<SortedNumbers> numbers_;
   bool percentiles_ = false;
   int64_t charged_ = 0;
   GroupSpill spill_;

@@ -6,7 +6,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "services/graph/cypher/operators.h"
-#include "services/graph/spill/spill_partitions.h"
+#include "services/graph/cypher/spill_values.h"
 
 namespace pulse::cypher {
 namespace {
@@ -14,7 +14,9 @@ namespace {
 class DistinctOperator : public Operator {
  public:
   DistinctOperator(const Step* step, Runtime* runtime, Operator* next)
-      : Operator(step, runtime, next), seen_(step->items.size()), results_(&ctx_) {
+      : Operator(step, runtime, next),
+        seen_(step->items.size()),
+        spill_(step->items.size(), &ctx_) {
     for (const auto& [expr, slot] : step->items) spilled_.push_back(slot);
     for (Slot slot = 0; step->all_live && slot < runtime->width; ++slot) AddSpilled(slot);
     for (const Slot slot : step->live) AddSpilled(slot);
@@ -25,7 +27,7 @@ class DistinctOperator : public Operator {
     for (size_t i = 0; i < in.size() && !enough_; ++i) {
       tuple_.clear();
       for (const auto& [expr, slot] : step().items) tuple_.push_back(in.Row(i)[slot]);
-      if (parts_ != nullptr) {
+      if (spill_.spilling()) {
         if (!SpillNew(in.Row(i))) return false;
       } else {
         if (seen_.Insert(&tuple_, ctx_).second) in.Move(i, kept++);
@@ -38,30 +40,27 @@ class DistinctOperator : public Operator {
   }
 
   bool Finish() override {
-    if (parts_ != nullptr) GiveSpilled();
+    if (spill_.spilling()) GiveSpilled();
     seen_.Clear(ctx_);  // before others work at their end
     return FlushAndFinish();
   }
 
   void Reset() override {
     seen_.Clear(ctx_);
-    parts_.reset();
-    number_ = 0;
+    spill_.Reset();
     ForgetHashes();
     enough_ = false;
   }
 
  private:
-  using Part = SpillPartitions::Part;
-
   void AddSpilled(Slot slot) {
     if (std::find(spilled_.begin(), spilled_.end(), slot) == spilled_.end())
       spilled_.push_back(slot);
   }
 
   bool BeginSpilling() {
-    parts_ = SpillPartitions::Make(0, ctx_);
-    if (parts_ == nullptr || step().top_limit == nullptr) return parts_ != nullptr;
+    if (!spill_.Begin()) return false;
+    if (step().top_limit == nullptr) return true;
     uint64_t wanted = 0;
     if (!CountOfTop(step(), runtime_->width, ctx_, &wanted)) return false;
     wanted_ = wanted - std::min<uint64_t>(wanted, seen_.size());
@@ -89,28 +88,20 @@ class DistinctOperator : public Operator {
     const uint64_t hash = TupleSet::HashOf(tuple_);
     if (seen_.Find(hash, tuple_.data())) return true;
     if (!CountHash(hash)) return false;
-    size_t held = sizeof(Value);
-    for (const Slot slot : spilled_) held += BytesWhenRead(row[slot]);
-    bytes_.clear();
-    AppendRowValue(Value::Int(number_++), &bytes_);
-    for (const Slot slot : spilled_) AppendRowValue(row[slot], &bytes_);
-    return parts_->Add(hash, bytes_, held);
+    size_t held = 0;
+    std::string* const bytes = spill_.Row();
+    for (const Slot slot : spilled_) {
+      held += BytesWhenRead(row[slot]);
+      AppendRowValue(row[slot], bytes);
+    }
+    return spill_.Add(hash, held);
   }
 
   bool GiveSpilled() {
-    std::vector<Part> parts;
     ForgetHashes();
-    if (ctx_.failed() || !parts_->Finish(&parts) || !results_.Begin()) return false;
-    parts_.reset();
-    while (!parts.empty()) {
-      const Part part = std::move(parts.back());
-      parts.pop_back();
-      seen_.Clear(ctx_);
-      if (!ReadPart(part, &parts)) return false;
-    }
     seen_.Clear(ctx_);
     const std::vector<Value> empty(static_cast<size_t>(runtime_->width));
-    results_.Give([&](Value* from) {
+    spill_.Finish([&](Value* from) {
       Value* const row = NewRow(empty.data());
       if (row == nullptr) return false;
       const size_t bytes = BytesWhenRead({from + 1, spilled_.size()});
@@ -120,39 +111,10 @@ class DistinctOperator : public Operator {
     return Flush();
   }
 
-  bool ReadPart(const Part& part, std::vector<Part>* more) {
-    RowReader reader(part.file.get(), part.run, &ctx_);
-    std::unique_ptr<SpillPartitions> parts;
-    std::string_view bytes;
-    while (!reader.done()) {
-      if (!reader.Next(&row_, &bytes)) return false;
-      const size_t held = BytesWhenRead(row_);
-      // The values that tell rows apart are the first behind the number.
-      Value* const tuple = row_.data() + 1;
-      const uint64_t hash = TupleSet::HashOf({tuple, step().items.size()});
-      if (parts != nullptr) {
-        if (!seen_.Find(hash, tuple) && !parts->Add(hash, bytes, held)) return false;
-        continue;
-      }
-      if (seen_.Insert(hash, tuple, ctx_).second && !results_.writer()->AddBytes(bytes, held)) {
-        return false;
-      }
-      if (part.level < SpillPartitions::kLevels && ctx_.SpillDue(seen_.charged())) {
-        parts = SpillPartitions::Make(part.level, ctx_);
-        if (parts == nullptr) return false;
-      }
-      if (ctx_.failed()) return false;
-    }
-    return results_.EndPart() && (parts == nullptr || parts->Finish(more));
-  }
-
   TupleSet seen_;
-  std::vector<Value> tuple_, row_;
+  std::vector<Value> tuple_;
   std::vector<Slot> spilled_;  // of each row: first those that tell rows apart
-  std::string bytes_;
-  std::unique_ptr<SpillPartitions> parts_;  // null: nothing is spilled yet
-  SpillResults results_;
-  int64_t number_ = 0;  // of the next row that is spilled
+  DistinctSpill spill_;
 
   static constexpr int64_t kHashBytes = 24;  // about, in a table that grows
   uint64_t wanted_ = 0;                      // distinct rows of the spilled ones; 0: all

@@ -49,7 +49,8 @@ bool GroupSpill::Route(std::vector<Value>* row, std::string_view bytes) {
     return !due || Begin();
   }
   // A group that is alone would be too large again.
-  return table_.Count() < 2 || !context_.SpillOverdue(table_.Held()) || Evict();
+  if (table_.Count() < 2) return table_.SpillValues();
+  return !context_.SpillOverdue(table_.Held()) || Evict();
 }
 
 bool GroupSpill::Evict() {
@@ -99,6 +100,7 @@ bool GroupSpill::ReadPart(const Part& part, std::vector<Part>* more) {
 
 // Groups that were spilled once stand behind others that came later.
 bool GroupSpill::GivePart() {
+  if (!table_.TakeValues()) return false;
   std::vector<size_t> order(table_.Count());
   std::iota(order.begin(), order.end(), size_t{0});
   std::sort(order.begin(), order.end(),

@@ -2,7 +2,7 @@
 // added to these, until they have grown too much and are spilled themselves; rows of others go to
 // parts by the hash of the keys. Each part is a table of groups of its own at the end. A group sees
 // its rows in the order in which they came, and groups go on in the order of their first rows, as
-// they do in memory.
+// they do in memory. A group that is too large alone spills values of its own.
 //
 // One thread; blocks on the disk. Errors go to the context.
 #pragma once
@@ -38,6 +38,11 @@ class GroupTable {
   virtual bool Apply(size_t group, bool added, std::span<Value> piece) = 0;
   // The pieces of a group in their order.
   virtual bool SaveAll(const Save& save) = 0;
+  // After Apply to the only group there is, which no other one joins: spills what it can of the
+  // group's values, where they are too much.
+  virtual bool SpillValues() = 0;
+  // No more pieces come: takes back what was spilled so, before the results.
+  virtual bool TakeValues() = 0;
   // Appends the values of the row that a group becomes, behind its keys.
   virtual void AppendResults(size_t group, std::vector<Value>* row) = 0;
 };

@@ -297,6 +297,40 @@ TEST_F(SpillQueries, Groups_SameRowsInTheSameOrder) {
   Compare("UNWIND $rows AS r RETURN r.n AS n, count(*), collect(r.b)");
 }
 
+// Of one group, and of few, there are more values than fit.
+TEST_F(SpillQueries, ValuesOfOneGroup_SameResults) {
+  const std::string rows = Concat(kRows, ", r.f AS f RETURN ");
+  // Of equal numbers, too, the same one.
+  const std::string numbers =
+      "percentileDisc(CASE WHEN n % 3 = 0 THEN 0.0 / 0.0 WHEN n % 7 = 0 THEN -0.0 ELSE a END, ";
+  const std::string large[] = {"count(DISTINCT n)",          "sum(DISTINCT n)",
+                               "avg(DISTINCT n / 7.0)",      "stDev(DISTINCT n)",
+                               "percentileCont(n, 0.77)",    "percentileDisc(n, 0.25)",
+                               "count(DISTINCT [b, k, n])",  "percentileCont(DISTINCT n, 1)",
+                               "min(DISTINCT toString(n))",  "max(DISTINCT [n, b])",
+                               "percentileDisc(n / 2, 0.5)", "percentileDisc(DISTINCT -n, 0.1)"};
+  const std::string others[] = {
+      numbers + "0.001)", numbers + "0.1)", numbers + "0.9)", "percentileCont(DISTINCT f, 0.9)",
+      "sum(DISTINCT f)", "collect(DISTINCT k % 2000)", "percentileDisc(DISTINCT a, 0.5)",
+      "count(DISTINCT b)", "min(s)", "avg(f)", "collect(CASE WHEN n % 30 = 0 THEN s END)",
+      // Of no numbers.
+      "percentileCont(CASE WHEN n < 0 THEN n END, 0.5)", "count(*)"};
+  const std::string keys[] = {"", "n % 2, ", "k % 5 = 0, ", "a, "};
+  SetRows(30'000);
+  for (const std::string& key : keys) {
+    Compare(Concat(rows, key, "count(DISTINCT n), ", numbers, "0.5), collect(DISTINCT k % 2000)"));
+  }
+  std::mt19937_64 random(TestSeed());
+  const auto any = [&](const auto& texts) { return texts[random() % std::size(texts)]; };
+  for (int i = 0; i < Rounds(30); ++i) {
+    Compare(Concat(rows, any(keys), any(large), " AS x, ", any(others), " AS y, ", any(others)));
+  }
+  // Parts that are divided again.
+  SetRows(120'000);
+  Compare(rows + "count(DISTINCT n), sum(DISTINCT f), percentileCont(n, 0.5)");
+  Compare(rows + "n % 2, count(DISTINCT n), max(DISTINCT n), percentileDisc(n, 0.9)");
+}
+
 TEST_F(SpillQueries, GroupsByEntities_KeysOfTheirPropertiesStay) {
   ASSERT_TRUE(
       Run("UNWIND range(1, 4000) AS i CREATE (:N {i: i, t: toString(i)})-[:R]->(:M {i: -i})",
@@ -313,15 +347,21 @@ TEST_F(SpillQueries, GroupsWithinASubquery_BeginAnewForEachRow) {
       "UNWIND range(1, 3) AS x CALL (x) { UNWIND $rows AS r RETURN r.n * x AS v, count(*) AS c "
       "} RETURN x, v, c");
   Compare(
+      "UNWIND range(1, 3) AS x CALL (x) { UNWIND $rows AS r RETURN count(DISTINCT r.n * x) AS c, "
+      "percentileDisc(r.n * x, 0.5) AS p } RETURN x, c, p");
+  Compare(
       "UNWIND range(1, 3) AS x CALL (x) { UNWIND $rows AS r RETURN DISTINCT r.n * x AS v } "
       "RETURN x, v");
 }
 
 TEST_F(SpillQueries, FaultsOfGroupsAndDistinctAndUnion_EndTheQuery) {
   SetRows(30'000);
+  const size_t files = testing_util::OpenDescriptors();
   for (const char* query :
        {"UNWIND $rows AS r RETURN DISTINCT r.n, r.s", "UNWIND $rows AS r RETURN r.n, collect(r.s)",
         "UNWIND $rows AS r RETURN r.k % 50, collect(r.s)",
+        "UNWIND $rows AS r RETURN count(DISTINCT r.n), percentileDisc(r.n, 1)",
+        "UNWIND $rows AS r RETURN r.n % 2, sum(DISTINCT r.n)",
         "UNWIND $rows AS r RETURN r.n AS n UNION UNWIND $rows AS r RETURN -r.n AS n"}) {
     const Ran all = Run(query, kLittle);
     ASSERT_TRUE(all.status.ok()) << query << all.status;
@@ -338,6 +378,7 @@ TEST_F(SpillQueries, FaultsOfGroupsAndDistinctAndUnion_EndTheQuery) {
       disk.call = [&] { cancelled = true; };
       const absl::Status status = Run(query, kLittle).status;
       EXPECT_EQ(status.code(), absl::StatusCode::kCancelled) << query << status;
+      EXPECT_EQ(testing_util::OpenDescriptors(), files) << query;
       options_.cancelled = nullptr;
       disk_ = nullptr;
     }
@@ -348,7 +389,7 @@ TEST_F(SpillQueries, GroupThatIsTooLargeAlone_EndsByMemory) {
   SetRows(30'000);
   for (const char* query :
        {"UNWIND $rows AS r RETURN collect(r.s)", "UNWIND $rows AS r RETURN r.n % 2, collect(r.s)",
-        "UNWIND $rows AS r RETURN count(DISTINCT r.n)"}) {
+        "UNWIND $rows AS r RETURN collect(DISTINCT [r.n])"}) {
     const Ran ran = Run(query, kLittle);
     EXPECT_EQ(ran.status.code(), absl::StatusCode::kResourceExhausted) << query << ran.status;
     EXPECT_EQ(InfoOf(ran.status).detail, "LimitExceeded") << query << ran.status;
@@ -416,13 +457,17 @@ TEST_F(SpillQueries, LargeRows_AreSpilledOneByOne) {
 
 TEST_F(SpillQueries, NoDirectoryOrNoBytes_EndsByMemory) {
   SetRows(20'000);
-  options_.spill.limit_bytes = 0;
-  const Ran none = Run(Concat(kRows, "RETURN n, s ORDER BY s"), kLittle);
-  EXPECT_EQ(InfoOf(none.status).detail, "LimitExceeded") << none.status;
-  options_.spill.limit_bytes = 100'000;
-  const Ran few = Run(Concat(kRows, "RETURN n, s ORDER BY s"), kLittle);
-  EXPECT_EQ(few.status.code(), absl::StatusCode::kResourceExhausted) << few.status;
-  EXPECT_NE(testing_util::Text(few.status).find("--spill-limit"), std::string::npos) << few.status;
+  for (const char* what :
+       {"n, s ORDER BY s", "count(DISTINCT n)", "percentileCont(n, 0.5), percentileDisc(n, 0.5)"}) {
+    const std::string query = Concat(kRows, "RETURN ", what);
+    options_.spill.limit_bytes = 0;
+    const Ran none = Run(query, kLittle);
+    EXPECT_EQ(InfoOf(none.status).detail, "LimitExceeded") << query << none.status;
+    options_.spill.limit_bytes = 100'000;
+    const Ran few = Run(query, kLittle);
+    EXPECT_EQ(few.status.code(), absl::StatusCode::kResourceExhausted) << query << few.status;
+    EXPECT_NE(testing_util::Text(few.status).find("--spill-limit"), std::string::npos) << query;
+  }
 }
 
 TEST_F(SpillQueries, FaultsOfTheDisk_EndTheQueryAtEachPlace) {
@@ -495,24 +540,30 @@ TEST_F(SpillQueries, Profile_SaysWhichStepSpilled) {
   SetRows(20'000);
   Profile profile;
   options_.profile = &profile;
-  const std::string query = Concat(kRows, "RETURN n, s ORDER BY s, a");
-  auto plan = MakePlan(query, *graph_, nullptr);
-  ASSERT_TRUE(plan.ok());
   options_.view = graph_.get();
   options_.parameters = &parameters_;
   options_.limits.memory_bytes = kLittle;
   options_.spill.directory = testing::TempDir();
   ResultBytes rows;
   ExecuteSummary summary;
-  ASSERT_TRUE(Execute(**plan, options_, &rows, &summary).ok());
-  for (const PlanLine& line : PlanLines(**plan, &profile)) {
-    EXPECT_EQ(line.reads.spilled_bytes, line.name == "Sort" ? summary.spilled_bytes : 0)
-        << line.name;
+  for (const char* step : {"Sort", "Aggregate"}) {
+    const bool sort = std::string_view(step) == "Sort";
+    const auto sorted =
+        MakePlan(Concat(kRows, "RETURN ", sort ? "n, s ORDER BY s, a" : "count(DISTINCT n)"),
+                 *graph_, nullptr);
+    ASSERT_TRUE(sorted.ok());
+    profile = {};
+    ASSERT_TRUE(Execute(**sorted, options_, &rows, &summary).ok());
+    EXPECT_GT(summary.spilled_bytes, 0u);
+    for (const PlanLine& line : PlanLines(**sorted, &profile)) {
+      EXPECT_EQ(line.reads.spilled_bytes, line.name == step ? summary.spilled_bytes : 0)
+          << line.name;
+    }
+    EXPECT_NE(PlanText(**sorted, &profile).find(Concat("SpilledBytes=", summary.spilled_bytes)),
+              std::string::npos);
   }
-  EXPECT_NE(PlanText(**plan, &profile).find(Concat("SpilledBytes=", summary.spilled_bytes)),
-            std::string::npos);
   // No step of a part: UNION has one of its own, shown where the last part begins.
-  plan =
+  const auto plan =
       MakePlan(Concat(kRows, "RETURN n UNION RETURN 0 AS n UNION RETURN 1 AS n"), *graph_, nullptr);
   ASSERT_TRUE(plan.ok());
   profile = {};

@@ -97,21 +97,73 @@ bool SaveValues(const AggregateState& state, size_t aggregate,
   return true;
 }
 
+int OrderNumbers(const Value& a, const Value& b) {
+  if (const int c = Order(a, b); c != 0) return c;
+  if (a.type() != b.type()) return a.is_int() ? -1 : 1;
+  if (a.is_int()) return 0;
+  return static_cast<int>(std::signbit(b.as_float())) -
+         static_cast<int>(std::signbit(a.as_float()));
+}
+
+PercentilePlace PlaceOf(double percentile, size_t count, bool discrete) {
+  const auto last = static_cast<double>(count - 1);
+  if (discrete) {
+    const double rank = std::ceil(percentile * static_cast<double>(count));
+    const auto at = static_cast<size_t>(std::clamp(rank - 1, 0.0, last));
+    return {at, at, 0};
+  }
+  const double at = percentile * last;
+  return {static_cast<size_t>(std::floor(at)), static_cast<size_t>(std::ceil(at)),
+          at - std::floor(at)};
+}
+
+Value PercentileAt(const PercentilePlace& place, bool discrete, const Value& low,
+                   const Value& high) {
+  if (discrete) return low;
+  if (place.low == place.high) return Value::Float(low.as_number());  // also where it is infinite
+  return Value::Float(low.as_number() * (1 - place.share) + high.as_number() * place.share);
+}
+
+namespace {
+
+// Sorts the values.
 Value PercentileOf(AggregateState::More* more, bool discrete) {
   ValueList& values = more->values;
   if (values.empty()) return {};
   std::sort(values.begin(), values.end(),
-            [](const Value& a, const Value& b) { return Order(a, b) < 0; });
-  const auto last = static_cast<double>(values.size() - 1);
-  if (discrete) {
-    const double rank = std::ceil(more->percentile * static_cast<double>(values.size()));
-    return values[static_cast<size_t>(std::clamp(rank - 1, 0.0, last))];
+            [](const Value& a, const Value& b) { return OrderNumbers(a, b) < 0; });
+  const PercentilePlace place = PlaceOf(more->percentile, values.size(), discrete);
+  return PercentileAt(place, discrete, values[place.low], values[place.high]);
+}
+
+}  // namespace
+
+Value ResultOf(Aggregate aggregate, AggregateState* state, EvalContext& context) {
+  const auto n = static_cast<double>(state->count);
+  switch (aggregate) {
+    case Aggregate::kCount:
+      return Value::Int(state->count);
+    case Aggregate::kSum:
+      return state->sum.is_null() ? Value::Int(0) : state->sum;
+    case Aggregate::kAvg:
+      return AverageOf(*state, context);
+    case Aggregate::kMin:
+    case Aggregate::kMax:
+      return state->sum;
+    case Aggregate::kStDev:
+      return Value::Float(n > 1 ? std::sqrt(state->Rest().squares / (n - 1)) : 0);
+    case Aggregate::kStDevP:
+      return Value::Float(n > 0 ? std::sqrt(state->Rest().squares / n) : 0);
+    case Aggregate::kCollect: {
+      Value list = Value::List(std::move(state->Rest().values));
+      if (list.depth() > kMaxValueDepth)
+        return context.ArgumentError("NumberOutOfRange", "this list nests too deeply");
+      return list;
+    }
+    default:
+      if (!state->sum.is_null()) return state->sum;
+      return PercentileOf(&state->Rest(), aggregate == Aggregate::kPercentileDisc);
   }
-  const double at = more->percentile * last;
-  const auto low = static_cast<size_t>(std::floor(at)), high = static_cast<size_t>(std::ceil(at));
-  if (low == high) return Value::Float(values[low].as_number());  // also where it is infinite
-  const double share = at - std::floor(at);
-  return Value::Float(values[low].as_number() * (1 - share) + values[high].as_number() * share);
 }
 
 }  // namespace pulse::cypher

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "services/graph/functions/context.h"
+#include "services/graph/functions/functions.h"
 #include "services/graph/model/value.h"
 
 namespace pulse::cypher {
@@ -22,7 +23,7 @@ struct AggregateState {
     ValueList values;
   };
   int64_t count = 0;
-  Value sum;  // also the minimum or maximum
+  Value sum;  // also the minimum or maximum, or a percentile of numbers that were spilled
   std::unique_ptr<More> more;
 
   More& Rest() {
@@ -53,7 +54,18 @@ void ReadState(std::span<Value> piece, size_t* at, AggregateState* state);
 bool SaveValues(const AggregateState& state, size_t aggregate,
                 const std::function<bool(std::span<const Value>)>& save);
 
-// Sorts the values.
-Value PercentileOf(AggregateState::More* more, bool discrete);
+// The order of a percentile's numbers: where an integer and a float are the same, the integer comes
+// first, and -0.0 before 0.0, so that the order in which they came does not matter.
+int OrderNumbers(const Value& a, const Value& b);
+// Of `count` numbers in their order, at least one, those that a percentile lies between.
+struct PercentilePlace {
+  size_t low, high;
+  double share;  // of the higher one
+};
+PercentilePlace PlaceOf(double percentile, size_t count, bool discrete);
+Value PercentileAt(const PercentilePlace& place, bool discrete, const Value& low,
+                   const Value& high);
+// What an aggregate is for the group, once.
+Value ResultOf(Aggregate aggregate, AggregateState* state, EvalContext& context);
 
 }  // namespace pulse::cypher
