@@ -136,10 +136,10 @@ absl::Status StoreImpl::BeginLoad() {
   std::unique_lock lock(commit_mu_);
   WaitForQuiet(&lock);
   for (const auto& index : tables_.indexes.list()) {
-    if (!index->definition().unique && !index->definition().required) continue;
-    return absl::FailedPreconditionError(
-        cypher::Concat("constraint ", index->definition().name,
-                       " has to be checked for each node: load by transactions, or drop it"));
+    if (!index->definition().Refuses()) continue;
+    return absl::FailedPreconditionError(cypher::Concat(
+        "constraint ", index->definition().name,
+        " has to be checked for each node or relationship: load by transactions, or drop it"));
   }
   ++loads_;
   return absl::OkStatus();

@@ -57,7 +57,7 @@ std::vector<Value> FixtureValues(uint32_t format) {
 class FixtureWriter {
  public:
   FixtureWriter(GraphStore* store, uint32_t format)
-      : store_(store), values_(FixtureValues(format)) {}
+      : store_(store), values_(FixtureValues(format)), extended_(format >= 3) {}
 
   // Nodes and names in a checkpoint, relationships in runs with and without stamps, and the rest in
   // the log alone.
@@ -103,6 +103,22 @@ class FixtureWriter {
     Begin();
     ASSERT_TRUE(tx_->DeleteNode(lonely).ok());
     Commit();
+    if (!extended_) return;
+    ASSERT_TRUE(store_
+                    ->CreateIndex({.name = "typed",
+                                   .label = "Person",
+                                   .keys = {"number"},
+                                   .constraint = true,
+                                   .type = "INTEGER"})
+                    .ok());
+    ASSERT_TRUE(store_
+                    ->CreateIndex({.name = "edge_typed",
+                                   .label = "IN",
+                                   .keys = {"w"},
+                                   .constraint = true,
+                                   .of_edges = true,
+                                   .type = "INTEGER"})
+                    .ok());
   }
 
  private:
@@ -125,6 +141,7 @@ class FixtureWriter {
 
   GraphStore* const store_;
   const std::vector<Value> values_;
+  const bool extended_;
   std::unique_ptr<cypher::DatabaseTransaction> tx_;
   std::vector<NodeId> nodes_;
   std::vector<EdgeRef> edges_;

@@ -83,7 +83,7 @@ std::string Manifest::Encode() const {
     AppendVarint(type, &body);
     AppendVarint(static_cast<uint64_t>(edges), &body);
   }
-  const uint32_t words[2] = {kStoreFormat, Crc32c(body.data(), body.size())};
+  const uint32_t words[2] = {format, Crc32c(body.data(), body.size())};
   std::string out(kMagic);
   out.append(reinterpret_cast<const char*>(words), sizeof(words));
   return out + body;

@@ -17,8 +17,10 @@
 
 namespace pulse::graph {
 
-// 2: values may be byte arrays and points.
-inline constexpr uint32_t kStoreFormat = 2;
+// 2: values may be byte arrays and points. 3: there may be constraints of relationships and of
+// types; a database without any, ever, stays one of format 2, which older programs open.
+inline constexpr uint32_t kStoreFormat = 3;
+inline constexpr uint32_t kPlainFormat = 2;
 inline constexpr char kManifestFile[] = "MANIFEST";
 inline constexpr char kLockFile[] = "LOCK";
 
@@ -29,7 +31,7 @@ struct ManifestRun {
 };
 
 struct Manifest {
-  uint32_t format = kStoreFormat;    // that it was read as; Encode() writes the newest
+  uint32_t format = kPlainFormat;
   std::string checkpoint;            // empty: none
   uint64_t checkpoint_sequence = 0;  // of the nodes, names and schema in it
   uint64_t flushed = 0;              // relationships up to this commit are in runs

@@ -2,11 +2,18 @@
 
 #include <algorithm>
 
+#include "services/graph/model/property_type.h"
 #include "services/graph/model/text.h"
 #include "services/graph/nodes/node_table.h"
 #include "services/graph/runs/record.h"
 
 namespace pulse::graph {
+namespace {
+
+// An index with what format 3 brought: relationships (8 among its flags), and a type.
+constexpr uint8_t kCreateExtended = 13;
+
+}  // namespace
 
 void OperationWriter::Text(std::string_view text) {
   Number(text.size());
@@ -82,13 +89,15 @@ void OperationWriter::DeleteEdge(const EdgeRef& edge) {
 }
 
 void OperationWriter::CreateIndex(const IndexDefinition& index) {
-  Begin(Operation::Kind::kCreateIndex);
+  Begin(index.IsExtended() ? static_cast<Operation::Kind>(kCreateExtended)
+                           : Operation::Kind::kCreateIndex);
   Text(index.name);
   Text(index.label);
   Number(index.keys.size());
   for (const std::string& key : index.keys) Text(key);
   bytes_.push_back(static_cast<char>((index.constraint ? 1 : 0) | (index.unique ? 2 : 0) |
-                                     (index.required ? 4 : 0)));
+                                     (index.required ? 4 : 0) | (index.of_edges ? 8 : 0)));
+  if (index.IsExtended()) Text(index.type);
 }
 
 void OperationWriter::DropIndex(std::string_view name) {
@@ -143,7 +152,7 @@ bool OperationReader::Edge(EdgeRef* edge) {
          Number(&edge->target) && ReadToken(&edge->type);
 }
 
-bool OperationReader::Index(IndexDefinition* index) {
+bool OperationReader::Index(bool extended, IndexDefinition* index) {
   uint64_t keys;
   if (!String(&index->name) || !String(&index->label) || !Number(&keys) || keys > left_.size()) {
     return false;
@@ -158,13 +167,18 @@ bool OperationReader::Index(IndexDefinition* index) {
   index->constraint = (flags & 1) != 0;
   index->unique = (flags & 2) != 0;
   index->required = (flags & 4) != 0;
-  return true;
+  index->of_edges = extended && (flags & 8) != 0;
+  index->type.clear();
+  if (!extended) return true;
+  return String(&index->type) &&
+         (index->type.empty() || cypher::ParsePropertyType(index->type).has_value());
 }
 
 bool OperationReader::Read(Operation* op) {
   const auto kind = static_cast<uint8_t>(left_.front());
   left_.remove_prefix(1);
-  op->kind = static_cast<Operation::Kind>(kind);
+  const bool extended = kind == kCreateExtended;
+  op->kind = extended ? Operation::Kind::kCreateIndex : static_cast<Operation::Kind>(kind);
   // Of what was read into it before.
   op->labels.clear();
   op->properties = {};
@@ -198,7 +212,7 @@ bool OperationReader::Read(Operation* op) {
     case Operation::Kind::kDeleteEdge:
       return Edge(&op->edge);
     case Operation::Kind::kCreateIndex:
-      return Index(&op->index);
+      return Index(extended, &op->index);
     case Operation::Kind::kDropIndex:
       return Text(&op->text);
     case Operation::Kind::kCounters:

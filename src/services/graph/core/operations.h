@@ -97,7 +97,7 @@ class OperationReader {
   bool String(std::string* text);
   bool Edge(EdgeRef* edge);
   bool Id(uint64_t* id, uint64_t* last);
-  bool Index(IndexDefinition* index);
+  bool Index(bool extended, IndexDefinition* index);
 
   std::string_view bytes_, left_;
   uint64_t last_node_ = 0;

@@ -134,14 +134,20 @@ absl::Status StoreImpl::WriteManifest(const Manifest& manifest, NewFiles* made) 
     // names.
     const auto now = files_->Read(PathOf(kManifestFile));
     const auto before = now.ok() ? Manifest::Decode(*now, PathOf(kManifestFile)) : now.status();
-    // Encoded anew, as it may be of an older format.
     if (!before.ok() || before->Encode() != manifest_.Encode()) made->Keep();
     return written;
   }
   made->Keep();
   manifest_ = manifest;
-  manifest_.format = kStoreFormat;
   return absl::OkStatus();
+}
+
+absl::Status StoreImpl::RaiseFormat(uint32_t format) {
+  if (manifest_.format >= format) return absl::OkStatus();
+  Manifest manifest = manifest_;
+  manifest.format = format;
+  NewFiles none(this);
+  return WriteManifest(manifest, &none);
 }
 
 // What is left after an error is a stray of the next opening.

@@ -121,6 +121,7 @@ class StoreImpl : public TransactionHost {
   // `since`: of the transaction's snapshot. What broke a constraint after it is Aborted.
   absl::Status ValidateConstraints(uint64_t since, const WriteSet& writes,
                                    std::vector<uint64_t>* claims) const;
+  absl::Status ValidateEdgeConstraint(const Index& index, const WriteSet& writes) const;
   // Whether something of this key was claimed by a commit after `since`.
   bool Claimed(uint64_t key, uint64_t since) const {
     const auto it = claims_.find(key);
@@ -171,6 +172,7 @@ class StoreImpl : public TransactionHost {
   void CountLabels(std::span<const Token> labels, int64_t by);
   std::shared_ptr<Index> BuildIndex(const IndexDefinition& definition, OperationWriter* log);
   absl::Status CheckExisting(const Index& index) const;
+  absl::Status CheckExistingEdges(const Index& index) const;
   absl::Status CheckSchemaMayChange() const;
   absl::Status PrepareSchema(std::span<const cypher::SchemaChange> changes,
                              std::vector<std::shared_ptr<Index>>* built, OperationWriter* log);
@@ -205,6 +207,8 @@ class StoreImpl : public TransactionHost {
   class NewFiles;  // store_new_files.h
   // Keeps the new files that it names, unless it surely was not written.
   absl::Status WriteManifest(const Manifest& manifest, NewFiles* made);
+  // Writes the manifest where it is of an older format than what is to be written needs.
+  absl::Status RaiseFormat(uint32_t format);
   std::string NewFile(std::string_view suffix);
   void ListRuns(const Layers& layers, Manifest* manifest) const;
   void RemoveFiles(const std::vector<std::string>& files);

@@ -196,11 +196,12 @@ absl::Status StoreImpl::Open() {
     }
   }
   if (!options_.read_only) {
-    if (manifest_.format != kStoreFormat) {
-      // Before what an older program cannot read may come into any file.
+    {
+      // Before what an older program cannot read may come into any file; and a backup may have a
+      // newer log than manifest.
       std::lock_guard lock(maintenance_mu_);
-      NewFiles none(this);
-      PULSE_RETURN_IF_ERROR(WriteManifest(manifest_, &none));
+      PULSE_RETURN_IF_ERROR(
+          RaiseFormat(tables_.indexes.AnyExtended() ? kStoreFormat : kPlainFormat));
     }
     // What was read is durable now: opening the log synced it.
     synced_ = applied_;

@@ -7,6 +7,9 @@
 #include "base/shortage.h"
 #include "services/graph/core/claims.h"
 #include "services/graph/core/store_impl.h"
+#include "services/graph/load/load_columns.h"
+#include "services/graph/model/literal.h"
+#include "services/graph/model/property_type.h"
 #include "services/graph/model/text.h"
 
 namespace pulse::graph {
@@ -20,8 +23,10 @@ std::string Described(const Index& index) {
     if (!keys.empty()) keys += ", ";
     keys += key;
   }
-  return Concat("constraint ", index.definition().name, " on :", index.definition().label, "(",
-                keys, ")");
+  const IndexDefinition& definition = index.definition();
+  return Concat("constraint ", definition.name,
+                definition.of_edges ? " on [:" : " on :", definition.label,
+                definition.of_edges ? "](" : "(", keys, ")");
 }
 
 // Keys and values, for messages.
@@ -52,6 +57,46 @@ absl::Status Broken(const Index& index, std::string_view how) {
   return absl::FailedPreconditionError(Concat(Described(index), ": ", how));
 }
 
+// What a key's value must be and is not, for a constraint that looks at one node or relationship
+// alone; empty: it may be as it is.
+std::string Lacking(const Index& index, size_t key, const Value& value) {
+  const IndexDefinition& definition = index.definition();
+  if (definition.required && value.is_null()) return Concat(" must have ", definition.keys[key]);
+  if (!index.value_type() || cypher::FitsType(value, *index.value_type())) return {};
+  return Concat(" must have ", definition.keys[key], " of type ", definition.type, ", and has ",
+                cypher::ShortText(cypher::LiteralText(value).value_or("another value")));
+}
+
+std::string Lacking(const Index& index, std::string_view properties) {
+  std::string lacking;
+  for (size_t i = 0; i < index.keys().size() && lacking.empty(); ++i) {
+    lacking = Lacking(index, i, PropertyValue(properties, index.keys()[i]));
+  }
+  return lacking;
+}
+
+std::string EdgeText(const EdgeRef& edge) {
+  return Concat("relationship ", edge.id, " from node ", edge.source, " to node ", edge.target);
+}
+
+absl::Status CheckDefinition(const IndexDefinition& definition) {
+  if (definition.name.empty() || definition.label.empty() || definition.keys.empty()) {
+    return absl::InvalidArgumentError("an index has a name, a label, and one key at least");
+  }
+  if (!definition.IsExtended()) return absl::OkStatus();
+  if (definition.unique || !definition.constraint ||
+      definition.required != definition.type.empty()) {
+    return absl::InvalidArgumentError(
+        "a constraint of relationships or of types requires a value or its type, and is no index");
+  }
+  if (definition.type.empty()) return absl::OkStatus();
+  if (definition.keys.size() == 1 && cypher::ParsePropertyType(definition.type)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(Concat(
+      "a constraint of types has one key and one type of properties, and not ", definition.type));
+}
+
 }  // namespace
 
 std::optional<std::vector<Value>> StoreImpl::ValuesSeen(const Index& index, NodeId node,
@@ -70,8 +115,11 @@ absl::Status StoreImpl::ValidateConstraints(uint64_t since, const WriteSet& writ
   const auto indexes = tables_.indexes.list();
   std::vector<const Index*> constraints;
   for (const auto& index : indexes) {
-    if (index->definition().unique || index->definition().required)
+    if (index->definition().of_edges) {
+      PULSE_RETURN_IF_ERROR(ValidateEdgeConstraint(*index, writes));
+    } else if (index->definition().Refuses()) {
       constraints.push_back(index.get());
+    }
   }
   if (constraints.empty()) return absl::OkStatus();
   const View latest(&tables_, layers_, kMaxSequence, nullptr);
@@ -102,6 +150,12 @@ absl::Status StoreImpl::ValidateConstraints(uint64_t since, const WriteSet& writ
         version = NodeVersion::Make(0, outcome.labels, outcome.properties);
       }
       if (!(*version)->HasLabel(index->label())) continue;
+      if (index->value_type()) {
+        const std::string lacking = Lacking(*index, (*version)->properties());
+        if (lacking.empty()) continue;
+        status = Broken(*index, Concat("node ", draft.id, lacking));
+        break;
+      }
       const auto values = index->ValuesOf(**version);
       if (!values) {
         if (!index->definition().required || index->HasAllKeys(**version)) continue;
@@ -188,13 +242,51 @@ absl::Status StoreImpl::ValidateConstraints(uint64_t since, const WriteSet& writ
   return absl::OkStatus();
 }
 
+// A draft has all of its properties: who else changes the relationship meanwhile is a conflict.
+absl::Status StoreImpl::ValidateEdgeConstraint(const Index& index, const WriteSet& writes) const {
+  const auto check = [&index](const EdgeDraft& draft) -> absl::Status {
+    if (draft.deleted || draft.ref.type != index.label()) return absl::OkStatus();
+    const std::string lacking = Lacking(index, draft.properties);
+    if (lacking.empty()) return absl::OkStatus();
+    return Broken(index, EdgeText(draft.ref) + lacking);
+  };
+  for (const EdgeDraft& draft : writes.created_edges) PULSE_RETURN_IF_ERROR(check(draft));
+  for (const auto& [id, draft] : writes.edges) PULSE_RETURN_IF_ERROR(check(draft));
+  return absl::OkStatus();
+}
+
+absl::Status StoreImpl::CheckExistingEdges(const Index& index) const {
+  const View latest(&tables_, layers_, kMaxSequence, nullptr);
+  const Token type = index.label();
+  std::vector<EdgeRef> edges(1024);
+  cypher::Column column;
+  for (uint64_t position = 0;;) {
+    PULSE_ASSIGN_OR_RETURN(const size_t count, latest.ScanEdges({&type, 1}, &position, edges));
+    if (count == 0) return absl::OkStatus();
+    for (size_t key = 0; key < index.keys().size(); ++key) {
+      PULSE_RETURN_IF_ERROR(
+          latest.ReadEdgeProperty(index.keys()[key], {edges.data(), count}, &column));
+      for (size_t i = 0; i < count; ++i) {
+        const std::string lacking = Lacking(index, key, ValueAt(column, i));
+        if (!lacking.empty()) return Broken(index, EdgeText(edges[i]) + lacking);
+      }
+    }
+  }
+}
+
 absl::Status StoreImpl::CheckExisting(const Index& index) const {
   const IndexDefinition& definition = index.definition();
-  if (!definition.unique && !definition.required) return absl::OkStatus();
+  if (definition.of_edges) return CheckExistingEdges(index);
+  if (!definition.Refuses()) return absl::OkStatus();
   const View latest(&tables_, layers_, kMaxSequence, nullptr);
   for (NodeId node = 0; node < tables_.nodes.end(); ++node) {
     const NodeVersion* version = tables_.nodes.Latest(node);
     if (version == nullptr || version->deleted() || !version->HasLabel(index.label())) continue;
+    if (index.value_type()) {
+      const std::string lacking = Lacking(index, version->properties());
+      if (!lacking.empty()) return Broken(index, Concat("node ", node, lacking));
+      continue;
+    }
     const auto values = index.ValuesOf(*version);
     if (!values) {
       if (!definition.required || index.HasAllKeys(*version)) continue;
@@ -228,10 +320,12 @@ std::shared_ptr<Index> StoreImpl::BuildIndex(const IndexDefinition& definition,
     if (!durable && log != nullptr) log->Name(kind, token, name);
     return token;
   };
-  const Token label = token_of(NameKind::kLabel, definition.label);
+  const NameKind kind = definition.of_edges ? NameKind::kType : NameKind::kLabel;
+  const Token label = token_of(kind, definition.label);
   std::vector<Token> keys;
   for (const std::string& key : definition.keys) keys.push_back(token_of(NameKind::kKey, key));
   auto index = std::make_shared<Index>(definition, label, std::move(keys));
+  if (definition.IsExtended()) return index;
   for (NodeId first = 0; first < tables_.nodes.end(); first += 64) {
     for (uint64_t word = tables_.nodes.LabelWord(label, first); word != 0; word &= word - 1) {
       const NodeId node = first + static_cast<NodeId>(__builtin_ctzll(word));
@@ -301,9 +395,7 @@ absl::Status StoreImpl::PrepareSchema(std::span<const cypher::SchemaChange> chan
       log->DropIndex(definition.name);
       continue;
     }
-    if (definition.name.empty() || definition.label.empty() || definition.keys.empty()) {
-      return absl::InvalidArgumentError("an index has a name, a label, and one key at least");
-    }
+    PULSE_RETURN_IF_ERROR(CheckDefinition(definition));
     if (named != indexes.end()) {
       return absl::AlreadyExistsError(Concat("there is an index named ", definition.name));
     }
@@ -323,12 +415,19 @@ absl::Status StoreImpl::PrepareSchema(std::span<const cypher::SchemaChange> chan
 }
 
 absl::Status StoreImpl::ChangeSchema(std::span<const cypher::SchemaChange> changes) {
+  const bool extended = std::any_of(
+      changes.begin(), changes.end(),
+      [](const cypher::SchemaChange& change) { return !change.drop && change.index.IsExtended(); });
+  std::unique_lock maintenance(maintenance_mu_, std::defer_lock);
+  if (extended) maintenance.lock();  // of the manifest
   std::unique_lock lock(commit_mu_);
   WaitForQuiet(&lock);
   PULSE_RETURN_IF_ERROR(CheckSchemaMayChange());
   std::vector<std::shared_ptr<Index>> built;
   OperationWriter writer;
   PULSE_RETURN_IF_ERROR(CatchNoMemory([&] { return PrepareSchema(changes, &built, &writer); }));
+  // Before the log has what an older program does not know.
+  if (extended) PULSE_RETURN_IF_ERROR(RaiseFormat(kStoreFormat));
   // Nobody commits a change of nodes until it is applied.
   built_indexes_ = std::move(built);
   const absl::Status status = CommitSchema(&lock, writer.Take());

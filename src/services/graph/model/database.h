@@ -31,7 +31,9 @@ class DatabaseTransaction : public GraphTransaction {
 };
 
 // A constraint is an index that also refuses: `unique`, no two nodes of the label have equal values
-// of all keys; `required`, each has a value of each key.
+// of all keys; `required`, each has a value of each key; `type`, what there is of the one key has
+// this type (property_type.h). `of_edges`: it is about relationships, and `label` is their type;
+// these are required or have a type, since nothing finds relationships by their values.
 struct IndexDefinition {
   std::string name;
   std::string label;
@@ -39,14 +41,20 @@ struct IndexDefinition {
   bool constraint = false;
   bool unique = false;
   bool required = false;
+  bool of_edges = false;
+  std::string type = {};
   bool operator==(const IndexDefinition&) const = default;
 
+  // Whether programs that know indexes and constraints of nodes alone would not understand it.
+  bool IsExtended() const { return of_edges || !type.empty(); }
+  bool Refuses() const { return unique || required || !type.empty(); }
   // Whether nodes are found by it; of one that only requires values, that is nobody's business.
   bool FindsNodes() const { return unique || !constraint; }
   // Whether there may not be both: of one label and the same keys there is one that finds nodes,
-  // and one that only requires values.
+  // one that only requires values, and one of their type.
   bool Excludes(const IndexDefinition& other) const {
-    return label == other.label && keys == other.keys && FindsNodes() == other.FindsNodes();
+    return label == other.label && keys == other.keys && of_edges == other.of_edges &&
+           type.empty() == other.type.empty() && FindsNodes() == other.FindsNodes();
   }
 };
 

@@ -124,7 +124,7 @@ absl::Status MemoryDatabase::CheckConstraints(const std::vector<IndexDefinition>
                                               const MemoryGraph& graph) {
   for (const IndexDefinition& definition : definitions) {
     const auto label = graph.FindLabel(definition.label);
-    if (!definition.constraint || !label) continue;
+    if (!definition.constraint || definition.of_edges || !label) continue;
     std::set<std::string> seen;
     for (const auto& [id, node] : graph.nodes()) {
       if (std::find(node.labels.begin(), node.labels.end(), *label) == node.labels.end()) continue;

@@ -54,6 +54,7 @@ uint64_t Index::memory() const {
 }
 
 uint64_t Index::MemoryFor(std::span<const Token> labels, std::string_view properties) const {
+  if (definition_.IsExtended()) return 0;
   if (std::find(labels.begin(), labels.end(), label_) == labels.end()) return 0;
   uint64_t keys = 0;
   while (keys < keys_.size() && Indexable(PropertyValue(properties, keys_[keys]))) ++keys;
@@ -66,7 +67,7 @@ uint64_t Index::MemoryFor(std::span<const Token> labels, std::string_view proper
 
 void Index::HashesOf(const NodeVersion& version, std::vector<uint64_t>* out) const {
   out->clear();
-  if (version.deleted() || !version.HasLabel(label_)) return;
+  if (definition_.IsExtended() || version.deleted() || !version.HasLabel(label_)) return;
   std::vector<Value> values;
   for (const Token key : keys_) {
     Value value = PropertyValue(version.properties(), key);
@@ -191,7 +192,7 @@ std::shared_ptr<Index> IndexSet::FindByName(const std::string& name) const {
 std::shared_ptr<const Index> IndexSet::FindFor(Token label, std::span<const Token> keys) const {
   std::shared_ptr<const Index> found;
   for (const auto& index : list()) {
-    if (index->label() != label) continue;
+    if (index->label() != label || index->definition().IsExtended()) continue;
     if (keys.size() > 1) {
       if (std::equal(keys.begin(), keys.end(), index->keys().begin(), index->keys().end()))
         return index;
@@ -207,9 +208,16 @@ std::shared_ptr<const Index> IndexSet::FindFor(Token label, std::span<const Toke
 std::vector<std::vector<Token>> IndexSet::WideFor(Token label) const {
   std::vector<std::vector<Token>> found;
   for (const auto& index : list()) {
-    if (index->label() == label && index->keys().size() > 1) found.push_back(index->keys());
+    if (index->label() != label || index->definition().IsExtended()) continue;
+    if (index->keys().size() > 1) found.push_back(index->keys());
   }
   return found;
+}
+
+bool IndexSet::AnyExtended() const {
+  const auto all = list();
+  return std::any_of(all.begin(), all.end(),
+                     [](const auto& index) { return index->definition().IsExtended(); });
 }
 
 void IndexSet::Add(std::shared_ptr<Index> index) {

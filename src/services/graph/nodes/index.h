@@ -1,6 +1,8 @@
 // Indexes of nodes by label and the values of keys. An index holds a hash for each value that a
 // node has in any version that is kept; who seeks looks at the nodes themselves, with a snapshot's
 // eyes. An index of several keys is found by all of them and by the first.
+// Constraints of relationships and of types (IndexDefinition::IsExtended) are kept here with the
+// others; they hold nothing, and nothing is found by them.
 // Ranges are found by an order of the first key's values, which an index has once somebody asked
 // for one.
 //
@@ -18,6 +20,7 @@
 #include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
 #include "services/graph/model/database.h"
+#include "services/graph/model/property_type.h"
 #include "services/graph/nodes/index_order.h"
 #include "services/graph/nodes/node_table.h"
 
@@ -28,14 +31,19 @@ using cypher::IndexDefinition;
 class Index {
  public:
   Index(IndexDefinition definition, Token label, std::vector<Token> keys)
-      : definition_(std::move(definition)), label_(label), keys_(std::move(keys)) {}
+      : definition_(std::move(definition)),
+        label_(label),
+        keys_(std::move(keys)),
+        value_type_(cypher::ParsePropertyType(definition_.type)) {}
 
   const IndexDefinition& definition() const { return definition_; }
-  Token label() const { return label_; }
+  Token label() const { return label_; }  // of a constraint of relationships: their type
   const std::vector<Token>& keys() const { return keys_; }
 
   // The values of all keys, where the version has the label and all of them.
   std::optional<std::vector<Value>> ValuesOf(const NodeVersion& version) const;
+  // That its property has to have; none: any.
+  const std::optional<cypher::PropertyType>& value_type() const { return value_type_; }
   // Whether a node has all of the keys. NaN is a value, though no index finds it.
   bool HasAllKeys(const NodeVersion& version) const;
   bool Concerns(Token label_or_key, bool is_label) const;
@@ -83,6 +91,7 @@ class Index {
   const IndexDefinition definition_;
   const Token label_;
   const std::vector<Token> keys_;
+  const std::optional<cypher::PropertyType> value_type_;
   Part parts_[1 << kPartBits];
   std::atomic<uint64_t> entries_{0};  // of all parts
   mutable std::mutex order_mu_;       // of who makes the order
@@ -115,6 +124,7 @@ class IndexSet {
   std::shared_ptr<const Index> FindFor(Token label, std::span<const Token> keys) const;
   // Keys of those that have several.
   std::vector<std::vector<Token>> WideFor(Token label) const;
+  bool AnyExtended() const;
   void Add(std::shared_ptr<Index> index);
   void Remove(const std::string& name);
 
