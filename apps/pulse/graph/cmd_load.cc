@@ -88,7 +88,7 @@ void PrintReport(const graph::LoadReport& report, double seconds) {
   if (report.rejected == 0) return;
   std::printf("%" PRIu64 " lines were rejected, of these %" PRIu64
               " relationships of a node that is not there, %" PRIu64
-              " nodes of a key twice and %" PRIu64 " nodes that break a constraint\n",
+              " nodes of a key twice and %" PRIu64 " that break a constraint\n",
               report.rejected, report.dangling, report.duplicates, report.violations);
   for (const std::string& example : report.examples)
     std::printf("  %s\n", CleanText(example).c_str());

@@ -25,7 +25,9 @@ bool IsComparable(const Value& value) {
 std::string Described(const cypher::IndexDefinition& constraint) {
   std::string keys;
   for (const std::string& key : constraint.keys) keys += Concat(keys.empty() ? "" : ", ", key);
-  return Concat("constraint ", constraint.name, " on :", constraint.label, "(", keys, ")");
+  return Concat("constraint ", constraint.name,
+                constraint.of_edges ? " on [:" : " on :", constraint.label,
+                constraint.of_edges ? "](" : "(", keys, ")");
 }
 
 std::string Described(const cypher::IndexDefinition& constraint, const std::vector<Value>& values) {
@@ -57,17 +59,25 @@ LoadConstraints::LoadConstraints(LoadSink* sink, char array_delimiter, LoadMemor
     : sink_(*sink), array_delimiter_(array_delimiter), memory_(*memory) {
   for (cypher::IndexDefinition& definition : sink->Constraints()) {
     all_.push_back(std::make_unique<Constraint>());
+    all_.back()->type = cypher::ParsePropertyType(definition.type);
     all_.back()->definition = std::move(definition);
   }
 }
 
-void LoadConstraints::StartFile(const ParsedFile& file, const std::string& label) {
+void LoadConstraints::StartEdges(const std::string& type, ParsedFile* file) {
+  Start(*file, type, true);
+  if (concerned()) file->KeepOffsets();
+}
+
+void LoadConstraints::Start(const ParsedFile& file, const std::string& label, bool of_edges) {
+  const ColumnRole names_label = of_edges ? ColumnRole::kType : ColumnRole::kLabels;
   file_ = &file;
   concerned_.clear();
   const std::vector<std::string>& names = file.property_names();
   for (const auto& constraint : all_) {
+    if (constraint->definition.of_edges != of_edges) continue;
     constraint->of_all = constraint->definition.label == label;
-    if (!constraint->of_all && file.ColumnWith(ColumnRole::kLabels) == nullptr) continue;
+    if (!constraint->of_all && file.ColumnWith(names_label) == nullptr) continue;
     constraint->columns.clear();
     bool unique = constraint->definition.unique;
     for (const std::string& key : constraint->definition.keys) {
@@ -77,15 +87,18 @@ void LoadConstraints::StartFile(const ParsedFile& file, const std::string& label
                                                       : static_cast<size_t>(at - names.begin()));
     }
     // Nodes without one of the keys differ from all others.
-    if (unique || constraint->definition.required) concerned_.push_back(constraint.get());
+    if (unique || constraint->definition.required || constraint->type)
+      concerned_.push_back(constraint.get());
   }
 }
 
 bool LoadConstraints::HasLabel(const Constraint& constraint, const FilePart& part,
                                size_t row) const {
-  if (constraint.of_all) return true;
-  if (part.texts.empty()) return false;
+  const bool of_edges = constraint.definition.of_edges;
+  if (part.texts.empty() || (constraint.of_all && !of_edges)) return constraint.of_all;
   std::string_view rest = part.dictionary.texts()[part.texts[row]];
+  // A relationship has one type: its own, or that of the file.
+  if (of_edges) return rest.empty() ? constraint.of_all : rest == constraint.definition.label;
   while (true) {
     const size_t end = rest.find(array_delimiter_);
     if (rest.substr(0, end) == constraint.definition.label) return true;
@@ -115,6 +128,10 @@ absl::StatusOr<std::string> LoadConstraints::CheckOne(const FilePart& part, size
     if (definition.required && value.is_null()) {
       return Concat(Described(definition), ": there is no ", definition.keys[i]);
     }
+    if (constraint->type && !cypher::FitsType(value, *constraint->type)) {
+      return Concat(Described(definition), ": ", Described(definition, {value}), " is no ",
+                    definition.type);
+    }
     comparable &= IsComparable(value);
     constraint->values.push_back(std::move(value));
   }
@@ -138,6 +155,30 @@ absl::StatusOr<std::string> LoadConstraints::Check(const FilePart& part, size_t 
     if (!why.empty()) return why;
   }
   return std::string();
+}
+
+absl::Status LoadConstraints::DropEdges(FilePart* part, std::vector<BadLine>* bad) {
+  if (!concerned()) return absl::OkStatus();
+  std::vector<uint8_t> keep(part->rows, 1);
+  const uint64_t rows = part->rows;
+  for (size_t row = 0; row < rows; ++row) {
+    PULSE_ASSIGN_OR_RETURN(std::string why, Check(*part, row));
+    if (why.empty()) continue;
+    keep[row] = 0;
+    --part->rows;
+    bad->push_back({part->offsets[row], BadLine::Kind::kConstraint, std::move(why)});
+    PULSE_RETURN_IF_ERROR(memory_.Take(MemoryOf(bad->back())));
+  }
+  const uint64_t freed = part->offsets.capacity() * sizeof(part->offsets[0]);
+  std::vector<uint64_t>().swap(part->offsets);
+  part->memory -= std::min(part->memory, freed);
+  memory_.Give(freed);
+  if (part->rows == rows) return absl::OkStatus();
+  for (cypher::Column& column : part->columns) KeepRows(keep, &column);
+  KeepRows(keep, &part->texts);
+  KeepRows(keep, &part->sources);
+  KeepRows(keep, &part->targets);
+  return absl::OkStatus();
 }
 
 absl::Status LoadConstraints::Keep() {

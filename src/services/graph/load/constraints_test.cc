@@ -137,6 +137,57 @@ TEST(LoadConstraints, LabelsOfLines_DecideWhichHold) {
           cities.path() + ":4: constraint city_key on :City(name): there is no name: 9|\n");
 }
 
+TEST(LoadConstraints, RelationshipsAndTypes_LinesThatBreakThemAreRejected) {
+  const IndexDefinition since{.name = "since",
+                              .label = "KNOWS",
+                              .keys = {"since"},
+                              .constraint = true,
+                              .required = true,
+                              .of_edges = true};
+  IndexDefinition typed = since;
+  typed.name = "typed";
+  typed.required = false;
+  typed.type = "INTEGER";
+  IndexDefinition of_nodes = typed;
+  of_nodes.name = "of_nodes";
+  of_nodes.label = "P";
+  of_nodes.keys = {"age"};
+  of_nodes.of_edges = false;
+  const File nodes("key,age:any\na,1\nb,'x'\nc,\n");
+  const File knows("from,to,since:any\na,c,1\na,a,\nb,a,2\nc,a,2.5\n");
+  const File mixed(":START_ID,:END_ID,:TYPE\na,c,LIKES\na,a,KNOWS\nc,c,\n");
+  const File without("from,to\na,c\n");
+  LoadOptions options{.nodes = {{"P", nodes.path()}}, .edges = {{"KNOWS", knows.path(), "", ""}}};
+  {
+    MemoryGraph empty;
+    const auto refused = LoadWith({since}, options, &empty);
+    EXPECT_NE(
+        Text(refused.status())
+            .find(knows.path() + ":3: constraint since on [:KNOWS](since): there is no since"),
+        std::string::npos)
+        << refused.status();
+    EXPECT_TRUE(empty.nodes().empty());
+  }
+  options.edges.push_back({"OTHER", mixed.path(), "", ""});
+  options.edges.push_back({"KNOWS", without.path(), "", ""});
+  const ScratchPath rejects("rejects");
+  options.reject_path = rejects.get();
+  MemoryGraph graph;
+  const auto report = LoadWith({since, typed, of_nodes}, options, &graph);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->violations, 5u);
+  EXPECT_EQ(report->dangling, 1u);
+  EXPECT_EQ(report->edges, 3u);
+  EXPECT_EQ(graph.edges().size(), 3u);
+  const std::string on = ": constraint since on [:KNOWS](since): there is no since: ";
+  EXPECT_EQ(Read(rejects.get()),
+            nodes.path() + ":3: constraint of_nodes on :P(age): age = 'x' is no INTEGER: b,'x'\n" +
+                knows.path() + ":3" + on + "a,a,\n" + knows.path() +
+                ":4: there is no node with the key b, the source: b,a,2\n" + knows.path() +
+                ":5: constraint typed on [:KNOWS](since): since = 2.5 is no INTEGER: c,a,2.5\n" +
+                mixed.path() + ":3" + on + "a,a,KNOWS\n" + without.path() + ":2" + on + "a,c\n");
+}
+
 // Long texts stay in their file until they are written; NaN is equal to nothing.
 TEST(LoadConstraints, LongTextsAndNaN_AreComparedByValue) {
   const std::string text(5000, 'x');

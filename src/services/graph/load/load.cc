@@ -354,10 +354,12 @@ class Loader {
         SpacesOf(file, options_.edges[i].source, *file.ColumnWith(ColumnRole::kSource), &sources));
     PULSE_RETURN_IF_ERROR(
         SpacesOf(file, options_.edges[i].target, *file.ColumnWith(ColumnRole::kTarget), &targets));
+    constraints_.StartEdges(options_.edges[i].type, &file);
     PULSE_RETURN_IF_ERROR(file.Parse(sources, targets, ParallelOn(file)));
     std::vector<BadLine> bad;
     for (FilePart& part : file.parts()) {
       std::move(part.bad.begin(), part.bad.end(), std::back_inserter(bad));
+      PULSE_RETURN_IF_ERROR(constraints_.DropEdges(&part, &bad));
       report_.edges += part.rows;
     }
     PULSE_RETURN_IF_ERROR(Reject(file, &bad));

@@ -82,7 +82,7 @@ struct LoadReport {
   uint64_t rejected = 0;              // lines, those of the three following among them
   uint64_t dangling = 0;              // relationships of a node that is not there
   uint64_t duplicates = 0;            // nodes of a key that is there already
-  uint64_t violations = 0;            // nodes that break a constraint
+  uint64_t violations = 0;            // lines that break a constraint
   std::vector<std::string> examples;  // of rejected lines
   int64_t read_ns = 0, sort_ns = 0, write_ns = 0;
 };

@@ -362,7 +362,7 @@ absl::Status ParsedFile::ParsePart(const Spaces& spaces, FilePart* part) const {
     } else if (bad.reason = NotUtf8(reader.text(), fields, header_.names); !bad.reason.empty()) {
       // Nobody who reads the graph expects such a text.
     } else if (AddRecord(spaces, fields, part, &bad)) {
-      if (of_nodes_) part->offsets.push_back(reader.offset());
+      if (of_nodes_ || keeps_offsets_) part->offsets.push_back(reader.offset());
       ++part->rows;
       continue;
     }

@@ -55,7 +55,7 @@ struct FilePart {
   uint64_t memory = 0;                  // that was taken for it
   std::vector<cypher::Column> columns;  // of the file's properties
   cypher::Column keys;                  // of nodes: kInts or texts
-  std::vector<uint64_t> offsets;        // of nodes' records
+  std::vector<uint64_t> offsets;        // of nodes' records, and where they are wanted
   std::vector<uint32_t> sources, targets;
   std::vector<uint32_t>
       texts;  // of :LABEL or :TYPE, numbers of `dictionary`; empty: no such column
@@ -123,6 +123,8 @@ class ParsedFile {
   absl::Status CheckUnchanged() const;
   bool ints_as_keys() const { return key_column_.type == FieldType::kInt; }
   bool has_keys() const { return has_keys_; }
+  // Before Parse, of relationships: FilePart::offsets are wanted of them, too.
+  void KeepOffsets() { keeps_offsets_ = true; }
   // Between Infer and Parse: as the other files of the same nodes have them.
   void TakeKeysAs(FieldType type) { key_column_.type = type; }
   uint64_t bytes_done() const { return done_.load(std::memory_order_relaxed); }
@@ -170,6 +172,7 @@ class ParsedFile {
   std::vector<uint8_t> unseen_;      // the same: the sample had no value of it
   std::vector<std::string> names_;   // of properties
   std::vector<size_t> property_of_;  // by column of the header; npos: none
+  bool keeps_offsets_ = false;       // of relationships, too
   bool has_keys_ = true;             // or there is nothing to tell their type by
   FileColumn key_column_;            // as keys are compared: plain integers, or texts
   std::vector<FilePart> parts_;

@@ -82,7 +82,7 @@ class LoadSink {
 
   virtual absl::Status AddEdges(const EdgeBatch& batch) = 0;
 
-  // Constraints on nodes, which a load checks line by line before it gives anything to the sink.
+  // Constraints, which a load checks line by line before it gives anything to the sink.
   virtual std::vector<cypher::IndexDefinition> Constraints() const { return {}; }
   // Whether a node that was there before the load has these values of a unique constraint.
   virtual absl::StatusOr<bool> HasNode(const cypher::IndexDefinition& constraint,

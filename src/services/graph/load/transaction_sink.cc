@@ -48,7 +48,7 @@ absl::Status TransactionSink::AddEdges(const EdgeBatch& batch) {
 
 void TransactionSink::CheckConstraints(const std::vector<cypher::IndexDefinition>& indexes) {
   std::copy_if(indexes.begin(), indexes.end(), std::back_inserter(constraints_),
-               [](const cypher::IndexDefinition& index) { return index.unique || index.required; });
+               [](const cypher::IndexDefinition& index) { return index.Refuses(); });
 }
 
 absl::StatusOr<bool> TransactionSink::HasNode(const cypher::IndexDefinition& constraint,
