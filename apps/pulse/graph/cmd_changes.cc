@@ -89,10 +89,11 @@ ordered_json JsonOf(const Change& change) {
     out["name"] = change.index.name;
   }
   if (change.kind == Kind::kCreateIndex) {
-    out["label"] = change.index.label;
+    out[change.index.of_edges ? "type" : "label"] = change.index.label;
     out["keys"] = change.index.keys;
     out["unique"] = change.index.unique;
     out["required"] = change.index.required;
+    if (!change.index.type.empty()) out["property_type"] = change.index.type;
   }
   return out;
 }

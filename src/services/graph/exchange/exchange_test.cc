@@ -207,6 +207,35 @@ TEST_F(ExchangeTest, RandomGraphs_ExportedAndImported_AreEqual) {
   }
 }
 
+// An older program is told by the version that it cannot read them.
+TEST_F(ExchangeTest, ConstraintsOfRelationshipsAndTypes_AreInAFileOfVersion2) {
+  auto from = GraphStore::Open(dir_.get() + "/from").value();
+  const IndexDefinition since{.name = "since",
+                              .label = "K'S",
+                              .keys = {"since", "by"},
+                              .constraint = true,
+                              .required = true,
+                              .of_edges = true};
+  const IndexDefinition typed{.name = "typed",
+                              .label = "A",
+                              .keys = {"x"},
+                              .constraint = true,
+                              .type = "LIST<ZONED TIME NOT NULL>"};
+  ASSERT_TRUE(from->CreateIndex({"plain", "A", {"x"}}).ok());
+  ASSERT_TRUE(Export(from.get()).ok());
+  EXPECT_THAT(Read("graph.schema"), HasSubstr("version: 1,"));
+  fs::remove_all(dir_.get() + "/out");
+  ASSERT_TRUE(from->CreateIndex(since).ok());
+  ASSERT_TRUE(from->CreateIndex(typed).ok());
+  ASSERT_TRUE(Export(from.get()).ok());
+  EXPECT_THAT(Read("graph.schema"), HasSubstr("version: 2,"));
+  auto to = GraphStore::Open(dir_.get() + "/to").value();
+  const auto imported = Import(to.get());
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  EXPECT_EQ(imported->constraints, 2U);
+  EXPECT_EQ(to->Indexes(), from->Indexes());
+}
+
 TEST_F(ExchangeTest, EmptyGraph_ExportedAndImported_IsEmpty) {
   MemoryDatabase from, to;
   ASSERT_TRUE(Export(&from).ok());

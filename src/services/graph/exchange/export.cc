@@ -393,10 +393,7 @@ absl::StatusOr<ExchangeReport> ExportDatabase(cypher::Database* database,
   PULSE_ASSIGN_OR_RETURN(const auto view, database->Snapshot());
   std::vector<cypher::IndexDefinition> indexes = database->Indexes();
   std::erase_if(indexes, [&](const cypher::IndexDefinition& index) {
-    return std::none_of(before.begin(), before.end(), [&](const cypher::IndexDefinition& other) {
-      return other.name == index.name && other.label == index.label && other.keys == index.keys &&
-             other.unique == index.unique && other.required == index.required;
-    });
+    return std::find(before.begin(), before.end(), index) == before.end();
   });
   return ExportGraph(*view, database->Names(), indexes, options, to);
 }

@@ -16,11 +16,13 @@ using cypher::Value;
 
 constexpr std::string_view kProduct = "pulse graph";
 
-// By required and unique.
+// By required and unique; of one of a type its name stands behind kTyped.
+constexpr std::string_view kTyped = "type ";
 constexpr std::string_view kKinds[] = {"index", "unique", "not null", "node key"};
 
-std::string_view KindOf(const cypher::IndexDefinition& index) {
-  return kKinds[(index.unique ? 1 : 0) + (index.required ? 2 : 0)];
+std::string KindOf(const cypher::IndexDefinition& index) {
+  if (!index.type.empty()) return Concat(kTyped, index.type);
+  return std::string(kKinds[(index.unique ? 1 : 0) + (index.required ? 2 : 0)]);
 }
 
 std::string FileLine(std::string_view what, std::string_view names, const ExportedFile& file) {
@@ -121,18 +123,24 @@ class Decoder {
   }
 
   absl::Status AddIndex(const Value& map, cypher::IndexDefinition* index) const {
-    const auto name = TextOf(map, "index"), label = TextOf(map, "label"),
-               kind = TextOf(map, "kind");
+    const auto name = TextOf(map, "index"), kind = TextOf(map, "kind");
+    index->of_edges = map.Find("type") != nullptr;
+    const auto label = TextOf(map, index->of_edges ? "type" : "label");
     const Value* const keys = map.Find("keys");
     if (!name || name->empty() || !label || label->empty() || !kind || keys == nullptr ||
         !keys->is_list() || keys->as_list().empty()) {
-      return Wrong("an index has index, label, keys and kind");
+      return Wrong("an index has index, label or type, keys and kind");
     }
     index->name = *name;
     index->label = *label;
     for (const Value& key : keys->as_list()) {
       if (!key.is_string() || key.as_string().empty()) return Wrong("keys: names of properties");
       index->keys.push_back(key.as_string());
+    }
+    if (kind->starts_with(kTyped)) {
+      index->constraint = true;
+      index->type = kind->substr(kTyped.size());
+      return absl::OkStatus();
     }
     for (size_t i = 0; i < std::size(kKinds); ++i) {
       if (*kind != kKinds[i]) continue;
@@ -163,8 +171,10 @@ class Decoder {
 }  // namespace
 
 std::string ExportSchema::Encode() const {
+  const bool newest = std::any_of(indexes.begin(), indexes.end(),
+                                  [](const auto& index) { return index.IsExtended(); });
   std::string out =
-      Concat("{export: '", kProduct, "', version: ", kExportVersion,
+      Concat("{export: '", kProduct, "', version: ", newest ? kExportVersion : 1,
              ", array_delimiter: ", QuotedText(std::string(1, array_delimiter)), "}\n");
   for (const ExportedFile& file : nodes) out += FileLine("nodes", "label", file);
   for (const ExportedFile& file : edges) out += FileLine("relationships", "type", file);
@@ -173,8 +183,9 @@ std::string ExportSchema::Encode() const {
     for (const std::string& key : index.keys) {
       keys += Concat(keys.empty() ? "" : ", ", QuotedText(key));
     }
-    out += Concat("{index: ", QuotedText(index.name), ", label: ", QuotedText(index.label),
-                  ", keys: [", keys, "], kind: ", QuotedText(KindOf(index)), "}\n");
+    out += Concat("{index: ", QuotedText(index.name),
+                  index.of_edges ? ", type: " : ", label: ", QuotedText(index.label), ", keys: [",
+                  keys, "], kind: ", QuotedText(KindOf(index)), "}\n");
   }
   return out + Concat("{end: true, nodes: ", node_count, ", relationships: ", edge_count, "}\n");
 }

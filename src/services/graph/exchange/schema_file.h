@@ -21,7 +21,8 @@
 namespace pulse::graph {
 
 inline constexpr char kSchemaFile[] = "graph.schema";
-inline constexpr int64_t kExportVersion = 1;
+// 2, which a file has that needs it: constraints of relationships and of types.
+inline constexpr int64_t kExportVersion = 2;
 
 struct ExportedFile {
   std::string file;

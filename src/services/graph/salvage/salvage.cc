@@ -300,19 +300,23 @@ class Salvage {
   }
 
   absl::Status WriteIndexes() {
+    const bool all_whole = report_.damages.empty();
     for (const auto& [name, index] : graph_.indexes()) {
-      bool known = !name.empty() && !index.keys.empty() &&
-                   names_[static_cast<size_t>(NameKind::kLabel)].contains(index.label);
+      bool known =
+          !name.empty() && !index.keys.empty() &&
+          names_[static_cast<size_t>(index.of_edges ? NameKind::kType : NameKind::kLabel)].contains(
+              index.label);
       for (const std::string& key : index.keys) {
         known = known && names_[static_cast<size_t>(NameKind::kKey)].contains(key);
       }
       if (!known) {
         notes_.Name(Concat("index ", name, " is left out: names of its are lost"));
-      } else if (index.constraint && !nodes_whole_) {
-        notes_.Name(Concat("constraint ", name,
-                           " is left out: with nodes or changes of nodes lost "
-                           "it may not hold; make it again"));
+      } else if (index.constraint && !(index.of_edges ? all_whole : nodes_whole_)) {
+        notes_.Name(Concat("constraint ", name, " is left out: with ",
+                           index.of_edges ? "damage" : "nodes or changes of nodes lost",
+                           " it may not hold; make it again"));
       } else {
+        extended_ |= index.IsExtended();
         writer_->operations().CreateIndex(index);
       }
     }
@@ -413,7 +417,9 @@ class Salvage {
   absl::Status MakeStore() {
     writer_.reset();
     // Before it, the directory is none of a database that is whole.
-    PULSE_RETURN_IF_ERROR(files_->Replace(to_, kManifestFile, Manifest().Encode()));
+    Manifest manifest;
+    if (extended_) manifest.format = kStoreFormat;
+    PULSE_RETURN_IF_ERROR(files_->Replace(to_, kManifestFile, manifest.Encode()));
     StoreOptions options;
     options.memory_limit = options_.memory_limit;
     options.files = files_;
@@ -434,6 +440,7 @@ class Salvage {
   std::vector<std::string> runs_found_, checkpoints_found_;  // without a manifest
   bool checkpoint_whole_ = false;
   bool nodes_whole_ = false;
+  bool extended_ = false;  // an index needs the newest format
   SalvagedLog log_;
   SalvagedGraph graph_;
   SalvagedRuns runs_;

@@ -487,6 +487,35 @@ TEST(SalvageTest, AnythingDamaged_IsASoundSubset) {
   EXPECT_GT(lost_something, rounds / 4);
 }
 
+TEST(SalvageTest, ConstraintOfRelationships_IsKeptUnlessAnythingIsDamaged) {
+  History history(1);
+  ASSERT_TRUE(history.store()
+                  ->CreateIndex({.name = "typed",
+                                 .label = "NONE",
+                                 .keys = {"w"},
+                                 .constraint = true,
+                                 .of_edges = true,
+                                 .type = "INTEGER"})
+                  .ok());
+  history.Grow(20);
+  ASSERT_TRUE(history.store()->Checkpoint().ok());
+  const auto whole = history.files().AfterKill();
+  EXPECT_TRUE(SalvageOf(whole.get()).report.damages.empty());
+  StoreOptions options;
+  options.files = whole.get();
+  options.read_only = true;
+  EXPECT_EQ((*GraphStore::Open("new", options))->Indexes(), history.store()->Indexes());
+  EXPECT_EQ(whole->Content("new/MANIFEST")[8], 3);
+
+  const auto files = history.files().AfterKill();
+  files->names().erase(FilesOf(*files, ".run").front());
+  const Result result = SalvageOf(files.get());
+  EXPECT_NE(Named(result.report).find("constraint typed is left out"), std::string::npos)
+      << Named(result.report);
+  options.files = files.get();
+  EXPECT_TRUE((*GraphStore::Open("new", options))->Indexes().empty());
+}
+
 TEST(SalvageTest, ConstraintWithNodesLost_IsLeftOutAndNamed) {
   History history(1);
   ASSERT_TRUE(
