@@ -59,6 +59,44 @@ class EmbeddedGraphTest : public ::testing::Test {
   std::shared_ptr<EmbeddedGraph> graph_;
 };
 
+TEST_F(EmbeddedGraphTest, ConstraintsOfRelationshipsAndTypes_RefuseEveryStatementThatBreaksThem) {
+  ASSERT_TRUE(Run("CREATE (:P {id: 1}), (:P {id: 2})").ok());
+  ASSERT_TRUE(Run("CREATE CONSTRAINT since FOR ()-[r:KNOWS]-() REQUIRE r.since IS NOT NULL").ok());
+  ASSERT_TRUE(Run("CREATE CONSTRAINT date FOR ()-[r:KNOWS]-() REQUIRE r.since IS :: DATE").ok());
+  ASSERT_TRUE(Run("CREATE CONSTRAINT id FOR (p:P) REQUIRE p.id IS :: INTEGER").ok());
+  const std::string ends = "MATCH (a:P {id: 1}), (b:P {id: 2}) ", r = "MATCH ()-[r:KNOWS]->() ";
+  ASSERT_TRUE(Run(ends + "MERGE (a)-[:KNOWS {since: date('2024-02-29')}]->(b)").ok());
+  const auto refused = [&](const std::string& text, const char* constraint) {
+    const absl::Status status = Run(text).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << text << ": " << status;
+    EXPECT_NE(status.message().find(constraint), std::string::npos) << status;
+  };
+  refused(ends + "CREATE (b)-[:KNOWS]->(a)", "constraint since on [:KNOWS](since): relationship");
+  refused(ends + "MERGE (b)-[:KNOWS]->(a)", "constraint since");
+  refused(ends + "CREATE (b)-[:KNOWS {since: 2024}]->(a)", "constraint date");
+  refused(r + "REMOVE r.since", "constraint since");
+  refused(r + "SET r = {w: 1}", "constraint since");
+  refused(r + "SET r.since = '2024-02-29'", "constraint date");
+  refused("MATCH (p:P {id: 1}) SET p.id = 'x'", "constraint id on :P(id)");
+  refused("MERGE (:P {id: 1.0e9})", "constraint id");
+  ASSERT_TRUE(Run(ends + "MERGE (b)-[r:KNOWS]->(a) SET r.since = date()").ok());
+  ASSERT_TRUE(Run("CREATE (:Q {id: 'x'})-[:LIKES]->(:Q)").ok());
+  // Loads, too.
+  const auto load = [&](std::vector<std::pair<std::string, Column>> columns) {
+    return graph_
+        ->LoadEdges("KNOWS", {"P", "id", Ints({1})}, {"P", "id", Ints({1})}, std::move(columns), 1)
+        .status();
+  };
+  EXPECT_EQ(load({}).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(load({{"since", Ints({2024})}}).code(), absl::StatusCode::kFailedPrecondition);
+  Column texts;
+  texts.values = {Value::String("x")};
+  EXPECT_EQ(graph_->LoadNodes("P", {{"id", texts}}, 1, "").status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  refused("CREATE CONSTRAINT FOR ()-[r:LIKES]->() REQUIRE r.w IS NOT NULL", "must have w");
+  EXPECT_EQ(One("MATCH ()-[r]->() RETURN count(r)").as_int(), 3);
+}
+
 TEST_F(EmbeddedGraphTest, Execute_NodesAndPaths_AreInTheTable) {
   ASSERT_TRUE(Run("CREATE (:A {x: 1})-[:R {w: 2}]->(:B)").ok());
   const auto table = Run("MATCH p = (a:A)-[r]->(b) RETURN [a, {k: r}] AS deep, p");

@@ -47,13 +47,18 @@ Value IndexOptions() {
 std::string CreateStatement(const IndexDefinition& index) {
   std::string keys;
   for (const std::string& key : index.keys) {
-    keys += Concat(keys.empty() ? "" : ", ", "n.", Quoted(key));
+    keys += Concat(keys.empty() ? "" : ", ", index.of_edges ? "r." : "n.", Quoted(key));
   }
-  const std::string pattern = Concat(" FOR (n:", Quoted(index.label), ") ");
+  const std::string pattern =
+      Concat(index.of_edges ? " FOR ()-[r:" : " FOR (n:", Quoted(index.label),
+             index.of_edges ? "]-() " : ") ");
   if (!index.constraint) {
     return Concat("CREATE RANGE INDEX ", Quoted(index.name), pattern, "ON (", keys, ")");
   }
-  const std::string_view is = !index.unique ? "NOT NULL" : index.required ? "NODE KEY" : "UNIQUE";
+  const std::string is = !index.type.empty() ? Concat(":: ", index.type)
+                         : !index.unique     ? "NOT NULL"
+                         : index.required    ? "NODE KEY"
+                                             : "UNIQUE";
   return Concat("CREATE CONSTRAINT ", Quoted(index.name), pattern, "REQUIRE (", keys, ") IS ", is);
 }
 
@@ -239,13 +244,16 @@ void ServiceProcedures::AddSchema(Database* database) {
         for (const IndexDefinition& index : database->Indexes()) {
           ++id;
           if (!index.constraint) continue;
-          const std::string_view type = !index.unique    ? "NODE_PROPERTY_EXISTENCE"
-                                        : index.required ? "NODE_KEY"
-                                                         : "UNIQUENESS";
-          for (Value& value : ValueList{Value::Int(id), Text(index.name), Text(type), Text("NODE"),
-                                        Texts({index.label}), Texts(index.keys),
-                                        index.unique ? Text(index.name) : Value(),
-                                        Text(CreateStatement(index)), Value(), IndexOptions()}) {
+          const std::string_view entity = index.of_edges ? "RELATIONSHIP" : "NODE";
+          const std::string type = !index.type.empty() ? Concat(entity, "_PROPERTY_TYPE")
+                                   : !index.unique     ? Concat(entity, "_PROPERTY_EXISTENCE")
+                                   : index.required    ? "NODE_KEY"
+                                                       : "UNIQUENESS";
+          for (Value& value :
+               ValueList{Value::Int(id), Text(index.name), Text(type), Text(entity),
+                         Texts({index.label}), Texts(index.keys),
+                         index.unique ? Text(index.name) : Value(), Text(CreateStatement(index)),
+                         index.type.empty() ? Value() : Text(index.type), IndexOptions()}) {
             out->push_back(std::move(value));
           }
         }

@@ -76,7 +76,8 @@ std::vector<EngineCopies> CopiesSince(const std::vector<EngineCopies>& before,
 std::string SchemaText(const IndexDefinition& index) {
   std::string keys;
   for (const std::string& key : index.keys) keys += Concat(keys.empty() ? "" : ", ", key);
-  return Concat("(:", index.label, " {", keys, "})");
+  return index.of_edges ? Concat("()-[:", index.label, " {", keys, "}]-()")
+                        : Concat("(:", index.label, " {", keys, "})");
 }
 
 constexpr int kMostThreads = 4;  // of a query, where nobody says how many
@@ -406,10 +407,12 @@ absl::Status GraphService::CheckSchema(const SchemaCommand& command,
   outcome->notice = Concat("there is already ", other.constraint ? "a constraint `" : "an index `",
                            other.name, "` for ", SchemaText(other));
   // What refuses less is not what was asked for; any of them finds nodes.
-  const bool serves = other.unique >= wanted.unique && other.required >= wanted.required;
+  const bool serves = other.unique >= wanted.unique && other.required >= wanted.required &&
+                      other.type == wanted.type;
   if (command.lenient && (named != indexes.end() || serves)) return absl::OkStatus();
   const bool equal = same != indexes.end() && same->unique == wanted.unique &&
-                     same->required == wanted.required && same->constraint == wanted.constraint;
+                     same->required == wanted.required && same->constraint == wanted.constraint &&
+                     same->type == wanted.type;
   const absl::Status there = absl::AlreadyExistsError(
       equal ? outcome->notice : Concat(outcome->notice, ": drop it first, or choose another name"));
   if (equal) return there;

@@ -37,6 +37,43 @@ TEST_F(ServiceTest, Schema_CreateShowDrop_Agree) {
   EXPECT_TRUE(Rows("SHOW INDEXES").empty());
 }
 
+TEST_F(ServiceTest, Schema_ConstraintsOfRelationshipsAndTypes_AreShownAsNeo4jDoes) {
+  ASSERT_TRUE(Run("CREATE CONSTRAINT e FOR ()-[r:R]->() REQUIRE r.x IS NOT NULL").ok());
+  EXPECT_EQ(outcome_.constraints_added, 1u);
+  ASSERT_TRUE(Run("CREATE CONSTRAINT t FOR ()-[r:R]-() REQUIRE r.x IS TYPED INT").ok());
+  ASSERT_TRUE(Run("CREATE CONSTRAINT n FOR (n:R) REQUIRE n.x IS :: LIST<DATE NOT NULL>").ok());
+  EXPECT_EQ(
+      Rows(
+          "SHOW CONSTRAINTS YIELD name, type, entityType, labelsOrTypes, ownedIndex, propertyType"),
+      (Strings{"'e', 'RELATIONSHIP_PROPERTY_EXISTENCE', 'RELATIONSHIP', ['R'], null, null",
+               "'t', 'RELATIONSHIP_PROPERTY_TYPE', 'RELATIONSHIP', ['R'], null, 'INTEGER'",
+               "'n', 'NODE_PROPERTY_TYPE', 'NODE', ['R'], null, 'LIST<DATE NOT NULL>'"}));
+  EXPECT_EQ(Rows("SHOW REL PROPERTY EXISTENCE CONSTRAINTS YIELD name"), Strings{"'e'"});
+  EXPECT_EQ(Rows("SHOW NODE PROPERTY TYPE CONSTRAINTS YIELD name"), Strings{"'n'"});
+  EXPECT_EQ(Rows("SHOW PROPERTY TYPE CONSTRAINTS YIELD name"), (Strings{"'t'", "'n'"}));
+  EXPECT_EQ(Rows("SHOW CONSTRAINTS YIELD createStatement"),
+            (Strings{"'CREATE CONSTRAINT e FOR ()-[r:R]-() REQUIRE (r.x) IS NOT NULL'",
+                     "'CREATE CONSTRAINT t FOR ()-[r:R]-() REQUIRE (r.x) IS :: INTEGER'",
+                     "'CREATE CONSTRAINT n FOR (n:R) REQUIRE (n.x) IS :: LIST<DATE NOT NULL>'"}));
+  EXPECT_TRUE(Rows("SHOW INDEXES").empty());
+  const auto code_of = [&](std::string_view text) {
+    return FailureOf(Run(text), Doing::kSchema).code;
+  };
+  EXPECT_EQ(code_of("CREATE CONSTRAINT t2 FOR ()-[r:R]-() REQUIRE r.x IS :: INTEGER"),
+            "Neo.ClientError.Schema.EquivalentSchemaRuleAlreadyExists");
+  for (const char* lenient : {"", "IF NOT EXISTS "}) {
+    EXPECT_EQ(code_of(Concat("CREATE CONSTRAINT t2 ", lenient,
+                             "FOR ()-[r:R]-() REQUIRE r.x IS :: STRING")),
+              "Neo.ClientError.Schema.ConstraintAlreadyExists");
+  }
+  ASSERT_TRUE(
+      Run("CREATE CONSTRAINT IF NOT EXISTS FOR ()-[q:R]-() REQUIRE q.x IS :: INTEGER").ok());
+  EXPECT_EQ(outcome_.constraints_added, 0u);
+  EXPECT_NE(outcome_.notice.find("()-[:R {x}]-()"), std::string::npos) << outcome_.notice;
+  ASSERT_TRUE(Run("DROP CONSTRAINT t").ok());
+  EXPECT_EQ(Rows("SHOW CONSTRAINTS YIELD name"), (Strings{"'e'", "'n'"}));
+}
+
 // IF NOT EXISTS is content with what refuses as much, and with nothing less.
 TEST_F(ServiceTest, Schema_RulesOfTheSameKey_StandBesideEachOtherOrAreRefused) {
   const auto code_of = [&](std::string_view text) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/hash.h"
+#include "services/graph/model/property_type.h"
 #include "services/graph/model/text.h"
 #include "services/graph/session/procedures.h"
 #include "services/graph/syntax/error.h"
@@ -187,7 +188,7 @@ class StatementParser {
       if (auto st = ExpectAll({"NOT", "EXISTS"}); !st.ok()) return st;
     }
     std::string variable;
-    if (auto st = Pattern(&variable, &command->index.label); !st.ok()) return st;
+    if (auto st = Pattern(&variable, &command->index); !st.ok()) return st;
     if (auto st = Expect(command->constraint ? "REQUIRE" : "ON"); !st.ok()) return st;
     if (auto st = Keys(variable, !command->constraint, &command->index.keys); !st.ok()) return st;
     if (command->constraint) {
@@ -203,15 +204,24 @@ class StatementParser {
     return absl::OkStatus();
   }
 
-  absl::Status Pattern(std::string* variable, std::string* label) {
+  // (n:Label), or ()-[r:TYPE]-() in any direction.
+  absl::Status Pattern(std::string* variable, IndexDefinition* index) {
     if (auto st = ExpectAll({"FOR", "("}); !st.ok()) return st;
-    if (IsSymbol(")")) return Unsupported("indexes and constraints of relationships");
+    index->of_edges = IsSymbol(")");
+    if (index->of_edges && !index->constraint) return Unsupported("indexes of relationships");
+    bool left = false;
+    if (index->of_edges) {
+      ++at_;
+      left = TakeSymbol("<");
+      if (auto st = ExpectAll({"-", "["}); !st.ok()) return st;
+    }
     if (auto st = Name("a variable", variable); !st.ok()) return st;
     if (auto st = Expect(":"); !st.ok()) return st;
-    if (auto st = Name("a label", label); !st.ok()) return st;
-    if (auto st = Expect(")"); !st.ok()) return st;
-    if (IsSymbol("-")) return Unsupported("indexes and constraints of relationships");
-    return absl::OkStatus();
+    if (auto st = Name(index->of_edges ? "a type" : "a label", &index->label); !st.ok()) return st;
+    if (!index->of_edges) return Expect(")");
+    if (auto st = ExpectAll({"]", "-"}); !st.ok()) return st;
+    if (!left) TakeSymbol(">");
+    return ExpectAll({"(", ")"});
   }
 
   absl::Status Keys(const std::string& variable, bool brackets, std::vector<std::string>* keys) {
@@ -233,14 +243,21 @@ class StatementParser {
 
   absl::Status Requirement(IndexDefinition* index) {
     if (auto st = Expect("IS"); !st.ok()) return st;
-    if (IsSymbol(":") || IsWord("TYPED")) return Unsupported("constraints of a property's type");
+    if (TakeWord("TYPED")) return TypeOfProperty(index);
+    if (IsSymbol(":") && IsSymbol(":", 1)) {
+      at_ += 2;
+      return TypeOfProperty(index);
+    }
     if (TakeWord("NOT")) {
       index->required = true;
       return Expect("NULL");
     }
-    if (IsWord("RELATIONSHIP") || IsWord("REL")) {
-      return Unsupported("indexes and constraints of relationships");
+    const bool finds = IsWord("UNIQUE") || IsWord("KEY");
+    if (IsWord("RELATIONSHIP") || IsWord("REL") || (index->of_edges && finds)) {
+      return Unsupported(
+          "uniqueness and keys of relationships (of these there are IS NOT NULL and IS :: TYPE)");
     }
+    if (index->of_edges) return Unexpected("NOT NULL, :: or TYPED");
     TakeWord("NODE");
     index->unique = true;
     if (TakeWord("KEY")) {
@@ -248,6 +265,26 @@ class StatementParser {
       return absl::OkStatus();
     }
     return Expect("UNIQUE");
+  }
+
+  absl::Status TypeOfProperty(IndexDefinition* index) {
+    if (index->keys.size() > 1) return Fail("a constraint of a property's type has one property");
+    const size_t begin = at_;
+    std::string text;
+    for (; Peek().kind == Kind::kName && !IsWord("OPTIONS"); ++at_) {
+      text += Concat(text.empty() || text.back() == '<' ? "" : " ", Peek().word);
+      if (!IsSymbol("<", 1) && !IsSymbol(">", 1)) continue;
+      ++at_;
+      text += Peek().text;
+    }
+    const auto type = ParsePropertyType(text);
+    if (type && !IsSymbol("|")) {
+      index->type = PropertyTypeText(*type);
+      return absl::OkStatus();
+    }
+    at_ = begin;
+    return Unexpected(
+        "one type of properties, as INTEGER, ZONED DATETIME or LIST<STRING NOT NULL>");
   }
 
   absl::Status Exchange(SchemaCommand* command) {
@@ -455,6 +492,7 @@ std::string MadeIndexName(const IndexDefinition& index) {
   std::string all = index.label;
   for (const std::string& key : index.keys) all += '\0' + key;
   all += index.required ? (index.unique ? "k" : "r") : "";
+  if (index.IsExtended()) all += Concat(index.of_edges ? "-" : ":", index.type);
   static constexpr char kDigits[] = "0123456789abcdef";
   std::string name = index.constraint ? "constraint_" : "index_";
   const uint64_t hash = XXH3_64bits(all.data(), all.size());

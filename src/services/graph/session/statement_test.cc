@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <utility>
 
 #include "base/testing.h"
+#include "services/graph/model/text.h"
 
 namespace pulse::cypher {
 namespace {
@@ -58,6 +60,33 @@ TEST(StatementTest, Parse_Constraints_HaveTheirKind) {
   EXPECT_TRUE(required.constraint && !required.unique && required.required);
 }
 
+TEST(StatementTest, Parse_ConstraintsOfRelationshipsAndTypes_HaveTheirKind) {
+  const auto index = [](std::string_view text) { return Parsed(text).schema->index; };
+  for (const char* pattern : {"()-[r:R]-()", "()-[r:R]->()", "()<-[r:R]-()"}) {
+    const IndexDefinition one = index(
+        Concat("CREATE CONSTRAINT c IF NOT EXISTS FOR ", pattern, " REQUIRE (r.x) IS NOT NULL;"));
+    EXPECT_TRUE(one.constraint && one.of_edges && one.required && !one.unique) << pattern;
+    EXPECT_EQ(one.label, "R");
+    EXPECT_EQ(one.type, "");
+  }
+  const std::pair<const char*, const char*> types[] = {
+      {":: INTEGER", "INTEGER"},
+      {"typed zoned datetime", "ZONED DATETIME"},
+      {":: TIMESTAMP WITHOUT TIME ZONE OPTIONS {}", "LOCAL DATETIME"},
+      {"::LIST<STRING NOT NULL>", "LIST<STRING NOT NULL>"},
+      {"TYPED array < int not null > ;", "LIST<INTEGER NOT NULL>"}};
+  for (const auto& [text, type] : types) {
+    const IndexDefinition one = index(Concat("CREATE CONSTRAINT FOR (n:A) REQUIRE n.x IS ", text));
+    EXPECT_EQ(one.type, type);
+    EXPECT_TRUE(one.constraint && !one.of_edges && !one.required && !one.unique);
+    const IndexDefinition other =
+        index(Concat("CREATE CONSTRAINT FOR ()-[n:A]-() REQUIRE n.x IS ", text));
+    EXPECT_TRUE(other.of_edges);
+    EXPECT_EQ(other.type, type);
+    EXPECT_NE(other.name, one.name);
+  }
+}
+
 TEST(StatementTest, Parse_Drop_HasTheName) {
   const ParsedStatement parsed = Parsed("DROP CONSTRAINT c IF EXISTS");
   ASSERT_TRUE(parsed.schema);
@@ -82,7 +111,17 @@ TEST(StatementTest, Parse_BrokenSchema_SaysWhere) {
                            "DROP INDEX i IF",
                            "CREATE TEXT INDEX i FOR (n:A) ON (n.x)",
                            "CREATE INDEX i FOR ()-[r:R]-() ON (r.x)",
-                           "CREATE CONSTRAINT c FOR (n:A) REQUIRE n.x IS :: STRING",
+                           "CREATE CONSTRAINT c FOR (n:A) REQUIRE n.x IS :: NUMBER",
+                           "CREATE CONSTRAINT c FOR (n:A) REQUIRE n.x IS :: STRING | INTEGER",
+                           "CREATE CONSTRAINT c FOR (n:A) REQUIRE n.x IS :: LIST<STRING>",
+                           "CREATE CONSTRAINT c FOR (n:A) REQUIRE n.x IS : STRING",
+                           "CREATE CONSTRAINT c FOR (n:A) REQUIRE (n.x, n.y) IS :: STRING",
+                           "CREATE CONSTRAINT c FOR (n:A) REQUIRE n.x IS RELATIONSHIP KEY",
+                           "CREATE CONSTRAINT c FOR ()-[r:R]-() REQUIRE r.x IS UNIQUE",
+                           "CREATE CONSTRAINT c FOR ()-[r:R]-() REQUIRE r.x IS RELATIONSHIP UNIQUE",
+                           "CREATE CONSTRAINT c FOR ()-[r:R]-() REQUIRE r.x IS NODE KEY",
+                           "CREATE CONSTRAINT c FOR ()<-[r:R]->() REQUIRE r.x IS NOT NULL",
+                           "CREATE CONSTRAINT c FOR ()-[r]-() REQUIRE r.x IS NOT NULL",
                            "SHOW",
                            "SHOW EVERYTHING",
                            "TERMINATE",
@@ -131,6 +170,7 @@ TEST(StatementTest, Parse_CutOrChangedText_NeverCrashes) {
   std::mt19937_64 random(testing_util::TestSeed());
   const std::string_view texts[] = {
       "CREATE CONSTRAINT c IF NOT EXISTS FOR (n:A) REQUIRE (n.x, n.y) IS NODE KEY;",
+      "CREATE CONSTRAINT FOR ()-[r:R]->() REQUIRE r.x IS :: LIST<STRING NOT NULL>;",
       "SHOW INDEXES YIELD name AS n, state ORDER BY n SKIP 1 LIMIT 2 WHERE n = 'x' RETURN n;",
       "TERMINATE TRANSACTIONS 'a', $b YIELD message", "AT SNAPSHOT 9 SHOW CONSTRAINTS WHERE true"};
   for (const std::string_view whole : texts) {
