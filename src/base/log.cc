@@ -13,6 +13,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/json.h"
@@ -78,6 +79,16 @@ spdlog::logger& Logger() {
   return *logger;
 }
 
+// Leaked, as the logger is.
+struct Targets {
+  std::mutex mutex;
+  std::set<const LogTarget*> targets;
+};
+Targets& AllTargets() {
+  static auto* const targets = new Targets;
+  return *targets;
+}
+
 }  // namespace
 
 void SetLogLevel(LogLevel level) { Logger().set_level(Native(level)); }
@@ -108,7 +119,27 @@ void Say(absl::string_view line, LogLevel level) {
   std::fprintf(stderr, "%s\n", text.c_str());
 }
 
-void Log(LogLevel level, absl::string_view message) { WriteTo(&Logger(), level, message); }
+LogTarget::LogTarget(Take take) : take_(std::move(take)) {
+  const std::lock_guard lock(AllTargets().mutex);
+  AllTargets().targets.insert(this);
+}
+
+LogTarget::~LogTarget() {
+  const std::lock_guard lock(AllTargets().mutex);
+  AllTargets().targets.erase(this);
+}
+
+bool LogTarget::Give(LogLevel level, absl::string_view message) {
+  const std::lock_guard lock(AllTargets().mutex);
+  for (const LogTarget* target : AllTargets().targets) {
+    if (level >= LogLevel::kWarn && target->take_) target->take_(message);
+  }
+  return !AllTargets().targets.empty();
+}
+
+void Log(LogLevel level, absl::string_view message) {
+  if (!LogTarget::Give(level, message)) WriteTo(&Logger(), level, message);
+}
 
 void LogOnce(absl::string_view key, absl::string_view message) {
   static std::mutex* mu = new std::mutex;
@@ -117,7 +148,9 @@ void LogOnce(absl::string_view key, absl::string_view message) {
     std::lock_guard lock(*mu);
     if (!seen->insert(std::string(key)).second) return;
   }
-  WriteTo(&Logger(), LogLevel::kWarn, message, key);
+  if (!LogTarget::Give(LogLevel::kWarn, message)) {
+    WriteTo(&Logger(), LogLevel::kWarn, message, key);
+  }
 }
 
 }  // namespace pulse

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "absl/strings/string_view.h"
@@ -19,6 +20,22 @@ void Log(LogLevel level, absl::string_view message);
 
 // Logs `message` at kWarn the first time that `key` is seen in this process.
 void LogOnce(absl::string_view key, absl::string_view message);
+
+// While there is one, Log's and LogOnce's lines of kWarn and above go to it instead of standard
+// error, and others nowhere: what is part of another program prints nothing. Each of several gets
+// all of them. `take` is called by any thread, one at a time, and must not log; it may be empty.
+class LogTarget {
+ public:
+  using Take = std::function<void(absl::string_view message)>;
+  explicit LogTarget(Take take);
+  ~LogTarget();
+  LogTarget(const LogTarget&) = delete;
+  LogTarget& operator=(const LogTarget&) = delete;
+  static bool Give(LogLevel level, absl::string_view message);  // false: there is none
+
+ private:
+  const Take take_;
+};
 
 // A program's own line, as "pulse agent: listening on PATH": to standard error at every level, as
 // it is or, with PULSE_LOG_FORMAT=json, as JSON.

@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <string>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 
@@ -66,6 +69,21 @@ TEST(LogTest, ProgramsOwnLines_AnyLevel_ArePrintedInTheChosenFormat) {
               "^.\"time\".*\"level\":\"info\",.*\"message\":\"pulse kv: 1 .key.\".\n"
               ".\"time\".*\"message\":\"PULSE_LOG=.loud. is no level.*\".\n"
               ".\"time\".*\"level\":\"error\",.*\"message\":\"this\".\n$");
+}
+
+TEST(LogTest, Target_WhileThereIsOne_GetsTheLinesOfWarningsAndAbove) {
+  std::vector<std::string> lines;
+  testing::internal::CaptureStderr();
+  {
+    const LogTarget silent(nullptr);
+    const LogTarget target([&](absl::string_view line) { lines.emplace_back(line); });
+    Log(LogLevel::kInfo, "info");
+    Log(LogLevel::kError, "error");
+    LogOnce("a key of this test", "once");
+    LogOnce("a key of this test", "twice");
+  }
+  EXPECT_THAT(lines, testing::ElementsAre("error", "once"));
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
 }  // namespace
