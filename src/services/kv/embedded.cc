@@ -5,7 +5,6 @@
 #include <array>
 #include <atomic>
 #include <bit>
-#include <charconv>
 #include <chrono>
 #include <condition_variable>
 #include <functional>
@@ -16,7 +15,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/clock.h"
@@ -25,14 +23,25 @@
 #include "pulse/kv.h"
 #include "services/kv/core/batch.h"
 #include "services/kv/core/partition.h"
+#include "services/kv/program_calls.h"
 
 namespace pulse {
 namespace {
 
 using absl::StatusCode;
+using kv::After;
+using kv::CallbackError;
 using kv::Candidate;
+using kv::CheckSetOptions;
+using kv::CodeOf;
 using kv::HashKey;
+using kv::InCallback;
+using kv::IsNormal;
 using kv::Item;
+using kv::KeyOf;
+using kv::KeyText;
+using kv::Plain;
+using kv::ValueSizeOf;
 
 static_assert(kKvNever == kv::kNoExpiry);
 // By KvPolicy.
@@ -45,78 +54,7 @@ constexpr int kStepBuckets = 256;
 // Of a cursor of Kv: the partition; below it, the cursor in the partition, of 41 bits at most.
 constexpr int kCursorPartitionShift = 48;
 
-// A callback that this thread is in: of a store whose locks it holds, or of an owner.
-class InCallback {
- public:
-  explicit InCallback(const void* of) : of_(of), outer_(std::exchange(innermost_, this)) {}
-  InCallback(const InCallback&) = delete;
-  ~InCallback() { innermost_ = outer_; }
-  static bool Of(const void* it) {
-    const InCallback* at = innermost_;
-    while (at != nullptr && at->of_ != it) at = at->outer_;
-    return at != nullptr;
-  }
-
- private:
-  static thread_local const InCallback* innermost_;
-  const void* const of_;
-  const InCallback* const outer_;
-};
-thread_local const InCallback* InCallback::innermost_ = nullptr;
-
-[[gnu::cold]] absl::Status CallbackError() {
-  return absl::FailedPreconditionError(
-      "a callback called its own store: note what is to be done, and do it after the call");
-}
-
-std::string KeyText(std::string_view key) {
-  return absl::StrCat("key '", absl::CHexEscape({key.data(), std::min<size_t>(key.size(), 64)}),
-                      key.size() > 64 ? "...'" : "'");
-}
-
-int64_t After(int64_t now_ms, int64_t ttl_ms) {
-  int64_t sum;
-  return __builtin_add_overflow(now_ms, ttl_ms, &sum) ? kKvNever : sum;
-}
-
-absl::StatusOr<int64_t> NumberIn(std::string_view text, std::string_view key) {
-  int64_t number = 0;
-  const char* last = text.data() + text.size();
-  const auto [end, error] = std::from_chars(text.data(), last, number, 10);
-  if (error == std::errc() && end == last) return number;
-  return absl::FailedPreconditionError(
-      absl::StrCat("the value of ", KeyText(key), ", of ", text.size(),
-                   " bytes, is no decimal number of 64 bits: set it to one first"));
-}
-
-absl::Status CheckOptions(const KvSetOptions& options) {
-  if ((options.ttl_ms == 0 || (options.ttl_ms > 0 && options.expires_ms == kKvNever)) &&
-      !(options.only_if_absent && options.only_if_present)) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(
-      "ttl_ms is below 0, or it and expires_ms, or both conditions, are given: give one");
-}
-
-StatusCode CodeOf(kv::Partition::Result result) {
-  return result == kv::Partition::Result::kStored     ? StatusCode::kOk
-         : result == kv::Partition::Result::kNoMemory ? StatusCode::kResourceExhausted
-                                                      : StatusCode::kInvalidArgument;
-}
-
-std::string_view KeyOf(std::string_view key) { return key; }
-std::string_view KeyOf(const KvPair& pair) { return pair.key; }
-size_t ValueSizeOf(std::string_view) { return 0; }
-size_t ValueSizeOf(const KvPair& pair) { return pair.value.size(); }
-
-bool IsNormal(StatusCode code) {
-  return code == StatusCode::kOk || code == StatusCode::kNotFound ||
-         code == StatusCode::kAlreadyExists;
-}
-
-// What is normal has no words, and costs nothing.
-absl::Status Plain(StatusCode code) { return absl::Status(code, ""); }
-absl::Status FoundOr(bool found) { return Plain(found ? StatusCode::kOk : StatusCode::kNotFound); }
+absl::Status FoundOr(bool found) { return Plain(kv::FoundCode(found)); }
 
 // What a partition tells Stats.
 constexpr std::array kPublished = {&KvStats::items,   &KvStats::item_bytes, &KvStats::used_bytes,
@@ -140,26 +78,7 @@ struct KvCalls::Shard {
 
   StatusCode SetAt(std::string_view key, uint64_t hash, std::string_view value,
                    const KvSetOptions& how, const Candidate& candidate) {
-    if (key.size() > kv::kMaxKeyBytes || value.size() > kv::kMaxValueBytes) {
-      return StatusCode::kInvalidArgument;
-    }
-    if (how.only_if_absent || how.only_if_present) {
-      const bool exists = partition->Peek(key, hash) != nullptr;
-      if (exists && how.only_if_absent) return StatusCode::kAlreadyExists;
-      if (!exists && how.only_if_present) return StatusCode::kNotFound;
-    }
-    const int64_t now_ms = partition->now_ms();
-    kv::ItemFacts facts;
-    facts.expires_ms = how.ttl_ms > 0 ? After(now_ms, how.ttl_ms) : how.expires_ms;
-    if (facts.expires_ms <= now_ms) {
-      partition->Erase(key, hash);
-      return StatusCode::kOk;
-    }
-    Item* item = nullptr;
-    const auto result =
-        partition->PutAt(candidate.at, candidate.word, key, hash, value.size(), facts, &item);
-    if (result == kv::Partition::Result::kStored) kv::CopyValue(item->value_bytes(), value);
-    return CodeOf(result);
+    return kv::SetAt(partition.get(), key, hash, value, how, candidate, kv::kMaxValueBytes);
   }
   absl::Status Set(std::string_view key, uint64_t hash, std::string_view value,
                    const KvSetOptions& how) {
@@ -315,7 +234,7 @@ class KvCalls::Held {
                           absl::Span<StatusCode> codes, const Execute& execute) {
     if (InCallback::Of(SourceOf(calls))) return CallbackError();
     if (!codes.empty() && codes.size() != batch.size()) {
-      return absl::InvalidArgumentError("there are not as many codes as keys: or give none");
+      return kv::CodesError();
     }
     size_t refused = 0;
     StatusCode refusal = StatusCode::kOk;
@@ -411,7 +330,7 @@ absl::StatusOr<int64_t> KvCalls::GetExpiry(std::string_view key) {
 
 absl::Status KvCalls::Set(std::string_view key, std::string_view value,
                           const KvSetOptions& options) {
-  PULSE_RETURN_IF_ERROR(CheckOptions(options));
+  PULSE_RETURN_IF_ERROR(CheckSetOptions(options));
   return Held::With(*this, key, [&](Shard& shard, uint64_t hash) {
     return shard.Set(key, hash, value, options);
   });
@@ -439,16 +358,10 @@ absl::Status KvCalls::SetExpiry(std::string_view key, int64_t expires_ms) {
 absl::StatusOr<int64_t> KvCalls::Increment(std::string_view key, int64_t delta) {
   return Held::With(*this, key, [&](Shard& shard, uint64_t hash) -> absl::StatusOr<int64_t> {
     const Item* item = shard.partition->Find(key, hash);
-    int64_t sum = 0;
     KvSetOptions options;
-    if (item != nullptr) {
-      PULSE_ASSIGN_OR_RETURN(sum, NumberIn(item->value(), key));
-      options.expires_ms = item->expires_ms();
-    }
-    if (__builtin_add_overflow(sum, delta, &sum)) {
-      return absl::OutOfRangeError(
-          absl::StrCat("the sum of ", KeyText(key), " and ", delta, " does not fit into 64 bits"));
-    }
+    if (item != nullptr) options.expires_ms = item->expires_ms();
+    PULSE_ASSIGN_OR_RETURN(const int64_t sum,
+                           kv::SumOf(item != nullptr ? item->value() : "0", delta, key));
     PULSE_RETURN_IF_ERROR(shard.Set(key, hash, absl::StrCat(sum), options));
     return sum;
   });
@@ -479,7 +392,7 @@ absl::Status KvCalls::GetBatch(absl::Span<const std::string_view> keys, VisitVal
 
 absl::Status KvCalls::SetBatch(absl::Span<const KvPair> pairs, const KvSetOptions& options,
                                absl::Span<StatusCode> codes) {
-  PULSE_RETURN_IF_ERROR(CheckOptions(options));
+  PULSE_RETURN_IF_ERROR(CheckSetOptions(options));
   return Held::Run(*this, pairs, codes,
                    [&](size_t i, Shard& shard, uint64_t hash, const Candidate& candidate) {
                      return shard.SetAt(pairs[i].key, hash, pairs[i].value, options, candidate);
