@@ -25,7 +25,9 @@
 #include <thread>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "base/clock.h"
 #include "services/kv/core/batch.h"
 #include "services/kv/core/partition.h"
@@ -126,6 +128,12 @@ class KvStore final : public redis::Keyspace {
     ExecuteBatch(shard.partition.get(), requests, count, kLargestGroup, BestMatch(), sink);
     shard.partition->Settle();
   }
+  // Calls `use(i, partition, hash, candidate)` for each of at most kLargestGroup keys in turn, with
+  // all their partitions held, so that the keys' misses overlap. Waits for the partitions. Not in
+  // cluster mode.
+  using UseKey = absl::FunctionRef<void(size_t i, Partition& partition, uint64_t hash,
+                                        const Candidate& candidate)>;
+  void WithPartitions(absl::Span<const std::string_view> keys, UseKey use);
   // Drops all keys at that time: before it returns where the time has come, else before the first
   // use of a partition from then on, so that what is stored later stays. kNoExpiry: never. The last
   // call counts. False: it would block, and has changed nothing.
@@ -230,6 +238,8 @@ class KvStore final : public redis::Keyspace {
   template <class Execute>
   void RunTogether(const Place& place, const std::string_view* keys, size_t count,
                    const Execute& execute);
+  template <class Execute>
+  void RunHashed(const Place& place, const uint64_t* hashes, size_t count, const Execute& execute);
   uint64_t NextRandom();
   // Spins for about as long as another thread's batch takes, if it may not block.
   static bool Lock(std::mutex* mutex, bool may_block);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/check.h"
 #include "services/kv/held.h"
 #include "services/kv/store.h"
 #include "services/kv/view.h"
@@ -12,16 +13,14 @@ using redis::Request;
 
 // The misses of all keys overlap, as in ExecuteBatch, which is for one partition.
 template <class Execute>
-void KvStore::RunTogether(const Place& place, const std::string_view* keys, size_t count,
-                          const Execute& execute) {
-  std::array<uint64_t, kMostTogether> hashes;
+void KvStore::RunHashed(const Place& place, const uint64_t* hashes, size_t count,
+                        const Execute& execute) {
   std::array<Candidate, kMostTogether> candidates;
   for (size_t i = 0; i < count; ++i) {
-    hashes[i] = HashKey(keys[i]);
     partition(place.ShardOf(hashes[i])).PrefetchBucket(hashes[i]);
   }
   if (place.is_one()) {
-    BestMatch()(partition(place.begin()), hashes.data(), count, candidates.data());
+    BestMatch()(partition(place.begin()), hashes, count, candidates.data());
   } else {
     for (size_t i = 0; i < count; ++i) {
       BestMatch()(partition(place.ShardOf(hashes[i])), &hashes[i], 1, &candidates[i]);
@@ -30,6 +29,32 @@ void KvStore::RunTogether(const Place& place, const std::string_view* keys, size
   for (size_t i = 0; i < count; ++i) {
     if (!execute(i, partition(place.ShardOf(hashes[i])), hashes[i], candidates[i])) return;
   }
+}
+
+template <class Execute>
+void KvStore::RunTogether(const Place& place, const std::string_view* keys, size_t count,
+                          const Execute& execute) {
+  std::array<uint64_t, kMostTogether> hashes;
+  for (size_t i = 0; i < count; ++i) hashes[i] = HashKey(keys[i]);
+  RunHashed(place, hashes.data(), count, execute);
+}
+
+void KvStore::WithPartitions(absl::Span<const std::string_view> keys, UseKey use) {
+  PULSE_DCHECK(keys.size() <= kMostTogether);
+  const Place place = Everywhere();
+  std::array<uint64_t, kMostTogether> hashes;
+  ShardSet wanted = 0;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    hashes[i] = HashKey(keys[i]);
+    wanted |= ShardSet{1} << place.ShardOf(hashes[i]);
+  }
+  Held held(this);
+  held.Take(wanted, /*may_block=*/true);
+  RunHashed(place, hashes.data(), keys.size(),
+            [&](size_t i, Partition& partition, uint64_t hash, const Candidate& candidate) {
+              use(i, partition, hash, candidate);
+              return true;
+            });
 }
 
 KvStore::RunResult KvStore::RunGets(const Request* requests, size_t count, uint64_t most_bytes,
