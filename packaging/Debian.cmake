@@ -40,8 +40,8 @@ set(CPACK_DEBIAN_LIBRARIES_PACKAGE_NAME ${libraries_package})
 set(CPACK_DEBIAN_LIBRARIES_PACKAGE_SECTION libs)
 set(CPACK_DEBIAN_LIBRARIES_PACKAGE_RECOMMENDS libcurl4)
 set(CPACK_DEBIAN_LIBRARIES_DESCRIPTION "PulseDB: libraries
-The file library, the in-memory store for programs that embed it, the client of one
-that shares its memory, compression and filters on all processors, and the graph
+The file library, the in-memory store for programs that embed or serve it, the client
+of one that shares its memory, compression and filters on all processors, and the graph
 database for programs that embed it.")
 
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libpulsedb-dev)

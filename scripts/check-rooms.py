@@ -60,6 +60,10 @@ ROOMS = {
     # memcached's commands on its keys.
     "src/services/kv/memcached": ("base", "net", "services/kv", "services/redis",
                                   "services/redis/commands"),
+    # The store inside a program that serves it.
+    "src/services/kv/server": ("base", "net", "services/kv", "services/kv/core",
+                               "services/kv/memcached", "services/redis",
+                               "services/redis/commands", "include"),
     # Its registration in etcd, and what etcd knows of the other servers.
     "src/services/kv/etcd": ("base", "services/redis/commands"),
     # Its clients that share memory with it: both halves, and the client's, which has no store.

@@ -102,6 +102,7 @@ run_all() {
   [[ "$said" == *"bytes written by the agent"* ]] || fail "rocksdb_example said: $said"
   rm -rf "$scratch/db"
   "$dir/kv_example" >/dev/null || fail "$dir/kv_example"
+  "$dir/kv_server_example" >/dev/null || fail "$dir/kv_server_example"
   "$dir/ops_example" >/dev/null || fail "$dir/ops_example"
   examples/run_ops_filter_example.sh "$dir/ops_filter_example" "$scratch/hits" 2>"$scratch/hits.log" ||
     fail "$dir/ops_filter_example" "$scratch/hits.log"
@@ -199,6 +200,7 @@ compile pulsedb "${CXX:-c++}" rocksdb_example "$examples/rocksdb_example.cc" -st
 compile pulsedb-files "${CXX:-c++}" files_example "$examples/files_example.cc" -std=c++20
 compile pulsedb-kv "${CXX:-c++}" kv_example "$examples/kv_example.cc" -std=c++20
 compile pulsedb-kv-client "${CC:-cc}" kv_client_example "$examples/kv_client_example.c" -std=c99
+compile pulsedb-kv-server "${CXX:-c++}" kv_server_example "$examples/kv_server_example.cc" -std=c++20
 compile pulsedb-kv-udp-client "${CXX:-c++}" kv_udp_example "$examples/kv_udp_example.cc" -std=c++20
 compile pulsedb-ops "${CC:-cc}" ops_example "$examples/ops_example.c" -std=c99
 compile pulsedb-ops "${CXX:-c++}" ops_filter_example "$examples/ops_filter_example.cc" -std=c++20
@@ -213,4 +215,4 @@ plugin=$(pkg-config --variable=plugin pulsedb)
 for library in "$libdir"/libpulse*.so; do
   "$root/tests/integration/plugin_object_test.sh" "$library" >"$scratch/exports.log" || fail "names of $library" "$scratch/exports.log"
 done
-echo "install_test: installed, moved, nine consumers by CMake and nine by pkg-config"
+echo "install_test: installed, moved, ten consumers by CMake and ten by pkg-config"

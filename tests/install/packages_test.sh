@@ -53,7 +53,7 @@ has pulsedb bin/pulse libexec/pulsedb/pulse-bench libexec/pulsedb/pulse-blocks-o
   share/pulsedb/report/report.py
 has pulsedb-rocksdb 'lib/.*/libpulse_rocksdb\.so'
 has "$libraries" "lib/.*/libpulse-files\.so\.$version" "lib/.*/libpulse-kv\.so\.$version" "lib/.*/libpulse-kv-client\.so\.$version" \
-  "lib/.*/libpulse-kv-udp-client\.so\.$version" "lib/.*/libpulse-ops\.so\.$version" "lib/.*/libpulse-graph\.so\.$version"
+  "lib/.*/libpulse-kv-server\.so\.$version" "lib/.*/libpulse-kv-udp-client\.so\.$version" "lib/.*/libpulse-ops\.so\.$version" "lib/.*/libpulse-graph\.so\.$version"
 has libpulsedb-dev include/pulse/rocksdb.h include/pulse/kv.h 'lib/.*/cmake/PulseDB/PulseDBConfig.cmake' \
   'lib/.*/pkgconfig/pulsedb.pc' 'lib/.*/libpulse-files\.so'
 # Two packages must not have one file.

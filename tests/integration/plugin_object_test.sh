@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # A library of PulseDB's drags in nothing beyond RocksDB, liburing, the C/C++ run time, (libpulse-ops) the
-# codecs and matchers of the system and (libpulse-graph) RE2 and Abseil, has the version of its ABI in its name,
-# and exports what packaging/exports/NAME.txt lists, no more and no less.
+# codecs and matchers of the system, (libpulse-graph) RE2 and Abseil and (libpulse-kv-server) OpenSSL and
+# Abseil, has the version of its ABI in its name, and exports what packaging/exports/NAME.txt lists, no more
+# and no less.
 #   plugin_object_test.sh LIBRARY            checks
 #   plugin_object_test.sh LIBRARY --update   writes the list; docs/reference/abi.md says when that may be
 set -euo pipefail
@@ -17,6 +18,9 @@ if [[ "$plugin" == *libpulse-ops.so* ]]; then
 fi
 if [[ "$plugin" == *libpulse-graph.so* ]]; then
   allowed='^(libc|libm|libstdc\+\+|libgcc_s|ld-linux[^.]*|libre2|libabsl_[a-z0-9_]*)\.so'
+fi
+if [[ "$plugin" == *libpulse-kv-server.so* ]]; then
+  allowed="$allowed|^(libssl|libcrypto|libabsl_[a-z0-9_]*)\\.so"
 fi
 if extra=$(grep -vE "$allowed" <<<"$needed"); then
   printf 'FAIL: %s needs libraries it must not drag in:\n%s\n' "$plugin" "$extra" >&2
