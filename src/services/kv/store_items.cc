@@ -20,7 +20,9 @@ constexpr auto kPause = std::chrono::microseconds(100);
 
 bool KvStore::IsOnAgent(std::string_view design, size_t shard) const {
   if (redis::EqualsIgnoringCase(design, "dpu")) return true;
-  return redis::EqualsIgnoringCase(design, "shrd") && shard >= (shards_.size() + 1) / 2;
+  // The half whose loops Designs has there.
+  return redis::EqualsIgnoringCase(design, "shrd") && shards_.size() > 1 &&
+         shard >= shards_.size() / 2;
 }
 
 absl::Status KvStore::CheckItems(std::string_view design) const {
@@ -60,7 +62,11 @@ absl::Status KvStore::SetDesign(std::string_view design) {
         absl::StrCat(status.message(), ". ", DesignName(),
                      " stays in force; items that have moved stay there until the next change"));
   }
-  return options_.designs->Set(design);
+  const absl::Status set = options_.designs->Set(design);
+  if (set.ok()) return set;
+  return absl::Status(set.code(), absl::StrCat(set.message(), "; ", DesignName(),
+                                               " stays in force, and items that have moved stay "
+                                               "where they are until the next change"));
 }
 
 absl::Status KvStore::MoveItems(std::string_view design) {
@@ -80,7 +86,9 @@ absl::Status KvStore::MoveItems(std::string_view design) {
           if (!moved) break;
         }
         // The server stops, and waits for this thread.
-        PULSE_RETURN_IF_ERROR(options_.designs->Check("cpu"));
+        if (!options_.designs->Check("cpu").ok()) {
+          return absl::UnavailableError("the server stops");
+        }
         std::this_thread::sleep_for(kPause);
       }
     }

@@ -417,9 +417,13 @@ void Executor::SetConfig(const Arguments& args, ReplyWriter* reply) {
   }
   // All of them or none: nothing is set before all are known to be right.
   for (const bool check_only : {true, false}) {
-    for (size_t i = 2; i < args.size(); i += 2) {
-      const std::string error = Configure(args[i], args[i + 1], check_only);
-      if (!error.empty()) return reply->Error(error);
+    // A design first: that it moves items may fail although it was right.
+    for (const bool design : {true, false}) {
+      for (size_t i = 2; i < args.size(); i += 2) {
+        if (EqualsIgnoringCase(args[i], "design") != design) continue;
+        const std::string error = Configure(args[i], args[i + 1], check_only);
+        if (!error.empty()) return reply->Error(error);
+      }
     }
   }
   reply->Ok();

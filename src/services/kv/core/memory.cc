@@ -133,7 +133,9 @@ void Memory::Give(char* first, uint64_t pages) {
 absl::Status Memory::MakeAgentFile() {
   UniqueFd fd(memfd_create("pulse-kv-agent", MFD_CLOEXEC));
   if (!fd.valid() || ftruncate(fd.get(), static_cast<off_t>(reserve_)) != 0) {
-    return ErrnoError(errno, "making", kAgentFile);
+    return ErrnoError(errno, "making", kAgentFile,
+                      "raise the limits of file sizes and open files (ulimit -f, -n), or take "
+                      "another design");
   }
   agent_ = std::move(fd);
   return absl::OkStatus();
@@ -142,6 +144,15 @@ absl::Status Memory::MakeAgentFile() {
 void Memory::PunchAgentPage(uint64_t page) {
   PULSE_CHECK(fallocate(agent_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, OffsetOf(page),
                         OffsetOf(1)) == 0);
+}
+
+// Costs no commit, so it works where the host's memory was refused.
+void Memory::MapAgent(uint64_t page, uint64_t pages) {
+  char* const at = base() + page * kPageBytes;
+  PULSE_CHECK(mmap(at, pages * kPageBytes, PROT_READ | PROT_WRITE,
+                   MAP_FIXED | MAP_NORESERVE | MAP_SHARED, agent_.get(),
+                   OffsetOf(page)) != MAP_FAILED);
+  madvise(at, pages * kPageBytes, MADV_HUGEPAGE);
 }
 
 absl::StatusOr<bool> Memory::MoveNext(bool to_agent) {
@@ -160,10 +171,11 @@ absl::StatusOr<bool> Memory::MoveNext(bool to_agent) {
   if (copies && to_agent) {
     status = WriteAt(agent_.get(), {at, kPageBytes}, page * kPageBytes, kAgentFile);
   }
+  // What was copied there is mapped at once, as it would not count as resident otherwise.
   const int flags =
-      MAP_FIXED | MAP_NORESERVE | (to_agent ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS);
-  // A kernel that refuses leaves what is mapped there. What it maps beside its like becomes one
-  // mapping with it, so there are few.
+      MAP_FIXED | MAP_NORESERVE |
+      (to_agent ? MAP_SHARED | (copies ? MAP_POPULATE : 0) : MAP_PRIVATE | MAP_ANONYMOUS);
+  // What the kernel maps beside its like becomes one mapping with it, so there are few.
   if (status.ok() &&
       mmap(at, pages * kPageBytes, PROT_READ | PROT_WRITE, flags, to_agent ? agent_.get() : -1,
            to_agent ? OffsetOf(page) : 0) == MAP_FAILED) {
@@ -171,13 +183,18 @@ absl::StatusOr<bool> Memory::MoveNext(bool to_agent) {
   }
   if (!status.ok()) {
     if (copies && to_agent) PunchAgentPage(page);
+    // Where commits are limited, Linux before 6.12 has nothing mapped there by now.
+    if (!to_agent) MapAgent(page, pages);
     return status;
   }
   madvise(at, pages * kPageBytes, MADV_HUGEPAGE);
   if (copies && !to_agent) {
     const auto read =
         ReadAt(agent_.get(), at, kPageBytes, page * kPageBytes, "reading", kAgentFile);
-    PULSE_CHECK(read.ok(), "what lies in the agent's memory can be read");
+    if (!read.ok()) {
+      MapAgent(page, 1);
+      return read.status();
+    }
     PunchAgentPage(page);
   }
   agent_pages_ = to_agent ? page + pages : page;

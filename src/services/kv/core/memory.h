@@ -67,6 +67,7 @@ class Memory {
   bool Back(char* first, uint64_t pages);
   // The last Back has failed.
   bool is_refused() const { return refused_; }
+  void ForgetRefusal() { refused_ = false; }
   // Gives the memory of pages that were counted back to the system; they read as zeros then.
   void Give(char* first, uint64_t pages);
   // Makes bytes read as zeros, whatever memory they have. Counts nothing.
@@ -97,6 +98,7 @@ class Memory {
         taken_(file.is_given() ? 0 : reserve / kPageBytes) {}
   uint64_t PageOf(const char* at) const { return static_cast<uint64_t>(at - base()) / kPageBytes; }
   absl::Status MakeAgentFile();
+  void MapAgent(uint64_t page, uint64_t pages);
   void PunchAgentPage(uint64_t page);
 
   char* mapping_;

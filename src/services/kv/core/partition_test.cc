@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 
+#include "base/resident_memory.h"
 #include "base/testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -479,7 +480,9 @@ TEST(PartitionMoveTest, ThereAndBack_ItemsStay_AndTheAgentsMemoryIsGivenBack) {
   const Item* const item = p->Find(KeyOf(0), HashKey(KeyOf(0)));
   EXPECT_EQ(p->side(), Side::kHost);
   EXPECT_EQ(p->agent_bytes(), 0u);
+  const uint64_t resident = ResidentBytes();
   ASSERT_TRUE(MoveAll(p.get(), true).ok());
+  EXPECT_GT(ResidentBytes() + (uint64_t{4} << 20), resident) << "what was moved still counts";
   EXPECT_EQ(p->side(), Side::kAgent);
   EXPECT_EQ(p->agent_bytes(), p->numbers().used_bytes);
   EXPECT_EQ(p->Find(KeyOf(0), HashKey(KeyOf(0))), item) << "pointers stay";

@@ -111,6 +111,7 @@ uint32_t Segments::FindRun(uint32_t length) const {
 
 uint64_t Segments::AllocateRun(size_t bytes, int ttl_class, uint32_t keep) {
   const auto length = static_cast<uint32_t>((bytes + kSegmentBytes - 1) / kSegmentBytes);
+  memory_->ForgetRefusal();  // of an earlier call
   if (available() < uint64_t{length} + keep) return 0;
   undo_->Forbid();
   const uint32_t first = FindRun(length);
