@@ -403,7 +403,7 @@ TEST_F(ExchangeTest, MalformedSchemaFile_IsRefusedWithItsLine) {
     EXPECT_TRUE(absl::IsInvalidArgument(report.status())) << text;
     EXPECT_THAT(std::string(report.status().message()), HasSubstr(message)) << text;
   }
-  Write(kSchemaFile, "{export: 'pulse graph', version: 2, array_delimiter: ';'}\n" + end);
+  Write(kSchemaFile, "{export: 'pulse graph', version: 3, array_delimiter: ';'}\n" + end);
   MemoryDatabase to;
   EXPECT_TRUE(absl::IsFailedPrecondition(Import(&to).status()));
 }
