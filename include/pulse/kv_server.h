@@ -52,9 +52,10 @@
 namespace pulse {
 
 struct KvServerOptions {
-  // Of the server in all. A sixteenth, and 32 MiB at least, is for what clients have on their way;
-  // the rest, 16 MiB at least for each partition, for index, keys and values, and never exceeded.
-  // It does not count what the program's heap keeps of what was freed.
+  // Of the server in all. A sixteenth, and 32 MiB at least, is for what clients have on their way,
+  // or, with a large max_value, some more than twice that; the rest, 16 MiB at least for each
+  // partition, for index, keys and values, and never exceeded. It does not count what the program's
+  // heap keeps of what was freed.
   uint64_t memory_bytes = uint64_t{1} << 30;
   std::string bind = "127.0.0.1";  // beyond loopback only with a password or TLS, or `insecure`
   uint16_t port = 0;               // 0: one that the kernel chooses, see KvServer::port
@@ -66,7 +67,7 @@ struct KvServerOptions {
   // The longest value in bytes, 512 MiB at most, and no more than half of a partition's memory. 0:
   // as long as what is set aside for clients has room for, 32 MiB at most.
   uint64_t max_value = 0;
-  // Clients at a time. Fewer where the process may not open as many descriptors (ulimit -n).
+  // Clients at a time; at most half of the descriptors that the process may open (ulimit -n).
   uint32_t max_clients = 10'000;
   std::vector<int> cpus = {};  // of the server's threads; empty: those of the thread that starts it
 
@@ -79,7 +80,8 @@ struct KvServerOptions {
   bool insecure = false;
 
   // Warnings and errors for an operator, such as that clients are too many: a line each, from any
-  // thread; it must not call the server. Of several servers each is told all. Empty: nobody is
+  // thread, partitions held or not: it must not call, start or end a server, nor wait for a thread
+  // that does. Of several servers each is told all. Empty: nobody is
   // told; nothing is printed in any case.
   std::function<void(std::string_view line)> log = nullptr;
 };

@@ -83,6 +83,7 @@ spdlog::logger& Logger() {
 struct Targets {
   std::mutex mutex;
   std::set<const LogTarget*> targets;
+  std::set<std::string> seen;  // LogOnce's keys; a new target has been told nothing
 };
 Targets& AllTargets() {
   static auto* const targets = new Targets;
@@ -122,6 +123,7 @@ void Say(absl::string_view line, LogLevel level) {
 LogTarget::LogTarget(Take take) : take_(std::move(take)) {
   const std::lock_guard lock(AllTargets().mutex);
   AllTargets().targets.insert(this);
+  AllTargets().seen.clear();
 }
 
 LogTarget::~LogTarget() {
@@ -142,11 +144,9 @@ void Log(LogLevel level, absl::string_view message) {
 }
 
 void LogOnce(absl::string_view key, absl::string_view message) {
-  static std::mutex* mu = new std::mutex;
-  static std::set<std::string>* seen = new std::set<std::string>;
   {
-    std::lock_guard lock(*mu);
-    if (!seen->insert(std::string(key)).second) return;
+    const std::lock_guard lock(AllTargets().mutex);
+    if (!AllTargets().seen.insert(std::string(key)).second) return;
   }
   if (!LogTarget::Give(LogLevel::kWarn, message)) {
     WriteTo(&Logger(), LogLevel::kWarn, message, key);

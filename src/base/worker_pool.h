@@ -29,21 +29,15 @@ class WorkerPool {
   // Names its threads `name` and a number.
   WorkerPool(int threads, std::string name, std::vector<int> cpus)
       : base_(threads), name_(std::move(name)), cpus_(std::move(cpus)) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    for (int i = 0; i < threads; ++i) StartLocked();
-  }
-  ~WorkerPool() {
-    std::deque<std::function<void()>> dropped;
-    {
+    try {
       const std::lock_guard<std::mutex> lock(mutex_);
-      stopping_ = true;
-      dropped.swap(work_);
+      for (int i = 0; i < threads; ++i) StartLocked();
+    } catch (...) {
+      End();  // those that there are
+      throw;
     }
-    wake_.notify_all();
-    resume_.notify_all();
-    dropped.clear();
-    for (Thread& t : threads_) t.thread.join();
   }
+  ~WorkerPool() { End(); }
 
   void Post(std::function<void()> work) {
     {
@@ -85,6 +79,19 @@ class WorkerPool {
     std::optional<clockid_t> clock;  // of the time that is not in ended_nanos_
     bool ended = false;              // it waits to be joined
   };
+
+  void End() {
+    std::deque<std::function<void()>> dropped;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      stopping_ = true;
+      dropped.swap(work_);
+    }
+    wake_.notify_all();
+    resume_.notify_all();
+    dropped.clear();
+    for (Thread& t : threads_) t.thread.join();
+  }
 
   void StartLocked() {
     for (auto it = threads_.begin(); it != threads_.end();) {

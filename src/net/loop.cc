@@ -18,6 +18,7 @@
 #include "base/errors.h"
 #include "base/log.h"
 #include "base/poll_again.h"
+#include "base/shortage.h"
 #include "net/proxy_client.h"
 #include "net/splice_client.h"
 
@@ -42,7 +43,7 @@ absl::StatusOr<std::unique_ptr<Loop>> Loop::Start(int index, DirectorShared* sha
   std::unique_ptr<Loop> loop(new Loop(index, shared));
   loop->listeners_ = std::move(listeners);
   std::promise<absl::Status> opened;
-  loop->thread_ = std::thread([l = loop.get(), &opened] {
+  const auto run = [l = loop.get(), &opened] {
     const DirectorOptions& options = l->shared_->options;
     pthread_setname_np(pthread_self(), absl::StrCat(options.thread_name, l->index_).c_str());
     if (const absl::Status pinned = SetThreadAffinity(options.cpus); !pinned.ok()) {
@@ -60,7 +61,8 @@ absl::StatusOr<std::unique_ptr<Loop>> Loop::Start(int index, DirectorShared* sha
     opened.set_value(status);
     if (ok) l->Run();
     l->cpu_at_end_ = ThreadCpuNanos();
-  });
+  };
+  PULSE_RETURN_IF_ERROR(StartThread("connections", run, &loop->thread_));
   PULSE_RETURN_IF_ERROR(opened.get_future().get());
   return loop;
 }

@@ -69,7 +69,7 @@ depends() {
 }
 depends pulsedb 'libc6 \(>= ' 'libstdc\+\+6 \(>= ' 'librocksdb[0-9.]+' liburing libprometheus-cpp
 depends pulsedb-rocksdb 'libc6 \(>= ' 'librocksdb[0-9.]+' liburing
-depends "$libraries" 'libc6 \(>= ' 'libstdc\+\+6 \(>= '
+depends "$libraries" 'libc6 \(>= ' 'libstdc\+\+6 \(>= ' 'librocksdb[0-9.]+' 'libssl[0-9]' 'libabsl[0-9]+'
 depends libpulsedb-dev "$libraries \(= $version\)" "pulsedb-rocksdb \(= $version\)" librocksdb-dev libabsl-dev
 # Nothing but the run time in what other programs load.
 if dpkg-deb -f "$(package pulsedb-rocksdb)" Depends | grep -E 'absl|spdlog|fmt'; then fail "the plug-in drags in libraries"; fi

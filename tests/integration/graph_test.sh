@@ -122,6 +122,19 @@ said=$("$PULSE" graph query loaded --json 'MATCH (a) RETURN count(*) AS n')
   >load.out 2>&1 || fail "load with --reject" load.out
 grep -q '^3 nodes, 1 relationships' load.out && grep -q '2 lines were rejected' load.out || fail "rejects" load.out
 [[ $(grep -c 'likes.csv:' rejected.txt) == 2 ]] || fail "the rejected lines" rejected.txt
+refused "cannot be the reject file" load rejects --nodes Person=people.csv --reject rejects/MANIFEST
+ln -s rejects/MANIFEST link.txt
+refused "cannot be the reject file" load rejects --nodes Person=people.csv --reject link.txt
+[[ $("$PULSE" graph query rejects --json 'MATCH (a) RETURN count(*) AS n') == '{"n":3}' ]] || fail "the refused reject file"
+refused "opening missing.csv" load unmade --nodes Person=missing.csv
+[[ ! -e unmade ]] || fail "a load of nothing made a database"
+refused "is no directory" query people.csv 'CREATE (:Person)'
+printf 'id,name\n1,A\0b\n' >zero.csv
+refused "column name: byte 2 of the text is 0" load zeros --nodes Person=zero.csv
+seq 1 50000 | sed '1s/.*/id/' >many.csv
+(ulimit -f 100 && exec "$PULSE" graph load limited --nodes Person=many.csv) >load.out 2>&1
+[[ $? == 1 ]] && grep -q 'File too large' load.out || fail "a load beyond a limit of file sizes" load.out
+rm -r limited
 # Texts of files, which a terminal would obey.
 printf 'id,name\n1,Ann\n\033[2J,x\n\033[2J,y\n' >escapes.csv
 refused "?[2J" load escapes --nodes Person=escapes.csv
@@ -406,6 +419,10 @@ start serve.log "$PULSE" graph serve db --bolt 0
 server=$STARTED
 await 60 grep -q 'process [0-9]' serve.log || fail "the server does not start" serve.log
 refused "has the database open for writing" query db "CREATE (:Person {name: 'Eve'})"
+# Whoever takes the lock for a leftover does not let a second one in.
+mv db/LOCK lock.away
+refused "has the database open for writing" query db "CREATE (:Person {name: 'Eve'})"
+mv lock.away db/LOCK
 query '{"n":3}' --json 'MATCH (p:Person) RETURN count(p) AS n'
 # A shell that was opened before a commit sees it.
 mkfifo following

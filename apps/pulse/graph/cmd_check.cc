@@ -1,4 +1,5 @@
 // `pulse graph check`: reads all of a graph database, names each damage, and says what can be done.
+#include <algorithm>
 #include <array>
 #include <cinttypes>
 #include <cstdio>
@@ -76,7 +77,13 @@ class Check {
     // All before any is read: a writer may remove files meanwhile.
     auto mapped = graph::MapRuns(graph::SystemFiles(), db_);
     if (absl::IsNotFound(mapped.status())) {
-      return absl::NotFoundError(absl::StrCat(db_, ": there is no graph database"));
+      const auto names = graph::SystemFiles()->List(db_);
+      const bool ours = names.ok() && std::any_of(names->begin(), names->end(), [](const auto& n) {
+                          return n.ends_with(".wal") || n.ends_with(".run") || n.ends_with(".ckpt");
+                        });
+      if (!ours) return absl::NotFoundError(absl::StrCat(db_, ": there is no graph database"));
+      Name(absl::DataLossError(absl::StrCat(db_, "/MANIFEST is missing")));
+      return Damaged("without it nobody knows which files count");
     }
     if (absl::IsDataLoss(mapped.status())) {
       Name(mapped.status());
@@ -123,7 +130,10 @@ class Check {
     options.read_only = true;
     auto store = graph::GraphStore::Open(db_, options);
     if (!store.ok() && (!absl::IsDataLoss(store.status()) || runs_missing_)) {
-      if (damages_ == 0) return absl::Status(store.status().code(), Say(store.status()));
+      if (damages_ == 0 && !absl::IsNotFound(store.status())) {
+        return absl::Status(store.status().code(), Say(store.status()));
+      }
+      if (damages_ == 0) Name(store.status());  // a file that the manifest names
       return Damaged("it cannot be opened without this file");
     }
     bool log_damaged = false;

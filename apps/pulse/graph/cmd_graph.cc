@@ -175,7 +175,6 @@ void IgnoreSignalsOfWrites() {
 }
 
 absl::Status RunQuery(GraphArgs args) {
-  IgnoreSignalsOfWrites();
   PULSE_ASSIGN_OR_RETURN(const cypher::ServiceOptions options, ReadServiceOptions(args));
   if (args.query == "-") {
     args.query.assign(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());
@@ -191,7 +190,6 @@ absl::Status RunQuery(GraphArgs args) {
 }
 
 absl::Status RunShell(GraphArgs args) {
-  IgnoreSignalsOfWrites();
   args.read_only |= args.damaged;
   PrepareTerminal();
   PULSE_ASSIGN_OR_RETURN(const cypher::ServiceOptions options, ReadServiceOptions(args));
@@ -217,7 +215,6 @@ absl::Status RunServer(GraphArgs args) {
   PULSE_RETURN_IF_ERROR(ReadPasswordFile(args.password_file, &args.bolt));
   args.bolt.port = static_cast<uint16_t>(args.port);
   args.bolt.throttle = std::make_shared<net::LogonThrottle>();
-  IgnoreSignalsOfWrites();
   StopSignal stop;  // before any thread starts
   args.read_only |= args.damaged;
   PULSE_ASSIGN_OR_RETURN(const OpenedGraph store, OpenStore(args, args.read_only, !args.damaged));
@@ -279,7 +276,7 @@ void AddStoreOptions(CLI::App* cmd, GraphArgs* args) {
   cmd->add_option("--retain", args->retain,
                   "commits before the newest that AT SNAPSHOT can read, of those since the\n"
                   "database was opened here")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(uint64_t{0}, uint64_t{1'000'000'000'000}))
       ->capture_default_str();
   cmd->add_option("--query-memory", args->query_memory, "the most that one query may take, about")
       ->capture_default_str();
@@ -365,6 +362,7 @@ void AddGraphCommand(CLI::App& app) {
   auto args = std::make_shared<GraphArgs>();
   CLI::App* graph = app.add_subcommand("graph", "A property graph database that speaks Cypher.");
   graph->require_subcommand(1);
+  graph->preparse_callback([](size_t) { IgnoreSignalsOfWrites(); });
   CLI::App* query =
       graph->add_subcommand("query",
                             "Run one statement of Cypher and print its result.\n"

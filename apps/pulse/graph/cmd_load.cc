@@ -1,9 +1,10 @@
 // `pulse graph load`: CSV into a graph database.
 #include "apps/pulse/graph/cmd_load.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cinttypes>
-#include <csignal>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -94,9 +95,20 @@ void PrintReport(const graph::LoadReport& report, double seconds) {
     std::printf("  %s\n", CleanText(example).c_str());
 }
 
+// Before a database is made for them.
+absl::Status CheckFilesAreThere(const graph::LoadOptions& options) {
+  std::vector<std::string> paths;
+  for (const auto& file : options.nodes) paths.push_back(file.path);
+  for (const auto& file : options.edges) paths.push_back(file.path);
+  for (const std::string& path : paths) {
+    if (access(path.c_str(), R_OK) != 0) return ErrnoError(errno, "opening", path);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status RunLoad(LoadArgs args) {
-  signal(SIGPIPE, SIG_IGN);
   PULSE_RETURN_IF_ERROR(ReadLoadArgs(&args));
+  PULSE_RETURN_IF_ERROR(CheckFilesAreThere(args.options));
   PULSE_RETURN_IF_ERROR(ReadLoadMemory(args.load_memory, &args.options));
   graph::StoreOptions storing;
   PULSE_RETURN_IF_ERROR(ReadNodeMemory(args.node_memory, &storing.node_memory));

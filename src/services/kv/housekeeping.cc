@@ -31,7 +31,7 @@ void KvStore::Housekeeping() {
   while (!wake_.wait_for(lock, wait, [this] { return stopping_; })) {
     lock.unlock();
     wait = Tick() ? kTickMore : kTick;
-    if (const auto now = std::chrono::steady_clock::now(); now >= trim_at) {
+    if (const auto now = std::chrono::steady_clock::now(); options_.trims_heap && now >= trim_at) {
       TrimHeap();
       trim_at = now + kTrim;
     }

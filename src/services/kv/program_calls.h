@@ -62,7 +62,8 @@ inline absl::StatusOr<int64_t> SumOf(std::string_view text, int64_t delta, std::
   int64_t number = 0;
   const char* last = text.data() + text.size();
   const auto [end, error] = std::from_chars(text.data(), last, number, 10);
-  if (error != std::errc() || end != last) {
+  // As a client's INCR has it: no zeros in front, no "-0".
+  if (error != std::errc() || end != last || text != std::string_view(std::to_string(number))) {
     return absl::FailedPreconditionError(
         absl::StrCat("the value of ", KeyText(key), ", of ", text.size(),
                      " bytes, is no decimal number of 64 bits: set it to one first"));

@@ -50,6 +50,7 @@ struct KvStoreOptions {
   Policy policy = Policy::kNoEviction;
   redis::KeyspaceLimits limits;
   std::function<int64_t()> clock = &WallMillis;
+  bool trims_heap = true;             // the process's; false where it is another program's
   redis::Designs* designs = nullptr;  // null: cpu alone; outlives the store
   // In cluster mode, with as many nodes as there are partitions; else null, or not enabled.
   // Outlives the store.

@@ -148,11 +148,23 @@ class OperatingSystem : public Files {
     return absl::OkStatus();
   }
   absl::StatusOr<std::shared_ptr<void>> Lock(const std::string& path) override {
-    UniqueFd fd = Make(path, O_RDWR);
+    // Not through a link: what it names would be emptied.
+    UniqueFd fd = Make(path, O_RDWR | O_NOFOLLOW);
     if (!fd.valid()) return ErrnoError(errno, "opening", path);
-    while (flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
-      if (errno == EINTR) continue;
-      if (errno != EWOULDBLOCK) return ErrnoError(errno, "locking", path);
+    // The directory, too: a lock file can be deleted while it is held. Some file systems refuse it.
+    auto directory = std::make_unique<UniqueFd>(
+        OpenFile(path.substr(0, path.rfind('/')), O_RDONLY | O_DIRECTORY));
+    const auto is_taken = [](int locked) {
+      int result = 0;
+      do {
+        result = flock(locked, LOCK_EX | LOCK_NB);
+      } while (result != 0 && errno == EINTR);
+      return result != 0 && errno == EWOULDBLOCK;
+    };
+    errno = 0;
+    const bool taken = is_taken(fd.get());
+    if (!taken && errno != 0 && errno != EINTR) return ErrnoError(errno, "locking", path);
+    if (taken || (directory->valid() && is_taken(directory->get()))) {
       char owner[32] = {};
       if (pread(fd.get(), owner, sizeof(owner) - 1, 0) <= 0) owner[0] = '?';
       return absl::FailedPreconditionError(
@@ -163,10 +175,13 @@ class OperatingSystem : public Files {
     if (ftruncate(fd.get(), 0) != 0) return ErrnoError(errno, "writing", path);
     PULSE_RETURN_IF_ERROR(pulse::WriteAt(fd.get(), owner, 0, path));
     // Unlocked, and not just closed: a process that was forked meanwhile may have it open still.
-    return std::shared_ptr<void>(new UniqueFd(std::move(fd)), [](UniqueFd* locked) {
-      flock(locked->get(), LOCK_UN);
-      delete locked;
-    });
+    return std::shared_ptr<void>(new UniqueFd(std::move(fd)),
+                                 [held = directory.release()](UniqueFd* locked) {
+                                   if (held->valid()) flock(held->get(), LOCK_UN);
+                                   delete held;
+                                   flock(locked->get(), LOCK_UN);
+                                   delete locked;
+                                 });
   }
   absl::StatusOr<std::vector<std::string>> List(const std::string& directory) override {
     DIR* dir = opendir(directory.c_str());
@@ -193,6 +208,9 @@ class OperatingSystem : public Files {
       if (made.valid()) GiveToOwnerOfDirectory(made.get(), path);
     } else if (errno != EEXIST) {
       return ErrnoError(errno, "making the directory", path);
+    } else if (struct stat facts; stat(path.c_str(), &facts) != 0 || !S_ISDIR(facts.st_mode)) {
+      return absl::InvalidArgumentError(
+          cypher::Concat(path, " is no directory, and holds no graph database"));
     }
     return absl::OkStatus();
   }

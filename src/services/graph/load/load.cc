@@ -113,6 +113,7 @@ class Loader {
   // What it had goes, unless it is one of the files that are read.
   absl::Status OpenRejects() {
     const std::string& path = options_.reject_path;
+    PULSE_RETURN_IF_ERROR(CheckIsNoneOfADatabase(path));
     rejects_ = OpenFile(path, O_WRONLY | O_CREAT, 0644);
     struct stat rejects;
     if (!rejects_.valid() || fstat(rejects_.get(), &rejects) != 0) {

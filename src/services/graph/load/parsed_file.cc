@@ -1,6 +1,7 @@
 #include "services/graph/load/parsed_file.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "base/errors.h"
@@ -26,6 +27,14 @@ constexpr uint64_t kMostLength = (uint64_t{1} << kLengthBits) - 1;
 constexpr uint64_t kMostOffset = uint64_t{1} << (63 - kLengthBits);
 
 }  // namespace
+
+absl::Status CheckIsNoneOfADatabase(const std::string& path) {
+  std::error_code error;  // what cannot be resolved cannot be opened either
+  const auto directory = std::filesystem::weakly_canonical(path, error).parent_path();
+  if (!std::filesystem::exists(directory / "MANIFEST", error)) return absl::OkStatus();
+  return absl::InvalidArgumentError(cypher::Concat(
+      path, " lies among the files of a graph database, and cannot be the reject file"));
+}
 
 absl::StatusOr<RunBytes> ParsedFile::ReadBytes() const {
   if (descriptor_ < 0) return MapRun(path_);

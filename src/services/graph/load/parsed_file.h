@@ -22,6 +22,9 @@
 
 namespace pulse::graph {
 
+// Refuses a path among the files of a graph database, for what would be written over.
+absl::Status CheckIsNoneOfADatabase(const std::string& path);
+
 // A line that cannot be loaded.
 struct BadLine {
   enum class Kind : uint8_t { kForm, kDangling, kDuplicate, kConstraint };

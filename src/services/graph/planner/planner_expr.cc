@@ -218,7 +218,8 @@ void Planner::BindOperator(Expr* e, Context context) {
     case Op::kOr:
     case Op::kXor:
     case Op::kNot:
-      for (const ExprPtr& kid : e->kids) Want(*kid, kBoolType | kNullType, "AND, OR, XOR and NOT");
+      for (const ExprPtr& kid : e->kids)
+        Want(*kid, kBoolType | kNullType, "each of AND, OR, XOR and NOT");
       return;
     case Op::kConcat:
       for (const ExprPtr& kid : e->kids) {

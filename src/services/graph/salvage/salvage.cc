@@ -136,7 +136,7 @@ class Salvage {
     const std::string path = Concat(from_, "/", kManifestFile);
     manifest_bytes_ = files_->Read(path);
     const auto& bytes = manifest_bytes_;
-    if (!bytes.ok() && !absl::IsNotFound(bytes.status())) return bytes.status();
+    if (absl::IsPermissionDenied(bytes.status())) return bytes.status();
     absl::Status status = bytes.status();
     if (bytes.ok()) {
       auto manifest = Manifest::Decode(*bytes, path);
@@ -156,7 +156,10 @@ class Salvage {
     if (have_manifest_) return absl::OkStatus();
     PULSE_RETURN_IF_ERROR(GuessFiles());
     ++report_.files_lost;
-    notes_.Name(Concat(path, bytes.ok() ? " is damaged" : " is missing",
+    notes_.Name(Concat(path,
+                       bytes.ok()                         ? " is damaged"
+                       : absl::IsNotFound(bytes.status()) ? " is missing"
+                                                          : " cannot be read",
                        ": all files of the directory were taken for the database's; what was "
                        "deleted may be there again"));
     return absl::OkStatus();

@@ -29,7 +29,7 @@ absl::Status SalvagedRuns::Add(const std::string& path, const Side* side,
     return absl::OkStatus();
   };
   if (absl::IsNotFound(bytes.status())) return lost(Concat("the run ", path, " is missing"));
-  if (!bytes.ok()) return bytes.status();
+  if (!bytes.ok()) return lost(std::string(bytes.status().message()));
   Opened run;
   std::vector<std::string> damage;
   auto reader = RunReader::OpenDamaged(*std::move(bytes), &damage);

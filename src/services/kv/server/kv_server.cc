@@ -10,6 +10,7 @@
 #include <array>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,6 +18,7 @@
 #include "base/cpu_list.h"
 #include "base/errors.h"
 #include "base/log.h"
+#include "base/shortage.h"
 #include "net/address.h"
 #include "net/director.h"
 #include "services/kv/core/partition.h"
@@ -61,35 +63,43 @@ class ProcessAsItWas {
   }
   ProcessAsItWas(const ProcessAsItWas&) = delete;
   ProcessAsItWas& operator=(const ProcessAsItWas&) = delete;
-  // So many connections leave the program at least half of its descriptors, or all but some.
-  uint32_t MostClients(uint32_t wanted, int threads) const {
-    const rlim_t others = 64 + 8 * static_cast<rlim_t>(threads);
-    const rlim_t most = files_.rlim_cur - std::min(files_.rlim_cur / 2, others);
+  // The other half of the descriptors is the program's.
+  uint32_t MostClients(uint32_t wanted) const {
+    const rlim_t most = std::max<rlim_t>(1, files_.rlim_cur / 2);
     return static_cast<uint32_t>(std::min<rlim_t>(wanted, most));
   }
 
  private:
+  static std::mutex& Mutex() {
+    static std::mutex mutex;
+    return mutex;
+  }
+  // Of those that start at the same time one after the other: each has to find what was there.
+  const std::lock_guard<std::mutex> alone_{Mutex()};
   sigset_t signals_;
   rlimit files_{};
 };
 
 // The server's messages name options of `pulse kv`; here they are members.
+std::string InOurWords(absl::string_view text) {
+  return absl::StrReplaceAll(text, {{"--requirepass", "requirepass"},
+                                    {"--users", "users"},
+                                    {"--tls-cert", "tls_cert"},
+                                    {"--tls-key", "tls_key"},
+                                    {"--tls-ca", "tls_ca"},
+                                    {"--bind", "bind"},
+                                    {"say --insecure", "set insecure"},
+                                    {"--threads", "threads"},
+                                    {"--cpus", "cpus"}});
+}
 absl::Status InOurWords(const absl::Status& status) {
-  return absl::Status(status.code(),
-                      absl::StrReplaceAll(status.message(), {{"--requirepass", "requirepass"},
-                                                             {"--users", "users"},
-                                                             {"--tls-cert", "tls_cert"},
-                                                             {"--tls-key", "tls_key"},
-                                                             {"--tls-ca", "tls_ca"},
-                                                             {"--bind", "bind"},
-                                                             {"say --insecure", "set insecure"},
-                                                             {"--threads", "threads"},
-                                                             {"--cpus", "cpus"}}));
+  return absl::Status(status.code(), InOurWords(status.message()));
 }
 
 // Where clients reach it; empty when that is not known.
-std::string HostIn(const std::string& bind) {
+std::string HostIn(std::string bind) {
   const auto address = net::ParseBind(bind, 0);
+  if (bind.starts_with('[') && bind.ends_with(']')) bind = bind.substr(1, bind.size() - 2);
   return address.ok() && !address->is_any() ? bind : "";
 }
 
@@ -120,10 +130,9 @@ class KvServer::Impl {
  public:
   explicit Impl(const KvServerOptions& options)
       : options_(options),
-        log_(
-            options.log == nullptr
-                ? LogTarget::Take()
-                : [log = options.log](absl::string_view line) { log({line.data(), line.size()}); }),
+        log_(options.log == nullptr
+                 ? LogTarget::Take()
+                 : [log = options.log](absl::string_view line) { log(InOurWords(line)); }),
         designs_(options.threads, options.cpus, {}),
         cluster_(/*enabled=*/false, options.threads, HostIn(options.bind)) {}
   ~Impl() {
@@ -220,6 +229,7 @@ absl::Status KvServer::Impl::Open() {
   store.told_memory_bytes = o.memory_bytes;
   store.policy = kPolicies[static_cast<size_t>(o.policy)];
   store.designs = &designs_;
+  store.trims_heap = false;
   store.cluster = &cluster_;
 
   const ProcessAsItWas process;
@@ -236,7 +246,7 @@ absl::Status KvServer::Impl::Open() {
   serve.port_option = "port";
   serve.threads = o.threads;
   serve.cpus = o.cpus;
-  serve.max_clients = process.MostClients(o.max_clients, o.threads);
+  serve.max_clients = process.MostClients(o.max_clients);
   serve.limits.max_bulk = shares.max_value;
   serve.buffer_bytes = shares.buffers;
   serve.designs = &designs_;
@@ -301,7 +311,14 @@ absl::Status KvServer::Impl::RunBatch(absl::Span<const Of> batch, absl::Span<Sta
 absl::StatusOr<std::unique_ptr<KvServer>> KvServer::Start(const KvServerOptions& options) {
   PULSE_RETURN_IF_ERROR(CheckOptions(options));
   auto impl = std::make_unique<Impl>(options);
-  if (const absl::Status status = impl->Open(); !status.ok()) return InOurWords(status);
+  const absl::Status status = CatchNoMemory([&]() -> absl::Status {
+    try {
+      return impl->Open();
+    } catch (const std::system_error&) {
+      return NoThreadError("the server");
+    }
+  });
+  if (!status.ok()) return InOurWords(status);
   return std::unique_ptr<KvServer>(new KvServer(std::move(impl)));
 }
 
