@@ -2,6 +2,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <ctime>
 #include <numeric>
 #include <random>
 #include <span>
@@ -63,7 +64,15 @@ absl::StatusOr<CopyCost> CopyByChoice(const EngineChoice& choice, const graph::C
     for (const auto& executor : executors) all = executor->Poll() && all;
     return all;
   };
-  while (!done()) sched_yield();
+  // As PlanExecutor::Wait waits.
+  constexpr timespec kNap{0, 50'000};
+  for (int looks = 0; !done(); ++looks) {
+    if (looks < 20) {
+      sched_yield();
+    } else {
+      nanosleep(&kNap, nullptr);
+    }
+  }
   for (const auto& executor : executors) PULSE_RETURN_IF_ERROR(executor->Wait());
   return meter.Of(plan.bytes());
 }

@@ -66,14 +66,32 @@ class MappedRuns {
     return runs;
   }
 
-  // About half of the chunks of 1 MiB leave the page tables, and the page cache if these are to be
-  // on the device: a buffer for half of the data, in which nothing is kept for long.
-  void LeaveHalf(Half where, std::mt19937_64* random) const {
-    constexpr uint64_t kChunk = uint64_t{1} << 20;
+  // Which half of the chunks of 1 MiB is away; the other one is brought in.
+  absl::Status ChooseHalf(Half where, std::mt19937_64* random) {
+    if (where == Half::kMapped) return absl::OkStatus();
+    if (files_.empty()) return absl::InternalError("no run is mapped, so none can be away");
+    for (auto& [path, file] : files_) {
+      for (uint64_t at = 0; at < file.bytes; at += kChunk) {
+        file.away.push_back((*random)() % 2 == 0);
+        if (file.away.back()) continue;
+        for (const Mapping& m : file.mappings) {
+          const uint64_t to = std::min(at + kChunk, m.offset + m.bytes);
+          for (uint64_t page = std::max(at, m.offset); page < to; page += kPage) {
+            (void)*reinterpret_cast<const volatile char*>(m.begin + (page - m.offset));
+          }
+        }
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // Those chunks leave the page tables, and the page cache if they are to be on the device: a
+  // buffer for half of the data.
+  void LeaveHalf(Half where) const {
     if (where == Half::kMapped) return;
     for (const auto& [path, file] : files_) {
       for (uint64_t at = 0; at < file.bytes; at += kChunk) {
-        if ((*random)() % 2 == 0) continue;
+        if (!file.away[at / kChunk]) continue;
         for (const Mapping& m : file.mappings) {
           const uint64_t from = std::max(at, m.offset);
           const uint64_t to = std::min(at + kChunk, m.offset + m.bytes);
@@ -90,6 +108,8 @@ class MappedRuns {
   }
 
  private:
+  static constexpr uint64_t kChunk = uint64_t{1} << 20;
+  static constexpr uint64_t kPage = 4096;
   struct Mapping {
     uintptr_t begin;
     uint64_t offset, bytes;
@@ -97,6 +117,7 @@ class MappedRuns {
   struct File {
     std::vector<Mapping> mappings;
     uint64_t bytes = 0;
+    std::vector<bool> away;  // its chunks
     UniqueFd fd;
   };
   std::map<std::string, File> files_;
@@ -147,12 +168,13 @@ absl::Status MakeStructure(const GtpcData& data, const std::string& dir, Progres
 
 absl::Status Measure(Structure* structure, const std::string& dir, int count, bool after,
                      uint64_t seed) {
-  PULSE_ASSIGN_OR_RETURN(const MappedRuns runs, MappedRuns::Of(PathOf(*structure, dir)));
+  PULSE_ASSIGN_OR_RETURN(MappedRuns runs, MappedRuns::Of(PathOf(*structure, dir)));
   std::mt19937_64 random(seed);
+  PULSE_RETURN_IF_ERROR(runs.ChooseHalf(structure->half, &random));
   for (const GtpcTransaction& transaction : GtpcOltp()) {
     const std::pair key(std::string(transaction.name), after);
     for (int i = 0; i < count; ++i) {
-      runs.LeaveHalf(structure->half, &random);
+      runs.LeaveHalf(structure->half);
       const cypher::ValueMap parameters = structure->clients->Next();
       const Stretch one;
       PULSE_RETURN_IF_ERROR(

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/strip.h"
 #include "base/errors.h"
 #include "services/graph/model/literal.h"
@@ -80,8 +81,12 @@ bool ParsePoint(std::optional<cypher::Crs> crs, absl::string_view text, Value* v
   const auto map = cypher::ParseLiteral(StdView(text), &error);
   if (!map || !map->is_map()) return false;
   cypher::ValueMap fields = map->as_map();
-  // In front: what the point itself says counts.
-  if (crs) fields.insert(fields.begin(), {"crs", Value::String(cypher::NameOf(*crs))});
+  // What the point itself says counts.
+  const bool says = std::any_of(fields.begin(), fields.end(), [](const auto& field) {
+    const std::string name = absl::AsciiStrToLower(field.first);
+    return name == "crs" || name == "srid";
+  });
+  if (crs && !says) fields.emplace_back("crs", Value::String(cypher::NameOf(*crs)));
   auto point = cypher::PointFromMap(fields, &error);
   if (!point || point->is_null()) return false;
   *value = *std::move(point);

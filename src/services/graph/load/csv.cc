@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "absl/strings/match.h"
 #include "services/graph/model/text.h"
 
 namespace pulse::graph {
@@ -155,23 +154,16 @@ bool CsvReader::Next(std::vector<CsvField>* fields) {
 
 std::string NotUtf8(absl::string_view record, const std::vector<CsvField>& fields,
                     const std::vector<std::string>& names) {
-  const bool has_nul = absl::StrContains(record, '\0');
-  if (!has_nul && cypher::IsUtf8(StdView(record))) return {};
-  const auto column = [&](size_t i) {
-    return cypher::Concat("column ",
-                          i < names.size() && !names[i].empty() ? names[i] : std::to_string(i + 1));
-  };
+  if (cypher::IsUtf8(StdView(record))) return {};
   for (size_t i = 0; i < fields.size(); ++i) {
     const std::string_view text = StdView(fields[i].text);
-    if (const size_t nul = text.find('\0'); nul != std::string_view::npos) {
-      return cypher::Concat(column(i), ": byte ", nul + 1,
-                            " of the text is 0: the line is damaged, or no text");
-    }
     const size_t good = cypher::Utf8Length(text);
     if (good == text.size()) continue;
     constexpr char kDigits[] = "0123456789abcdef";
     const auto byte = static_cast<unsigned char>(text[good]);
-    return cypher::Concat(column(i), ": byte ", good + 1, " of the text, 0x",
+    return cypher::Concat("column ",
+                          i < names.size() && !names[i].empty() ? names[i] : std::to_string(i + 1),
+                          ": byte ", good + 1, " of the text, 0x",
                           std::string{kDigits[byte >> 4], kDigits[byte & 15]},
                           ", is not UTF-8: write what `iconv -f latin1 -t utf-8` makes of the "
                           "file, with the encoding "

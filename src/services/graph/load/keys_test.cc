@@ -107,7 +107,8 @@ TEST(LoadKeys, Points_OfTheHeadersSystem_UnlessTheySayTheirOwn) {
       "4,\"{x: 1, y: 2, z: 3}\",\n"
       "5,\"{x: null, y: 2}\",\n"
       "6,1,\n"
-      "7,,\n");
+      "7,,\n"
+      "8,\"{x: 1, y: 2, srid: 7203}\",\n");
   const ScratchPath rejects("rejects");
   MemoryGraph graph;
   const auto report =
@@ -118,7 +119,8 @@ TEST(LoadKeys, Points_OfTheHeadersSystem_UnlessTheySayTheirOwn) {
                                "y=[point({x: 1.0, y: 2.0, crs: 'cartesian'}), "
                                "point({x: 1.0, y: 2.0, z: 3.0, crs: 'cartesian-3d'})]",
                                ":N id=2 x=point({x: 2.0, y: 1.0, crs: 'wgs-84'})",
-                               ":N id=3 x=point({x: 1.0, y: 2.0, crs: 'cartesian'})", ":N id=7"}));
+                               ":N id=3 x=point({x: 1.0, y: 2.0, crs: 'cartesian'})", ":N id=7",
+                               ":N id=8 x=point({x: 1.0, y: 2.0, crs: 'cartesian'})"}));
 }
 
 TEST(LoadKeys, FilesOfOneLabel_HaveOneKindOfKeys) {
