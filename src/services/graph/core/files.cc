@@ -155,11 +155,7 @@ class OperatingSystem : public Files {
     auto directory = std::make_unique<UniqueFd>(
         OpenFile(path.substr(0, path.rfind('/')), O_RDONLY | O_DIRECTORY));
     const auto is_taken = [](int locked) {
-      int result = 0;
-      do {
-        result = flock(locked, LOCK_EX | LOCK_NB);
-      } while (result != 0 && errno == EINTR);
-      return result != 0 && errno == EWOULDBLOCK;
+      return TEMP_FAILURE_RETRY(flock(locked, LOCK_EX | LOCK_NB)) != 0 && errno == EWOULDBLOCK;
     };
     errno = 0;
     const bool taken = is_taken(fd.get());

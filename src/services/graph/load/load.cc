@@ -114,8 +114,8 @@ class Loader {
   absl::Status OpenRejects() {
     const std::string& path = options_.reject_path;
     PULSE_RETURN_IF_ERROR(CheckIsNoneOfADatabase(path));
-    rejects_ = OpenFile(path, O_WRONLY | O_CREAT, 0644);
     struct stat rejects;
+    rejects_ = OpenFile(path, O_WRONLY | O_CREAT, 0644);
     if (!rejects_.valid() || fstat(rejects_.get(), &rejects) != 0) {
       return ErrnoError(errno, "creating", path);
     }
@@ -132,7 +132,6 @@ class Loader {
     }
     return absl::OkStatus();
   }
-
   // A type that is given for no column is a mistake in its name.
   absl::Status CheckTypes() const {
     std::set<std::string> names;
