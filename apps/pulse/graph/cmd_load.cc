@@ -108,12 +108,12 @@ absl::Status CheckFilesAreThere(const graph::LoadOptions& options) {
 
 absl::Status RunLoad(LoadArgs args) {
   PULSE_RETURN_IF_ERROR(ReadLoadArgs(&args));
-  PULSE_RETURN_IF_ERROR(CheckFilesAreThere(args.options));
   PULSE_RETURN_IF_ERROR(ReadLoadMemory(args.load_memory, &args.options));
   graph::StoreOptions storing;
   PULSE_RETURN_IF_ERROR(ReadNodeMemory(args.node_memory, &storing.node_memory));
   PULSE_ASSIGN_OR_RETURN(const auto engines, OpenEngines(args.engine));
   storing.engines = engines.get();
+  PULSE_RETURN_IF_ERROR(CheckFilesAreThere(args.options));
   PULSE_ASSIGN_OR_RETURN(const auto store, graph::GraphStore::Open(args.db, storing));
   Progress progress(0);
   args.options.progress = [&progress](const graph::LoadProgress& now) { ShowLoad(now, &progress); };

@@ -151,16 +151,9 @@ class OperatingSystem : public Files {
     // Not through a link: what it names would be emptied.
     UniqueFd fd = Make(path, O_RDWR | O_NOFOLLOW);
     if (!fd.valid()) return ErrnoError(errno, "opening", path);
-    // The directory, too: a lock file can be deleted while it is held. Some file systems refuse it.
-    auto directory = std::make_unique<UniqueFd>(
-        OpenFile(path.substr(0, path.rfind('/')), O_RDONLY | O_DIRECTORY));
-    const auto is_taken = [](int locked) {
-      return TEMP_FAILURE_RETRY(flock(locked, LOCK_EX | LOCK_NB)) != 0 && errno == EWOULDBLOCK;
-    };
-    errno = 0;
-    const bool taken = is_taken(fd.get());
-    if (!taken && errno != 0 && errno != EINTR) return ErrnoError(errno, "locking", path);
-    if (taken || (directory->valid() && is_taken(directory->get()))) {
+    while (flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+      if (errno == EINTR) continue;
+      if (errno != EWOULDBLOCK) return ErrnoError(errno, "locking", path);
       char owner[32] = {};
       if (pread(fd.get(), owner, sizeof(owner) - 1, 0) <= 0) owner[0] = '?';
       return absl::FailedPreconditionError(
@@ -171,13 +164,10 @@ class OperatingSystem : public Files {
     if (ftruncate(fd.get(), 0) != 0) return ErrnoError(errno, "writing", path);
     PULSE_RETURN_IF_ERROR(pulse::WriteAt(fd.get(), owner, 0, path));
     // Unlocked, and not just closed: a process that was forked meanwhile may have it open still.
-    return std::shared_ptr<void>(new UniqueFd(std::move(fd)),
-                                 [held = directory.release()](UniqueFd* locked) {
-                                   if (held->valid()) flock(held->get(), LOCK_UN);
-                                   delete held;
-                                   flock(locked->get(), LOCK_UN);
-                                   delete locked;
-                                 });
+    return std::shared_ptr<void>(new UniqueFd(std::move(fd)), [](UniqueFd* locked) {
+      flock(locked->get(), LOCK_UN);
+      delete locked;
+    });
   }
   absl::StatusOr<std::vector<std::string>> List(const std::string& directory) override {
     DIR* dir = opendir(directory.c_str());
