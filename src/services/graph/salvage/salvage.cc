@@ -136,7 +136,9 @@ class Salvage {
     const std::string path = Concat(from_, "/", kManifestFile);
     manifest_bytes_ = files_->Read(path);
     const auto& bytes = manifest_bytes_;
-    if (absl::IsPermissionDenied(bytes.status())) return bytes.status();
+    if (absl::IsPermissionDenied(bytes.status()) || absl::IsResourceExhausted(bytes.status())) {
+      return bytes.status();
+    }
     absl::Status status = bytes.status();
     if (bytes.ok()) {
       auto manifest = Manifest::Decode(*bytes, path);

@@ -29,6 +29,8 @@ absl::Status SalvagedRuns::Add(const std::string& path, const Side* side,
     return absl::OkStatus();
   };
   if (absl::IsNotFound(bytes.status())) return lost(Concat("the run ", path, " is missing"));
+  // What this process is short of is no damage.
+  if (absl::IsResourceExhausted(bytes.status())) return bytes.status();
   if (!bytes.ok()) return lost(std::string(bytes.status().message()));
   Opened run;
   std::vector<std::string> damage;
