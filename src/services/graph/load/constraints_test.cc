@@ -88,7 +88,7 @@ TEST(LoadConstraints, Reject_TakesWhatBreaksThemAndWhatRefersToIt) {
   EXPECT_EQ(report->dangling, 2u);
   EXPECT_EQ(report->rejected, 7u);
   const std::string text = Read(rejects.get());
-  const std::string n = nodes.path(), e = edges.path();
+  const std::string &n = nodes.path(), &e = edges.path();
   const std::string id = ": constraint person_id on :Person(id): ";
   EXPECT_EQ(text,
             n + ":3" + id + "a node of the database has id = 2.0 already: b,2,Bob,Lee\n" +  //
