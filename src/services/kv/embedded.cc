@@ -2,7 +2,6 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <bit>
 #include <chrono>
@@ -40,13 +39,11 @@ using kv::IsNormal;
 using kv::Item;
 using kv::KeyOf;
 using kv::KeyText;
+using kv::kPolicies;
 using kv::Plain;
 using kv::ValueSizeOf;
 
 static_assert(kKvNever == kv::kNoExpiry);
-// By KvPolicy.
-constexpr std::array kPolicies = {kv::Policy::kNoEviction, kv::Policy::kLfu, kv::Policy::kLru,
-                                  kv::Policy::kRandom};
 
 // Of a step of a scan, whichever comes first.
 constexpr size_t kStepItems = 64;

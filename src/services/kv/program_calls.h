@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
@@ -19,6 +20,10 @@
 #include "services/kv/core/partition.h"
 
 namespace pulse::kv {
+
+// By KvPolicy.
+inline constexpr std::array kPolicies = {Policy::kNoEviction, Policy::kLfu, Policy::kLru,
+                                         Policy::kRandom};
 
 // A callback that this thread is in: of a store whose locks it holds, or of an owner.
 class InCallback {

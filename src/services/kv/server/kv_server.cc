@@ -7,7 +7,6 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <array>
 #include <mutex>
 #include <optional>
 #include <system_error>
@@ -37,12 +36,10 @@ using absl::StatusCode;
 using kv::Candidate;
 using kv::InCallback;
 using kv::Item;
+using kv::kPolicies;
 using kv::Partition;
 
 static_assert(kKvMostPartitions == kv::kMostPartitions);
-// By KvPolicy.
-constexpr std::array kPolicies = {kv::Policy::kNoEviction, kv::Policy::kLfu, kv::Policy::kLru,
-                                  kv::Policy::kRandom};
 
 // The thread that starts the server lends what its threads begin with: no signals, but for those
 // that tell of a thread's own mistakes. And the director raises the limit of descriptors.
