@@ -6,6 +6,10 @@ host's threads on CPU 1 beside the client; `agent` is an agent in a process of i
 --pairs times; figures are medians, and least and most. The host's time is that of all its threads
 (/proc/PID/task/*/schedstat), looking for work included; a ratio is that of a pair.
 
+With --adaptive it is `adaptive` beside each design that it may choose: the host's threads on CPU 0, the
+agent's on CPU 1, the client on both. The same server gets all loads in turn, so that each is a step;
+what a load brings is counted from a second after its begin, all later trials of designs included.
+
   bench/rivals/kv/tcp_designs.py build/release/bin/pulse --json FILE
 """
 import argparse
@@ -57,6 +61,15 @@ def thread_nanos(pid):
     return host, agent
 
 
+def words_of_cpus(design, args):
+    if design == "agent":
+        return ["--cpus", str(args.client_cpu)]
+    if design == "cpu":
+        return ["--cpus", str(args.server_cpu)]
+    host, agent = (args.server_cpu, args.client_cpu) if args.adaptive else (args.client_cpu, args.server_cpu)
+    return ["--design", design, "--cpus", str(host), "--agent-cpus", str(agent)]
+
+
 class Store:
     """`pulse kv` with a design, its clients' port, and its agent's process, if it has one."""
 
@@ -64,10 +77,7 @@ class Store:
         self.processes = []
         common = ["--memory", "1G", "--policy", "allkeys-lfu"]
         self.port = free_port()
-        cpus = {"cpu": ["--cpus", str(args.server_cpu)],
-                "agent": ["--cpus", str(args.client_cpu)]}.get(
-                    design, ["--design", design, "--cpus", str(args.client_cpu),
-                             "--agent-cpus", str(args.server_cpu)])
+        cpus = words_of_cpus(design, args)
         if design != "agent":
             self.start([args.pulse, "kv", "--port", str(self.port)] + cpus + common)
         else:
@@ -94,7 +104,8 @@ class Store:
 
 
 def benchmark(store, operation, depth, connections, requests, args):
-    words = ["taskset", "-c", str(args.client_cpu), args.benchmark, "-p", str(store.port), "-t", operation, "-P",
+    cpus = f"{args.server_cpu},{args.client_cpu}" if args.adaptive else str(args.client_cpu)
+    words = ["taskset", "-c", cpus, args.benchmark, "-p", str(store.port), "-t", operation, "-P",
              str(depth), "-c", str(connections), "-d", str(VALUE_BYTES), "-r", str(args.keys), "-n", str(requests),
              "--csv"]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
@@ -125,21 +136,7 @@ def spread(values):
     return f"{middle:.4g}" if len(values) == 1 else f"{middle:.4g} ({min(values):.4g} - {max(values):.4g})"
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("pulse")
-    parser.add_argument("--benchmark", default=shutil.which("redis-benchmark"))
-    parser.add_argument("--designs", default="cpu,lat,agent", help="of cpu, lat, sav, dual, agent; cpu comes first")
-    parser.add_argument("--operations", default="get,set")
-    parser.add_argument("--pairs", type=int, default=3)
-    parser.add_argument("--requests", type=int, default=400_000)
-    parser.add_argument("--keys", type=int, default=1_000_000)
-    parser.add_argument("--server-cpu", type=int, default=0)
-    parser.add_argument("--client-cpu", type=int, default=1)
-    parser.add_argument("--json", help="write all figures here")
-    args = parser.parse_args()
-    if args.benchmark is None:
-        sys.exit("tcp_designs.py: no redis-benchmark; install redis-tools")
+def compare(args):
     designs = ["cpu"] + [d for d in args.designs.split(",") if d != "cpu"]
     results = []
     for operation in args.operations.split(","):
@@ -159,6 +156,64 @@ def main():
                     line += f"; of cpu's: rate {spread(ratio('requests_per_s'))}, host {spread(ratio('host_ns'))}"
                 print(line, flush=True)
             results.append({"operation": operation, "pipeline": depth, "connections": connections, "runs": runs})
+    return results
+
+
+def run_steps(design, operation, args):
+    """Requests a second at each load, from a second after it began."""
+    rates = []
+    with tempfile.TemporaryDirectory() as directory:
+        store = Store(design, args, directory)
+        try:
+            benchmark(store, "set", 32, 50, args.keys, args)
+            for depth, connections in LOADS:
+                rate = float(benchmark(store, operation, depth, connections, 1000, args)[1])
+                begin = time.monotonic()
+                while time.monotonic() - begin < 1:  # the step
+                    rate = float(benchmark(store, operation, depth, connections, max(1000, int(rate / 8)), args)[1])
+                rates.append(float(benchmark(store, operation, depth, connections, int(rate * args.seconds), args)[1]))
+        finally:
+            store.end()
+    return rates
+
+
+def compare_adaptive(args):
+    designs = [d for d in args.designs.split(",") if d not in ("adaptive", "agent")] + ["adaptive"]
+    results = []
+    for operation in args.operations.split(","):
+        rounds = [{d: run_steps(d, operation, args) for d in designs} for _ in range(args.pairs)]
+        for i, (depth, connections) in enumerate(LOADS):
+            of = {d: [r[d][i] for r in rounds] for d in designs}
+            # The best over all rounds: the best of each would be the luckiest.
+            best = max((d for d in designs if d != "adaptive"), key=lambda d: statistics.median(of[d]))
+            ratio = spread([a / b for a, b in zip(of["adaptive"], of[best])])
+            print(f"{operation}, {connections} connections, pipelines of {depth}: adaptive {ratio} of {best}; "
+                  + ", ".join(f"{d} {spread(of[d])}/s" for d in designs), flush=True)
+            results.append({"operation": operation, "pipeline": depth, "connections": connections, "best": best,
+                            "requests_per_s": of})
+    return results
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("pulse")
+    parser.add_argument("--benchmark", default=shutil.which("redis-benchmark"))
+    parser.add_argument("--designs", help="of cpu, lat, sav, dual, agent; cpu comes first [cpu,lat,agent; with "
+                                          "--adaptive cpu,lat,sav,dual]")
+    parser.add_argument("--adaptive", action="store_true", help="`adaptive` beside the designs that it may choose")
+    parser.add_argument("--seconds", type=float, default=4, help="of each load, with --adaptive [4]")
+    parser.add_argument("--operations", default="get,set")
+    parser.add_argument("--pairs", type=int, default=3)
+    parser.add_argument("--requests", type=int, default=400_000)
+    parser.add_argument("--keys", type=int, default=1_000_000)
+    parser.add_argument("--server-cpu", type=int, default=0)
+    parser.add_argument("--client-cpu", type=int, default=1)
+    parser.add_argument("--json", help="write all figures here")
+    args = parser.parse_args()
+    if args.benchmark is None:
+        sys.exit("tcp_designs.py: no redis-benchmark; install redis-tools")
+    args.designs = args.designs or ("cpu,lat,sav,dual" if args.adaptive else "cpu,lat,agent")
+    results = compare_adaptive(args) if args.adaptive else compare(args)
     if args.json:
         with open(args.json, "w", encoding="utf-8") as f:
             json.dump(results, f, indent=1)
