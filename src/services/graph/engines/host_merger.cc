@@ -110,11 +110,6 @@ absl::StatusOr<std::shared_ptr<AgentLink>> AgentMerger::Connected() {
   return link_;
 }
 
-void AgentMerger::Forget(const std::shared_ptr<AgentLink>& link) {
-  const std::lock_guard lock(mu_);
-  if (link_ == link) link_.reset();
-}
-
 absl::Status AgentMerger::Connect() { return Connected().status(); }
 
 absl::StatusOr<MergeStats> AgentMerger::Merge(const MergeJob& job) {
@@ -145,7 +140,7 @@ absl::StatusOr<MergeStats> AgentMerger::Merge(const MergeJob& job) {
     if (!absl::IsUnavailable(ack.status())) {
       return Unavailable(options_.socket, ack.status().message());
     }
-    Forget(link);
+    link->Close();  // so that the next compaction connects anew, also where it does not look lost
     return Lost(options_.socket, "during a compaction");
   }
   bool reset = false, heard = false;

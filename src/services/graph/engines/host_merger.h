@@ -39,8 +39,6 @@ class AgentMerger : public Merger {
 
  private:
   absl::StatusOr<std::shared_ptr<AgentLink>> Connected();
-  // The next compaction connects again, also where a lost link does not look it.
-  void Forget(const std::shared_ptr<AgentLink>& link);
 
   const AgentMergerOptions options_;
   std::mutex mu_;
