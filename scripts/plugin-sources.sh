@@ -9,7 +9,7 @@ list_sources() {
   {
     find src/mover src/channel src/uring src/store src/placement src/services/lsm -name '*.cc' \
       ! -name '*_test.cc' ! -name 'test_*' ! -name 'preload*' ! -name 'java_plugin.cc' ! -name 'agent_module.cc' ! -path '*/convert/*'
-    printf 'src/%s\n' base/cpu_list.cc base/crc32c.cc base/errors.cc base/json.cc base/log.cc base/private_memory.cc \
+    printf 'src/%s\n' base/cpu_list.cc base/crc32c.cc base/errors.cc base/file_lock.cc base/json.cc base/log.cc base/private_memory.cc \
       base/trace.cc base/uri_options.cc base/wake_event.cc agent/session.cc agent/status.cc \
       agent/status_server.cc agent/worker.cc link/agent_link.cc link/embedded_link.cc \
       link/socket_link.cc

@@ -43,7 +43,7 @@ class SocketLink : public AgentLink {
     if (absl::Status st = SendFirst(socket_.get(), hello, {control_region_.fd(), notify.get()});
         !st.ok()) {
       absent_ = true;  // it hung up
-      return absl::Status(st.code(), absl::StrCat("the agent at ", path_, ": ", st.message()));
+      return Told(st);
     }
     auto answer = Receive(Deadline());
     if (answer.ok()) {
@@ -58,6 +58,7 @@ class SocketLink : public AgentLink {
       return answer.status();
     }
     cancel_fd_ = -1;  // the caller's; from here on Close() cancels
+    greeted_ = true;
     return TakeAnswer(options, *std::move(answer));
   }
 
@@ -72,14 +73,14 @@ class SocketLink : public AgentLink {
 
   absl::StatusOr<int> SendFile(uint32_t file, int fd) override {
     wire::Message m = MakeMessage(wire::MessageType::kFile, {file});
-    PULSE_RETURN_IF_ERROR(SendMessage(socket_.get(), m, {fd}));
+    PULSE_RETURN_IF_ERROR(Told(SendMessage(socket_.get(), m, {fd})));
     return -1;
   }
 
   absl::StatusOr<wire::Message> Ask(const wire::Message& question, const std::vector<int>& fds,
                                     wire::MessageType answer) override {
     std::lock_guard lock(mu_);
-    PULSE_RETURN_IF_ERROR(SendMessage(socket_.get(), question, fds));
+    PULSE_RETURN_IF_ERROR(Told(SendMessage(socket_.get(), question, fds)));
     // An answer that came after its time-out is not the answer to this question. All of them share
     // one deadline.
     const int64_t until = Deadline();
@@ -189,8 +190,19 @@ class SocketLink : public AgentLink {
     PULSE_RETURN_IF_ERROR(AwaitAnswer(until));
     auto r = ReceiveMessage(socket_.get());
     if (r.ok()) return r;
-    return absl::Status(r.status().code(),
-                        absl::StrCat("the agent at ", path_, ": ", r.status().message()));
+    return Told(r.status());
+  }
+  // What the socket says, as what it means for the agent. One that ends shows that in several ways
+  // (the end of the stream, EPIPE, ECONNRESET): all of them are Unavailable.
+  absl::Status Told(const absl::Status& status) const {
+    if (status.ok()) return status;
+    if (!absl::IsUnavailable(status)) {
+      return absl::Status(status.code(),
+                          absl::StrCat("the agent at ", path_, ": ", status.message()));
+    }
+    return absl::UnavailableError(
+        absl::StrCat("the agent at ", path_, " was lost", greeted_ ? "" : " in the handshake", " (",
+                     status.message(), "); start it again; its log may say why it ended"));
   }
   absl::Status Check(const wire::Message& m, wire::MessageType type) {
     if (m.status != 0) {
@@ -218,6 +230,7 @@ class SocketLink : public AgentLink {
   UniqueFd socket_;
   uint32_t max_queues_ = 0;
   bool absent_ = false;
+  bool greeted_ = false;        // it has answered the hello
   bool other_version_ = false;  // of the service
   uint32_t peer_version_ = 0;
 };

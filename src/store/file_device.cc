@@ -5,62 +5,19 @@
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cinttypes>
-#include <cstdio>
-#include <fstream>
-#include <sstream>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
 #include "base/file_calls.h"
+#include "base/file_lock.h"
 #include "store/format.h"
 #include "store/late_writers.h"
 
 namespace pulse::store {
-namespace {
-
-// The process that has a flock on the file, or 0. Lines of /proc/locks read "1: FLOCK  ADVISORY
-// WRITE 1234 fd:01:5678 0 EOF": process, device in hexadecimal, inode.
-int LockHolder(const struct stat& st) {
-  std::ifstream locks("/proc/locks");
-  std::string line;
-  while (std::getline(locks, line)) {
-    std::istringstream words(line);
-    std::string number, kind, mode, access, file;
-    int pid = 0;
-    words >> number >> kind >> mode >> access >> pid >> file;
-    unsigned dev_major = 0;
-    unsigned dev_minor = 0;
-    uint64_t inode = 0;
-    if (kind != "FLOCK" ||
-        std::sscanf(file.c_str(), "%x:%x:%" SCNu64, &dev_major, &dev_minor, &inode) != 3) {
-      continue;
-    }
-    if (inode == st.st_ino && dev_major == major(st.st_dev) && dev_minor == minor(st.st_dev)) {
-      return pid;
-    }
-  }
-  return 0;
-}
-
-absl::Status InUse(const std::string& path, int pid) {
-  std::string who = "another process";
-  if (pid > 0) {
-    who = absl::StrCat("process ", pid);
-    std::ifstream comm(absl::StrCat("/proc/", pid, "/comm"));
-    std::string name;
-    if (std::getline(comm, name)) absl::StrAppend(&who, " (", name, ")");
-  }
-  return absl::FailedPreconditionError(
-      absl::StrCat("store ", path, " is in use by ", who, "; end it first, or use another store"));
-}
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<FileDevice>> FileDevice::Open(const std::string& path,
                                                              bool read_only) {
@@ -85,8 +42,10 @@ absl::StatusOr<std::unique_ptr<FileDevice>> FileDevice::Open(const std::string& 
     return ErrnoError(errno, "store: cannot open", path);
   }
   if (flock(device->buffered_.get(), (read_only ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0) {
-    if (errno == EWOULDBLOCK) return InUse(path, LockHolder(st));
-    return ErrnoError(errno, "store: cannot lock", path);
+    if (errno != EWOULDBLOCK) return ErrnoError(errno, "store: cannot lock", path);
+    return absl::FailedPreconditionError(absl::StrCat("store ", path, " is in use by ",
+                                                      NameLockHolder(device->buffered_.get()),
+                                                      "; end it first, or use another store"));
   }
   if (!read_only) PULSE_RETURN_IF_ERROR(AwaitLateWriters(device->buffered_.get(), path));
   device->direct_ = OpenFile(path, flags | O_DIRECT);

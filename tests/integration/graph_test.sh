@@ -125,6 +125,9 @@ grep -q '^3 nodes, 1 relationships' load.out && grep -q '2 lines were rejected' 
 refused "cannot be the reject file" load rejects --nodes Person=people.csv --reject rejects/MANIFEST
 ln -s rejects/MANIFEST link.txt
 refused "cannot be the reject file" load rejects --nodes Person=people.csv --reject link.txt
+ln -s rejects/unmade.txt dangling.txt
+refused "cannot be the reject file" load rejects --nodes Person=people.csv --reject dangling.txt
+[[ ! -e rejects/unmade.txt ]] || fail "a refused reject file was made in the database"
 [[ $("$PULSE" graph query rejects --json 'MATCH (a) RETURN count(*) AS n') == '{"n":3}' ]] || fail "the refused reject file"
 refused "opening missing.csv" load unmade --nodes Person=missing.csv
 [[ ! -e unmade ]] || fail "a load of nothing made a database"

@@ -247,6 +247,7 @@ class Backup {
       struct stat info;
       const std::string path = Concat(to_, "/", name);
       if (stat(path.c_str(), &info) != 0) return ErrnoError(errno, "looking at", path);
+      if (name == kCommittedFile && info.st_size == 0) continue;  // an opening came no further
       now += FileLine(name, info);
     }
     if (now != *text) {

@@ -1,5 +1,6 @@
 #include "services/graph/backup/backup.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -278,6 +279,31 @@ TEST_F(BackupTest, LogThatLostItsEnd_IsRefusedAndTheEarlierBackupKept) {
   EXPECT_TRUE(absl::IsDataLoss(refused)) << refused;
   EXPECT_NE(std::string(refused.message()).find("the log has lost its end"), std::string::npos);
   EXPECT_EQ(ChainIn(Path("copy")), 10u);
+}
+
+// As by a program that knows an older format alone.
+TEST_F(BackupTest, OpeningForWritingThatFailed_BackupIsStillOne) {
+  Open(false);
+  Grow(10);
+  ASSERT_TRUE(BackUp().ok());
+  std::fstream manifest(Path("copy/MANIFEST"), std::ios::in | std::ios::out | std::ios::binary);
+  const auto put_format = [&manifest](int change) {
+    manifest.seekg(8);
+    const int format = manifest.get();
+    manifest.seekp(8).put(static_cast<char>(format + change)).flush();
+  };
+  struct stat before {};
+  ASSERT_EQ(stat(Path("copy/MANIFEST").c_str(), &before), 0);
+  put_format(100);
+  EXPECT_FALSE(GraphStore::Open(Path("copy")).ok());
+  put_format(-100);
+  const timespec times[] = {before.st_atim, before.st_mtim};
+  ASSERT_EQ(utimensat(AT_FDCWD, Path("copy/MANIFEST").c_str(), times, 0), 0);
+  EXPECT_TRUE(fs::exists(Path("copy/COMMITTED")));
+  Grow(1);
+  const auto again = BackUp();
+  EXPECT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(ChainIn(Path("copy")), 11u);
 }
 
 TEST_F(BackupTest, ForeignDestination_IsRefusedAndKept) {

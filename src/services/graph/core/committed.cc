@@ -47,7 +47,11 @@ absl::StatusOr<std::unique_ptr<CommittedWriter>> CommittedWriter::Open(
   auto file = files->OpenForWriting(path);
   if (absl::IsNotFound(file.status())) file = files->Create(path);
   if (!file.ok()) return file.status();
-  return std::unique_ptr<CommittedWriter>(new CommittedWriter(*std::move(file)));
+  std::unique_ptr<CommittedWriter> writer(new CommittedWriter(*std::move(file)));
+  const int fd = writer->file_->descriptor();
+  if (fd < 0) return writer;
+  PULSE_ASSIGN_OR_RETURN(writer->lock_, LockForWriter(fd, path));
+  return writer;
 }
 
 absl::Status CommittedWriter::Write(const Committed& committed) {

@@ -3,7 +3,8 @@
 // takes away, so that a log that ends before it has lost something. The writer overwrites both
 // after each group of commits, without a sync: after a power cut they may be older than the log,
 // never newer. Without the file, and where it is older, a record of the log that says what had been
-// durable tells followers as much.
+// durable tells followers as much. The writer has it locked, which keeps a second one out also
+// where somebody has removed LOCK; nothing replaces the file.
 //
 // Blocks on I/O. Threads: one for each object.
 #pragma once
@@ -29,6 +30,7 @@ struct Committed {
 
 class CommittedWriter {
  public:
+  // FailedPrecondition, and by whom, where another writer has it.
   static absl::StatusOr<std::unique_ptr<CommittedWriter>> Open(Files* files,
                                                                const std::string& directory);
   absl::Status Write(const Committed& committed);
@@ -36,6 +38,7 @@ class CommittedWriter {
  private:
   explicit CommittedWriter(std::unique_ptr<File> file) : file_(std::move(file)) {}
   std::unique_ptr<File> file_;
+  std::shared_ptr<void> lock_;
 };
 
 // Nothing: it is not there, or is being written.

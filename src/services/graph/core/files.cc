@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,6 +15,7 @@
 
 #include "base/errors.h"
 #include "base/file_calls.h"
+#include "base/file_lock.h"
 #include "services/graph/model/text.h"
 
 namespace pulse::graph {
@@ -151,23 +151,11 @@ class OperatingSystem : public Files {
     // Not through a link: what it names would be emptied.
     UniqueFd fd = Make(path, O_RDWR | O_NOFOLLOW);
     if (!fd.valid()) return ErrnoError(errno, "opening", path);
-    while (flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
-      if (errno == EINTR) continue;
-      if (errno != EWOULDBLOCK) return ErrnoError(errno, "locking", path);
-      char owner[32] = {};
-      if (pread(fd.get(), owner, sizeof(owner) - 1, 0) <= 0) owner[0] = '?';
-      return absl::FailedPreconditionError(
-          cypher::Concat("process ", std::string(owner), " has the database open for writing (",
-                         path, "); open it for reading only, or end that process"));
-    }
+    PULSE_ASSIGN_OR_RETURN(auto lock, LockForWriter(fd.get(), path));
     const std::string owner = std::to_string(getpid());
     if (ftruncate(fd.get(), 0) != 0) return ErrnoError(errno, "writing", path);
     PULSE_RETURN_IF_ERROR(pulse::WriteAt(fd.get(), owner, 0, path));
-    // Unlocked, and not just closed: a process that was forked meanwhile may have it open still.
-    return std::shared_ptr<void>(new UniqueFd(std::move(fd)), [](UniqueFd* locked) {
-      flock(locked->get(), LOCK_UN);
-      delete locked;
-    });
+    return lock;
   }
   absl::StatusOr<std::vector<std::string>> List(const std::string& directory) override {
     DIR* dir = opendir(directory.c_str());
@@ -236,6 +224,14 @@ absl::Status Files::Replace(const std::string& directory, const std::string& nam
   }
   PULSE_RETURN_IF_ERROR(Rename(fresh, path));
   return SyncDirectory(directory);
+}
+
+absl::StatusOr<std::shared_ptr<void>> LockForWriter(int fd, const std::string& path) {
+  auto lock = TryLockFile(fd, path);
+  if (!lock.ok() || *lock != nullptr) return lock;
+  return absl::FailedPreconditionError(
+      cypher::Concat(NameLockHolder(fd), " has the database open for writing (", path,
+                     "); open it for reading only, or end that process"));
 }
 
 Files* SystemFiles() {

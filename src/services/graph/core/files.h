@@ -69,6 +69,9 @@ class Files {
                        std::string_view content);
 };
 
+// As Files::Lock, of a file that is open.
+absl::StatusOr<std::shared_ptr<void>> LockForWriter(int fd, const std::string& path);
+
 // The operating system's; it lives as long as the program.
 Files* SystemFiles();
 

@@ -65,8 +65,11 @@ absl::Status StoreImpl::LoadManifest() {
   // ours.
   PULSE_ASSIGN_OR_RETURN(const auto names, files_->List(path_));
   for (const std::string& name : names) {
+    const bool committed = name == kCommittedFile;  // empty: made by this opening
+    if (committed && files_->Size(PathOf(name)).value_or(1) == 0) continue;
     if (name == kLockFile || name == Concat(kManifestFile, ".new")) continue;
-    const bool ours = name.ends_with(".wal") || name.ends_with(".run") || name.ends_with(".ckpt");
+    const bool ours =
+        committed || name.ends_with(".wal") || name.ends_with(".run") || name.ends_with(".ckpt");
     return absl::InvalidArgumentError(Concat(
         path_, " is not empty and holds no graph database (", name, ")",
         ours ? "; if it lost its MANIFEST, `pulse graph salvage` makes a new database of it" : ""));
@@ -142,30 +145,21 @@ absl::Status StoreImpl::ReadLog() {
   wal.keep_bytes = options_.keep_log_bytes;
   wal.allow_damage = options_.allow_damage;
   applied_ = std::max(manifest_.checkpoint_sequence, manifest_.flushed);
-  PULSE_ASSIGN_OR_RETURN(wal_, Wal::Open(files_, path_, manifest_.first_segment, wal,
-                                         [this](uint64_t sequence, std::string_view payload) {
-                                           PULSE_RETURN_IF_ERROR(Apply(sequence, payload));
-                                           applied_ = std::max(applied_, sequence);
-                                           // Nobody has an older snapshot.
-                                           history_from_ = applied_;
-                                           Publish(applied_);
-                                           PruneNodes();
-                                           // A long log must not take more memory than it took when
-                                           // it was written.
-                                           if (options_.read_only || !WantsFlushWhileReading()) {
-                                             return absl::OkStatus();
-                                           }
-                                           std::lock_guard lock(maintenance_mu_);
-                                           PULSE_RETURN_IF_ERROR(FlushLocked(false));
-                                           // The opening does not wait for merges, as long as the
-                                           // runs do not become too many.
-                                           const size_t runs = std::max(layers_->out.runs.size(),
-                                                                        layers_->in.runs.size());
-                                           if (runs < kRunsAtOpening * options_.level_runs) {
-                                             return absl::OkStatus();
-                                           }
-                                           return CompactLocked(false);
-                                         }));
+  const auto apply = [this](uint64_t sequence, std::string_view payload) -> absl::Status {
+    PULSE_RETURN_IF_ERROR(Apply(sequence, payload));
+    applied_ = std::max(applied_, sequence);
+    history_from_ = applied_;  // nobody has an older snapshot
+    Publish(applied_);
+    PruneNodes();
+    // A long log must not take more memory than it took when it was written.
+    if (options_.read_only || !WantsFlushWhileReading()) return absl::OkStatus();
+    std::lock_guard lock(maintenance_mu_);
+    PULSE_RETURN_IF_ERROR(FlushLocked(false));
+    // The opening does not wait for merges, as long as the runs do not become too many.
+    const size_t runs = std::max(layers_->out.runs.size(), layers_->in.runs.size());
+    return runs < kRunsAtOpening * options_.level_runs ? absl::OkStatus() : CompactLocked(false);
+  };
+  PULSE_ASSIGN_OR_RETURN(wal_, Wal::Open(files_, path_, manifest_.first_segment, wal, apply));
   stats_.damage = wal_->damage();
   last_sequence_ = std::max(applied_, wal_->last_sequence());
   applied_ = last_sequence_;
@@ -178,6 +172,7 @@ absl::Status StoreImpl::Open() {
   if (!options_.read_only) {
     if (options_.create) PULSE_RETURN_IF_ERROR(files_->MakeDirectory(path_));
     PULSE_ASSIGN_OR_RETURN(lock_, files_->Lock(PathOf(kLockFile)));
+    PULSE_ASSIGN_OR_RETURN(committed_, CommittedWriter::Open(files_, path_));
   }
   // Before the log is read, which a process that writes makes longer meanwhile.
   const auto before = ReadCommitted(files_, path_);
@@ -205,7 +200,6 @@ absl::Status StoreImpl::Open() {
     }
     // What was read is durable now: opening the log synced it.
     synced_ = applied_;
-    PULSE_ASSIGN_OR_RETURN(committed_, CommittedWriter::Open(files_, path_));
     WriteCommitted(applied_);
   }
   if (options_.background && !options_.read_only) {

@@ -31,6 +31,18 @@ absl::Status Unavailable(const std::string& socket, absl::string_view why) {
                                                            : absl::StrCat(who, ": ", why));
 }
 
+std::string HowToStart(const std::string& socket) {
+  return absl::StrCat("pulse agent --socket ", socket, " --graph");
+}
+
+// However it shows: by the end of a socket, of the compaction or of the session, or by a failing
+// send. `when`: "during a compaction".
+absl::Status Lost(const std::string& socket, absl::string_view when) {
+  return absl::UnavailableError(
+      absl::StrCat("the agent at ", socket, " was lost ", when,
+                   "; if it has ended, start it again with: ", HowToStart(socket)));
+}
+
 // The whole order, which waits in the socket until the agent takes it.
 absl::Status PutOrder(int socket, const MergeJob& job) {
   const MergeOptions& o = job.options;
@@ -87,10 +99,11 @@ absl::StatusOr<std::shared_ptr<AgentLink>> AgentMerger::Connected() {
   if (!connected.ok()) {
     const absl::Status& why = connected.status();
     if (ErrnoOf(why) == ENOENT || ErrnoOf(why) == ECONNREFUSED) {
-      return absl::UnavailableError(
-          absl::StrCat("no agent at ", options_.socket, ": ", strerror(ErrnoOf(why)),
-                       "; start it with: pulse agent --socket ", options_.socket, " --graph"));
+      return absl::UnavailableError(absl::StrCat("no agent at ", options_.socket, ": ",
+                                                 strerror(ErrnoOf(why)),
+                                                 "; start it with: ", HowToStart(options_.socket)));
     }
+    if (absl::IsUnavailable(why)) return Lost(options_.socket, "in the handshake");
     return absl::UnavailableError(why.message());
   }
   link_ = *std::move(connected);
@@ -116,12 +129,20 @@ absl::StatusOr<MergeStats> AgentMerger::Merge(const MergeJob& job) {
   UniqueFd mine(ends[0]);
   UniqueFd theirs(ends[1]);
   if (absl::Status st = PutOrder(mine.get(), job); !st.ok()) {
-    return absl::UnavailableError(st.message());
+    return Unavailable(options_.socket,
+                       absl::StrCat("writing down the order of a compaction: ", st.message()));
   }
   const auto ack = link->Ask(MakeMessage(wire::MessageType::kService), {theirs.get()},
                              wire::MessageType::kServiceAck);
   theirs = UniqueFd();
-  if (!ack.ok()) return Unavailable(options_.socket, ack.status().message());
+  if (!ack.ok()) {
+    // The agent may end between taking the order and answering that it did.
+    if (!absl::IsUnavailable(ack.status())) {
+      return Unavailable(options_.socket, ack.status().message());
+    }
+    link->Close();  // so that the next compaction connects anew, also where it does not look lost
+    return Lost(options_.socket, "during a compaction");
+  }
   bool reset = false, heard = false;
   uint64_t input = 0, moved = 0;
   for (const auto& run : job.runs) input += run->info().bytes;
@@ -142,15 +163,15 @@ absl::StatusOr<MergeStats> AgentMerger::Merge(const MergeJob& job) {
                          absl::StrCat("the compaction of ", input, " bytes does not get on"));
     }
     if (ready == 0) {
-      return Unavailable(options_.socket,
-                         absl::StrCat("no sign of life for ", options_.silence_ms, " ms"));
+      return Unavailable(options_.socket, absl::StrCat("no sign of life for ", options_.silence_ms,
+                                                       " ms: it hangs, or is stopped; restart it"));
     }
     Report report;
     const ssize_t n = recv(mine.get(), &report, sizeof(report), 0);
     if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     // The agent has not read the whole order; what it says of it comes next.
     if (n < 0 && errno == ECONNRESET && !std::exchange(reset, true)) continue;
-    if (n <= 0) return Unavailable(options_.socket, "it was lost during a compaction");
+    if (n <= 0) return Lost(options_.socket, "during a compaction");
     if (n == sizeof(Progress)) {
       Progress progress;
       std::memcpy(&progress, &report, sizeof(progress));

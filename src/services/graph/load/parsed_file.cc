@@ -29,9 +29,15 @@ constexpr uint64_t kMostOffset = uint64_t{1} << (63 - kLengthBits);
 }  // namespace
 
 absl::Status CheckIsNoneOfADatabase(const std::string& path) {
+  namespace fs = std::filesystem;
   std::error_code error;  // what cannot be resolved cannot be opened either
-  const auto directory = std::filesystem::weakly_canonical(path, error).parent_path();
-  if (!std::filesystem::exists(directory / "MANIFEST", error)) return absl::OkStatus();
+  fs::path file = path;
+  // Also a link to nothing: opening makes what it leads to. The system follows as many.
+  for (int links = 0; links < 40 && fs::is_symlink(file, error); ++links) {
+    file = file.parent_path() / fs::read_symlink(file, error);
+  }
+  const auto directory = fs::weakly_canonical(file, error).parent_path();
+  if (!fs::exists(directory / "MANIFEST", error)) return absl::OkStatus();
   return absl::InvalidArgumentError(cypher::Concat(
       path, " lies among the files of a graph database, and cannot be the reject file"));
 }

@@ -129,6 +129,12 @@ class Salvage {
     auto lock = files_->Lock(Concat(from_, "/", kLockFile));
     // Where it cannot be written to, as on a medium mounted for reading, nobody writes.
     if (absl::IsPermissionDenied(lock.status())) return std::shared_ptr<void>();
+    // A writer whose LOCK somebody has removed has COMMITTED. It is not made here.
+    if (lock.ok() && files_->Size(Concat(from_, "/", kCommittedFile)).ok()) {
+      auto committed = CommittedWriter::Open(files_, from_);
+      if (absl::IsFailedPrecondition(committed.status())) return committed.status();
+      if (committed.ok()) committed_ = *std::move(committed);
+    }
     return lock;
   }
 
@@ -449,6 +455,7 @@ class Salvage {
   SalvagedLog log_;
   SalvagedGraph graph_;
   SalvagedRuns runs_;
+  std::unique_ptr<CommittedWriter> committed_;  // for its lock; null: there is none
   std::unique_ptr<LogWriter> writer_;
   absl::flat_hash_set<Token> used_[3];
   absl::flat_hash_set<std::string> names_[3];

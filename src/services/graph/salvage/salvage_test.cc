@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <random>
@@ -579,6 +580,17 @@ TEST(SalvageTest, NoSpaceForTheNewOne_IsAnErrorAndTheOldOneStays) {
   files->SetCapacity(uint64_t{1} << 40);
   const auto again = SalvageGraph("db", "new", options);
   EXPECT_TRUE(again.ok()) << again.status();
+}
+
+TEST(SalvageTest, WriterWhoseLockIsGone_IsRefused) {
+  const testing_util::ScratchPath from("salvage-from"), to("salvage-to");
+  auto writer = GraphStore::Open(from.get()).value();
+  std::filesystem::remove(from.get() + "/LOCK");
+  const absl::Status refused = SalvageGraph(from.get(), to.get(), {}).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << refused;
+  EXPECT_FALSE(std::filesystem::exists(to.get()));
+  writer.reset();
+  std::filesystem::remove_all(from.get());
 }
 
 }  // namespace
