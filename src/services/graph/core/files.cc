@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstdio>
 #include <list>
 #include <mutex>
 #include <utility>
@@ -160,9 +161,11 @@ class OperatingSystem : public Files {
           cypher::Concat("process ", std::string(owner), " has the database open for writing (",
                          path, "); open it for reading only, or end that process"));
     }
+    // Between opening and locking, its owner may have removed it: others would lock a new one.
+    if (struct stat st; fstat(fd.get(), &st) == 0 && st.st_nlink == 0) return Lock(path);
+    // Only for the error above. Without space, and in what is no plain file, the lock holds, too.
     const std::string owner = std::to_string(getpid());
-    if (ftruncate(fd.get(), 0) != 0) return ErrnoError(errno, "writing", path);
-    PULSE_RETURN_IF_ERROR(pulse::WriteAt(fd.get(), owner, 0, path));
+    if (ftruncate(fd.get(), 0) == 0) pulse::WriteAt(fd.get(), owner, 0, path).IgnoreError();
     // Unlocked, and not just closed: a process that was forked meanwhile may have it open still.
     return std::shared_ptr<void>(new UniqueFd(std::move(fd)), [](UniqueFd* locked) {
       flock(locked->get(), LOCK_UN);
@@ -181,7 +184,7 @@ class OperatingSystem : public Files {
     return names;
   }
   absl::Status Remove(const std::string& path) override {
-    if (unlink(path.c_str()) != 0) return ErrnoError(errno, "removing", path);
+    if (::remove(path.c_str()) != 0) return ErrnoError(errno, "removing", path);
     return absl::OkStatus();
   }
   absl::Status Rename(const std::string& from, const std::string& to) override {

@@ -51,6 +51,26 @@ StoreImpl::~StoreImpl() {
   if (thread_.joinable()) thread_.join();
 }
 
+// OK: a new database can be made there. A directory that has a log or runs and no manifest has lost
+// it; one of others' files is not ours.
+absl::Status StoreImpl::CheckIsFree() const {
+  if (options_.read_only || !options_.create) {
+    return absl::NotFoundError(Concat("there is no graph database in ", path_));
+  }
+  const auto names = files_->List(path_);
+  if (absl::IsNotFound(names.status())) return absl::OkStatus();
+  PULSE_RETURN_IF_ERROR(names.status());
+  for (const std::string& name : *names) {
+    if (name == kLockFile || name == Concat(kManifestFile, ".new")) continue;
+    return absl::InvalidArgumentError(
+        Concat(path_, " is not empty and holds no graph database (", name, ")",
+               IsFileOfDatabase(name)
+                   ? "; if it lost its MANIFEST, `pulse graph salvage` makes a new database of it"
+                   : ""));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status StoreImpl::LoadManifest() {
   auto bytes = files_->Read(PathOf(kManifestFile));
   if (bytes.ok()) {
@@ -58,19 +78,7 @@ absl::Status StoreImpl::LoadManifest() {
     return absl::OkStatus();
   }
   if (!absl::IsNotFound(bytes.status())) return bytes.status();
-  if (options_.read_only || !options_.create) {
-    return absl::NotFoundError(Concat("there is no graph database in ", path_));
-  }
-  // A directory that has a log or runs and no manifest has lost it; one of others' files is not
-  // ours.
-  PULSE_ASSIGN_OR_RETURN(const auto names, files_->List(path_));
-  for (const std::string& name : names) {
-    if (name == kLockFile || name == Concat(kManifestFile, ".new")) continue;
-    const bool ours = name.ends_with(".wal") || name.ends_with(".run") || name.ends_with(".ckpt");
-    return absl::InvalidArgumentError(Concat(
-        path_, " is not empty and holds no graph database (", name, ")",
-        ours ? "; if it lost its MANIFEST, `pulse graph salvage` makes a new database of it" : ""));
-  }
+  PULSE_RETURN_IF_ERROR(CheckIsFree());
   NewFiles none(this);
   return WriteManifest(Manifest(), &none);
 }
@@ -142,30 +150,21 @@ absl::Status StoreImpl::ReadLog() {
   wal.keep_bytes = options_.keep_log_bytes;
   wal.allow_damage = options_.allow_damage;
   applied_ = std::max(manifest_.checkpoint_sequence, manifest_.flushed);
-  PULSE_ASSIGN_OR_RETURN(wal_, Wal::Open(files_, path_, manifest_.first_segment, wal,
-                                         [this](uint64_t sequence, std::string_view payload) {
-                                           PULSE_RETURN_IF_ERROR(Apply(sequence, payload));
-                                           applied_ = std::max(applied_, sequence);
-                                           // Nobody has an older snapshot.
-                                           history_from_ = applied_;
-                                           Publish(applied_);
-                                           PruneNodes();
-                                           // A long log must not take more memory than it took when
-                                           // it was written.
-                                           if (options_.read_only || !WantsFlushWhileReading()) {
-                                             return absl::OkStatus();
-                                           }
-                                           std::lock_guard lock(maintenance_mu_);
-                                           PULSE_RETURN_IF_ERROR(FlushLocked(false));
-                                           // The opening does not wait for merges, as long as the
-                                           // runs do not become too many.
-                                           const size_t runs = std::max(layers_->out.runs.size(),
-                                                                        layers_->in.runs.size());
-                                           if (runs < kRunsAtOpening * options_.level_runs) {
-                                             return absl::OkStatus();
-                                           }
-                                           return CompactLocked(false);
-                                         }));
+  const auto replay = [this](uint64_t sequence, std::string_view payload) -> absl::Status {
+    PULSE_RETURN_IF_ERROR(Apply(sequence, payload));
+    applied_ = std::max(applied_, sequence);
+    history_from_ = applied_;  // nobody has an older snapshot
+    Publish(applied_);
+    PruneNodes();
+    // A long log must not take more memory than it took when it was written.
+    if (options_.read_only || !WantsFlushWhileReading()) return absl::OkStatus();
+    std::lock_guard lock(maintenance_mu_);
+    PULSE_RETURN_IF_ERROR(FlushLocked(false));
+    // The opening does not wait for merges, as long as the runs do not become too many.
+    const size_t runs = std::max(layers_->out.runs.size(), layers_->in.runs.size());
+    return runs < kRunsAtOpening * options_.level_runs ? absl::OkStatus() : CompactLocked(false);
+  };
+  PULSE_ASSIGN_OR_RETURN(wal_, Wal::Open(files_, path_, manifest_.first_segment, wal, replay));
   stats_.damage = wal_->damage();
   last_sequence_ = std::max(applied_, wal_->last_sequence());
   applied_ = last_sequence_;
@@ -175,10 +174,32 @@ absl::Status StoreImpl::ReadLog() {
 }
 
 absl::Status StoreImpl::Open() {
-  if (!options_.read_only) {
-    if (options_.create) PULSE_RETURN_IF_ERROR(files_->MakeDirectory(path_));
-    PULSE_ASSIGN_OR_RETURN(lock_, files_->Lock(PathOf(kLockFile)));
+  if (options_.read_only) return OpenFiles();
+  const auto has_manifest = [this] {
+    return !absl::IsNotFound(files_->Size(PathOf(kManifestFile)).status());
+  };
+  // Before anything is made. Another process may make the database meanwhile, its manifest first.
+  const absl::Status free = has_manifest() ? absl::OkStatus() : CheckIsFree();
+  if (!free.ok() && !has_manifest()) return free;
+  const bool makes_directory = absl::IsNotFound(files_->Size(path_).status());
+  if (options_.create) PULSE_RETURN_IF_ERROR(files_->MakeDirectory(path_));
+  auto lock = files_->Lock(PathOf(kLockFile));
+  if (lock.ok()) lock_ = *std::move(lock);
+  const bool is_new = lock_ != nullptr && !has_manifest() && CheckIsFree().ok();
+  const absl::Status opened = lock_ != nullptr ? OpenFiles() : lock.status();
+  if (opened.ok()) return opened;
+  // What was made of a new one goes; the manifest late, as without the others it is one, too.
+  const std::string made[] = {WalName(1), kCommittedFile, Concat(kManifestFile, ".new"),
+                              kManifestFile, kLockFile};
+  for (size_t i = 0; is_new && i < std::size(made); ++i) {
+    const absl::Status removed = files_->Remove(PathOf(made[i]));
+    if (!removed.ok() && !absl::IsNotFound(removed)) return opened;
   }
+  if (makes_directory) files_->Remove(path_).IgnoreError();  // unless others have files there
+  return opened;
+}
+
+absl::Status StoreImpl::OpenFiles() {
   // Before the log is read, which a process that writes makes longer meanwhile.
   const auto before = ReadCommitted(files_, path_);
   PULSE_RETURN_IF_ERROR(LoadManifest());
