@@ -183,12 +183,14 @@ class Salvage {
     }
     PULSE_RETURN_IF_ERROR(GuessFiles());
     ++report_.files_lost;
-    notes_.Name(Concat(path,
-                       bytes.ok()                         ? " is damaged"
-                       : absl::IsNotFound(bytes.status()) ? " is missing"
-                                                          : " cannot be read",
-                       ": all files of the directory were taken for the database's; what was "
-                       "deleted may be there again"));
+    notes_.Name(
+        Concat(path,
+               bytes.ok() ? " is damaged"
+               : absl::IsNotFound(bytes.status())
+                   ? " is missing"
+                   : Concat(" cannot be read (", std::string(bytes.status().message()), ")"),
+               ": all files of the directory were taken for the database's; what was "
+               "deleted may be there again"));
     return absl::OkStatus();
   }
 

@@ -249,8 +249,9 @@ TEST_F(SalvageUnreadableTest, SomethingElseInPlaceOfAFile_IsNamed) {
       {"a link to itself", [](const fs::path& path) { fs::create_symlink(path.filename(), path); }},
   };
   for (const auto& [what, replace] : replacements) {
-    for (const std::string& name : {Only(".ckpt"), Only(".wal"), Only(".run"),
-                                    std::string("db/COMMITTED"), std::string("db/LOCK")}) {
+    for (const std::string& name :
+         {Only(".ckpt"), Only(".wal"), Only(".run"), std::string("db/COMMITTED"),
+          std::string("db/MANIFEST"), std::string("db/LOCK")}) {
       SCOPED_TRACE(Concat(what, " for ", name));
       const OnDisk disk(history_.files());
       const std::string path = disk.db() + name.substr(2);
