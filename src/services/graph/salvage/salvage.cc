@@ -280,12 +280,12 @@ class Salvage {
 
   absl::Status Write() {
     PULSE_ASSIGN_OR_RETURN(writer_, LogWriter::Create(files_, to_, log_.last_sequence));
-    PULSE_RETURN_IF_ERROR(WriteNames());
+    WriteNames();
     for (const auto& [id, node] : graph_.nodes()) {
-      for (const Token label : node.labels) PULSE_RETURN_IF_ERROR(Use(NameKind::kLabel, label));
-      PULSE_RETURN_IF_ERROR(UseKeys(node.properties));
+      for (const Token label : node.labels) Use(NameKind::kLabel, label);
+      UseKeys(node.properties);
     }
-    PULSE_RETURN_IF_ERROR(WriteIndexes());
+    WriteIndexes();
     for (const auto& [id, node] : graph_.nodes()) {
       if (node.deleted) continue;
       writer_->operations().CreateNode(id, node.labels, node.properties);
@@ -300,7 +300,7 @@ class Salvage {
     return writer_->Flush();
   }
 
-  absl::Status WriteNames() {
+  void WriteNames() {
     for (const NameKind kind : {NameKind::kLabel, NameKind::kType, NameKind::kKey}) {
       for (const auto& [token, name] : graph_.names(kind)) {
         // Two with one name are none that a database has made.
@@ -309,30 +309,26 @@ class Salvage {
         used_[static_cast<size_t>(kind)].insert(token);
       }
     }
-    return absl::OkStatus();
   }
 
   // A name that was lost gets one that says so, before it is used.
-  absl::Status Use(NameKind kind, Token token) {
+  void Use(NameKind kind, Token token) {
     const auto k = static_cast<size_t>(kind);
-    if (!used_[k].insert(token).second) return absl::OkStatus();
+    if (!used_[k].insert(token).second) return;
     static constexpr const char* kKinds[] = {"label", "type", "key"};
     std::string name = Concat("lost_", kKinds[k], "_", token);
     while (!names_[k].insert(name).second) name += "_";
     notes_.Name(Concat("the name of ", kKinds[k], " ", token, " is lost; it is called ", name));
     ++report_.names_made_up;
     writer_->operations().Name(kind, token, name);
-    return absl::OkStatus();
   }
-  absl::Status UseKeys(std::string_view properties) {
-    if (properties.empty()) return absl::OkStatus();
+  void UseKeys(std::string_view properties) {
     Properties all;
-    if (!DecodeProperties(properties, &all)) return absl::OkStatus();
-    for (const auto& [key, value] : all) PULSE_RETURN_IF_ERROR(Use(NameKind::kKey, key));
-    return absl::OkStatus();
+    if (properties.empty() || !DecodeProperties(properties, &all)) return;
+    for (const auto& [key, value] : all) Use(NameKind::kKey, key);
   }
 
-  absl::Status WriteIndexes() {
+  void WriteIndexes() {
     const bool all_whole = report_.damages.empty();
     for (const auto& [name, index] : graph_.indexes()) {
       bool known =
@@ -353,7 +349,6 @@ class Salvage {
         writer_->operations().CreateIndex(index);
       }
     }
-    return absl::OkStatus();
   }
 
   // Whether the node is there, or is now.
@@ -376,8 +371,8 @@ class Salvage {
       ++report_.edges_without_node;
       return absl::OkStatus();
     }
-    PULSE_RETURN_IF_ERROR(Use(NameKind::kType, edge.type));
-    PULSE_RETURN_IF_ERROR(UseKeys(properties));
+    Use(NameKind::kType, edge.type);
+    UseKeys(properties);
     graph_.CountEdge(edge.id);
     writer_->operations().CreateEdge(edge, properties);
     ++report_.edges;
