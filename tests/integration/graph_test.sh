@@ -216,6 +216,26 @@ refused "there is nothing of a graph database" salvage nowhere --out rescued2
 "$PULSE" graph salvage loaded --out rescued3 >salvage.out 2>&1 || fail "salvage of loaded" salvage.out
 grep -q "$(basename "$run") is missing" salvage.out && grep -q '^rescued3: 6 nodes, 6 relationships' salvage.out ||
   fail "what salvage says of loaded" salvage.out
+# A run that cannot be read, here a link to itself, is named with the remedy, and salvage goes on without it.
+run=$(ls rescued3/*.run | head -n 1)
+mv "$run" run.away && ln -s "$(basename "$run")" "$run"
+refused "the run $run cannot be read: opening $run: " check rescued3
+refused '`pulse graph salvage rescued3 --out NEW` makes a database of what can be read' check rescued3
+"$PULSE" graph salvage rescued3 --out rescued4 >salvage.out 2>&1 || fail "salvage without a run" salvage.out
+grep -qF "the run $run cannot be read" salvage.out && grep -q '^rescued4: 6 nodes, 6 relationships' salvage.out ||
+  fail "what salvage says of a run that cannot be read" salvage.out
+rm "$run" && mv run.away "$run"
+# What is no database stays as it was.
+mkdir of-others nothing-there && echo text >of-others/notes
+for directory in of-others nothing-there; do
+  refused "there is no graph database" check $directory
+  refused "there is no graph database" query $directory 'MATCH (n) RETURN n'
+  refused "there is no graph database" export $directory exported
+  refused "there is nothing of a graph database" salvage $directory --out rescued5
+done
+refused "of-others is not empty and holds no graph database (notes)" query of-others 'CREATE (:N)'
+[[ $(ls -A of-others) == notes && -z $(ls -A nothing-there) ]] || fail "litter: $(ls -A of-others nothing-there)"
+[[ ! -e exported && ! -e .exported.partial && ! -e rescued5 ]] || fail "litter of a command that failed: $(ls -A)"
 refused "the log is damaged" query torn 'MATCH (n:N) RETURN n.i'
 said=$("$PULSE" graph query torn --damaged --json 'MATCH (n:N) RETURN n.i AS i' 2>damaged.err)
 [[ "$said" == '{"i":1}' ]] || fail "--damaged says $said" damaged.err

@@ -13,6 +13,7 @@
 #include "apps/pulse/graph/cmd_load.h"
 #include "base/errors.h"
 #include "services/graph/core/committed.h"
+#include "services/graph/core/manifest.h"
 #include "services/graph/core/mapped_runs.h"
 #include "services/graph/core/store.h"
 #include "services/graph/runs/run_reader.h"
@@ -69,6 +70,13 @@ absl::Status ReadAll(const cypher::GraphView& view, uint64_t* nodes, uint64_t* e
                                           " incoming relationships: a run is not this database's"));
 }
 
+// A system call has failed on a file, as on a directory in its place or a device that is damaged;
+// not for want of permission, memory or descriptors, whose remedy is another one.
+bool IsUnreadable(const absl::Status& status) {
+  return ErrnoOf(status) != 0 && !absl::IsNotFound(status) && !absl::IsPermissionDenied(status) &&
+         !absl::IsResourceExhausted(status);
+}
+
 class Check {
  public:
   Check(std::string db, bool quiet) : db_(std::move(db)), quiet_(quiet) {}
@@ -76,20 +84,19 @@ class Check {
   absl::Status Run() {
     // All before any is read: a writer may remove files meanwhile.
     auto mapped = graph::MapRuns(graph::SystemFiles(), db_);
-    if (absl::IsNotFound(mapped.status())) {
+    absl::Status status = mapped.status();
+    if (absl::IsNotFound(status) || IsUnreadable(status)) {
       const auto names = graph::SystemFiles()->List(db_);
-      const bool ours = names.ok() && std::any_of(names->begin(), names->end(), [](const auto& n) {
-                          return n.ends_with(".wal") || n.ends_with(".run") || n.ends_with(".ckpt");
-                        });
-      if (!ours) return absl::NotFoundError(absl::StrCat(db_, ": there is no graph database"));
-      Name(absl::DataLossError(absl::StrCat(db_, "/MANIFEST is missing")));
+      if (!names.ok() || std::none_of(names->begin(), names->end(), graph::IsFileOfDatabase)) {
+        return absl::NotFoundError(absl::StrCat(db_, ": there is no graph database"));
+      }
+      if (absl::IsNotFound(status)) status = absl::DataLossError(db_ + "/MANIFEST is missing");
+    }
+    if (absl::IsDataLoss(status) || IsUnreadable(status)) {
+      Name(status);
       return Damaged("without it nobody knows which files count");
     }
-    if (absl::IsDataLoss(mapped.status())) {
-      Name(mapped.status());
-      return Damaged("without it nobody knows which files count");
-    }
-    PULSE_RETURN_IF_ERROR(mapped.status());
+    PULSE_RETURN_IF_ERROR(status);
     for (size_t i = 0; i < mapped->runs.size(); ++i) {
       PULSE_RETURN_IF_ERROR(CheckRun(absl::StrCat(db_, "/", mapped->manifest.runs[i].file),
                                      std::move(mapped->runs[i])));
@@ -103,25 +110,30 @@ class Check {
   }
 
   absl::Status CheckRun(const std::string& path, absl::StatusOr<graph::RunBytes> bytes) {
-    if (absl::IsNotFound(bytes.status())) {
-      Name(absl::DataLossError(absl::StrCat("the run ", path, " is missing")));
+    // No damage: the message ends with the remedy, as for want of permission.
+    const auto lost = [this](const absl::Status& status) {
+      if (!absl::IsDataLoss(status)) return status;
+      Name(status);
       runs_missing_ = true;
       return absl::OkStatus();
+    };
+    if (absl::IsNotFound(bytes.status())) {
+      return lost(absl::DataLossError(absl::StrCat("the run ", path, " is missing")));
+    }
+    if (!bytes.ok()) {
+      return lost(absl::Status(
+          IsUnreadable(bytes.status()) ? absl::StatusCode::kDataLoss : bytes.status().code(),
+          absl::StrCat("the run ", path, " cannot be read: ", bytes.status().message())));
     }
     const auto run = graph::RunReader::Open(*std::move(bytes));
-    if (absl::IsDataLoss(run.status())) {
-      Name(run.status());
-      runs_missing_ = true;
-      return absl::OkStatus();
-    }
-    PULSE_RETURN_IF_ERROR(run.status());
+    if (!run.ok()) return lost(run.status());
     runs_damaged_ |= !(*run)->Verify([this](const absl::Status& status) { Name(status); }).ok();
     return absl::OkStatus();
   }
 
   absl::Status CheckStore() {
     const absl::Status committed = graph::CheckCommittedIsWhole(graph::SystemFiles(), db_);
-    if (absl::IsDataLoss(committed)) {
+    if (absl::IsDataLoss(committed) || IsUnreadable(committed)) {
       Name(committed);
     } else if (!committed.ok()) {
       return absl::Status(committed.code(), Say(committed));
@@ -130,10 +142,11 @@ class Check {
     options.read_only = true;
     auto store = graph::GraphStore::Open(db_, options);
     if (!store.ok() && (!absl::IsDataLoss(store.status()) || runs_missing_)) {
-      if (damages_ == 0 && !absl::IsNotFound(store.status())) {
+      const bool of_a_file = absl::IsNotFound(store.status()) || IsUnreadable(store.status());
+      if (damages_ == 0 && !of_a_file) {
         return absl::Status(store.status().code(), Say(store.status()));
       }
-      if (damages_ == 0) Name(store.status());  // a file that the manifest names
+      if (!runs_missing_) Name(store.status());  // a file that the manifest names
       return Damaged("it cannot be opened without this file");
     }
     bool log_damaged = false;
@@ -163,8 +176,9 @@ class Check {
           absl::StrCat(db_, " is damaged:\n  ", committed.message(), "\nAll else is whole: ", nodes,
                        " nodes, ", edges, " relationships, commit ", (*store)->sequence(),
                        "; but that file alone says whether the log has lost commits at its "
-                       "end.\nRemedy: whoever "
-                       "opens the database for writing makes the file anew."));
+                       "end.\nRemedy: ",
+                       absl::IsDataLoss(committed) ? "" : "move the file away; ",
+                       "whoever opens the database for writing makes the file anew."));
     }
     const std::string there = absl::StrCat(
         "commits up to ", (*store)->sequence(),

@@ -4,6 +4,7 @@
 // One thread. Blocks on I/O.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -13,6 +14,14 @@
 #include "services/graph/core/operations.h"
 
 namespace pulse::graph {
+
+inline constexpr std::string_view kCheckpointMagic = "PULSECKP";
+inline constexpr size_t kCheckpointHeader = 16;
+// A length of 0 ends the file; its payload is the number of frames, as 8 bytes.
+struct CheckpointFrame {
+  uint32_t length;
+  uint32_t crc;  // of the payload
+};
 
 class CheckpointWriter {
  public:
@@ -45,11 +54,5 @@ absl::Status ReadCheckpoint(std::string_view bytes, const std::string& path,
 // not read, so that damage in them is not found.
 absl::Status ReadCheckpointNames(Files* files, const std::string& path,
                                  const std::function<absl::Status(std::string_view)>& apply);
-// ReadCheckpoint() of a damaged one, for salvage: each frame whose checksum fits; `damaged` is told
-// of stretches between them, with their bytes [begin, end), in order with `apply`. True: nothing is
-// damaged.
-bool ReadDamagedCheckpoint(std::string_view bytes,
-                           const std::function<void(std::string_view)>& apply,
-                           const std::function<void(size_t begin, size_t end)>& damaged);
 
 }  // namespace pulse::graph

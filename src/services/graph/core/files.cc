@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstdio>
 #include <list>
 #include <mutex>
 #include <utility>
@@ -152,9 +153,11 @@ class OperatingSystem : public Files {
     UniqueFd fd = Make(path, O_RDWR | O_NOFOLLOW);
     if (!fd.valid()) return ErrnoError(errno, "opening", path);
     PULSE_ASSIGN_OR_RETURN(auto lock, LockForWriter(fd.get(), path));
+    // Between opening and locking, its owner may have removed it: others would lock a new one.
+    if (struct stat st; fstat(fd.get(), &st) == 0 && st.st_nlink == 0) return Lock(path);
+    // Only for others' errors. Without space, and in what is no plain file, the lock holds, too.
     const std::string owner = std::to_string(getpid());
-    if (ftruncate(fd.get(), 0) != 0) return ErrnoError(errno, "writing", path);
-    PULSE_RETURN_IF_ERROR(pulse::WriteAt(fd.get(), owner, 0, path));
+    if (ftruncate(fd.get(), 0) == 0) pulse::WriteAt(fd.get(), owner, 0, path).IgnoreError();
     return lock;
   }
   absl::StatusOr<std::vector<std::string>> List(const std::string& directory) override {
@@ -169,7 +172,7 @@ class OperatingSystem : public Files {
     return names;
   }
   absl::Status Remove(const std::string& path) override {
-    if (unlink(path.c_str()) != 0) return ErrnoError(errno, "removing", path);
+    if (::remove(path.c_str()) != 0) return ErrnoError(errno, "removing", path);
     return absl::OkStatus();
   }
   absl::Status Rename(const std::string& from, const std::string& to) override {

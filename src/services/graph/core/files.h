@@ -54,10 +54,11 @@ class Files {
   // readers. OK also on file systems that do not tell.
   virtual absl::Status CheckUnwritten(const std::string& /*path*/) { return absl::OkStatus(); }
   // Held as long as the result lives, and by one process; FailedPrecondition, and by whom, where
-  // another one has it.
+  // another one has it. Whoever holds it may remove the file.
   virtual absl::StatusOr<std::shared_ptr<void>> Lock(const std::string& path) = 0;
   // Names, without the directory, in no order.
   virtual absl::StatusOr<std::vector<std::string>> List(const std::string& directory) = 0;
+  // A file, or an empty directory.
   virtual absl::Status Remove(const std::string& path) = 0;
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
   // OK also where it is there.

@@ -23,6 +23,10 @@ inline constexpr uint32_t kStoreFormat = 3;
 inline constexpr uint32_t kPlainFormat = 2;
 inline constexpr char kManifestFile[] = "MANIFEST";
 inline constexpr char kLockFile[] = "LOCK";
+// Also where the manifest is lost.
+inline bool IsFileOfDatabase(std::string_view name) {
+  return name.ends_with(".wal") || name.ends_with(".run") || name.ends_with(".ckpt");
+}
 
 struct ManifestRun {
   std::string file;

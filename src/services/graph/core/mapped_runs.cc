@@ -37,8 +37,8 @@ absl::StatusOr<MappedRuns> MapRuns(Files* files, const std::string& path) {
         PULSE_ASSIGN_OR_RETURN(const Manifest newest, ReadManifest(files, path));
         replaced = !Names(newest, run.file);
         if (replaced) break;
-      } else {
-        PULSE_RETURN_IF_ERROR(bytes.status());
+      } else if (absl::IsResourceExhausted(bytes.status())) {
+        return bytes.status();
       }
       mapped.runs.push_back(std::move(bytes));
     }

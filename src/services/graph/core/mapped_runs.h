@@ -18,12 +18,12 @@ namespace pulse::graph {
 
 struct MappedRuns {
   Manifest manifest;
-  // In the manifest's order; NotFound: missing.
+  // In the manifest's order; NotFound: missing. Other errors: why it cannot be read.
   std::vector<absl::StatusOr<RunBytes>> runs;
 };
 
 // NotFound: there is no manifest. DataLoss: it is damaged. Aborted: a writer replaced runs each
-// time. Other errors of the system than that a run is missing, for all.
+// time. ResourceExhausted: for want of memory or descriptors. Others: the manifest cannot be read.
 absl::StatusOr<MappedRuns> MapRuns(Files* files, const std::string& path);
 
 }  // namespace pulse::graph

@@ -19,8 +19,11 @@ class WatchedFiles : public SimFiles {
   absl::StatusOr<RunBytes> Map(const std::string& path) override {
     const auto before = std::exchange(before_map, nullptr);
     if (before) before(path);
+    if (path == unreadable) return error;
     return SimFiles::Map(path);
   }
+  std::string unreadable;
+  absl::Status error;
   std::function<void(const std::string& path)> before_map;
 };
 
@@ -80,6 +83,26 @@ TEST_F(MapRunsTest, RunThatTheManifestNames_IsMissing) {
   EXPECT_EQ("db/" + mapped->manifest.runs[0].file, removed);
   EXPECT_TRUE(absl::IsNotFound(mapped->runs[0].status())) << mapped->runs[0].status();
   for (size_t i = 1; i < 4; ++i) EXPECT_TRUE(mapped->runs[i].ok()) << mapped->runs[i].status();
+}
+
+TEST_F(MapRunsTest, RunThatCannotBeRead_HasItsErrorAndTheOthersAreMapped) {
+  for (int i = 0; i < 2; ++i) Add();
+  const auto whole = MapRuns(&files_, "db");
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  ASSERT_EQ(whole->runs.size(), 4u);
+  files_.unreadable = "db/" + whole->manifest.runs[1].file;
+  for (const auto code : {absl::StatusCode::kInternal, absl::StatusCode::kPermissionDenied}) {
+    files_.error = absl::Status(code, "made to fail");
+    const auto mapped = MapRuns(&files_, "db");
+    ASSERT_TRUE(mapped.ok()) << mapped.status();
+    ASSERT_EQ(mapped->runs.size(), 4u);
+    for (size_t i = 0; i < 4; ++i) {
+      EXPECT_EQ(mapped->runs[i].status(), i == 1 ? files_.error : absl::OkStatus()) << i;
+    }
+  }
+  // What this process is short of is no matter of the run.
+  files_.error = absl::ResourceExhaustedError("made to fail");
+  EXPECT_EQ(MapRuns(&files_, "db").status(), files_.error);
 }
 
 TEST_F(MapRunsTest, NoManifest_IsNotFound) {

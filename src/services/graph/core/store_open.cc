@@ -51,6 +51,28 @@ StoreImpl::~StoreImpl() {
   if (thread_.joinable()) thread_.join();
 }
 
+// OK: a new database can be made there. A directory that has a log or runs and no manifest has lost
+// it; one of others' files is not ours.
+absl::Status StoreImpl::CheckIsFree() const {
+  if (options_.read_only || !options_.create) {
+    return absl::NotFoundError(Concat("there is no graph database in ", path_));
+  }
+  const auto names = files_->List(path_);
+  if (absl::IsNotFound(names.status())) return absl::OkStatus();
+  PULSE_RETURN_IF_ERROR(names.status());
+  for (const std::string& name : *names) {
+    if (name == kLockFile || name == Concat(kManifestFile, ".new")) continue;
+    // Empty: of an opening that came no further.
+    if (name == kCommittedFile && files_->Size(PathOf(name)).value_or(1) == 0) continue;
+    return absl::InvalidArgumentError(
+        Concat(path_, " is not empty and holds no graph database (", name, ")",
+               IsFileOfDatabase(name)
+                   ? "; if it lost its MANIFEST, `pulse graph salvage` makes a new database of it"
+                   : ""));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status StoreImpl::LoadManifest() {
   auto bytes = files_->Read(PathOf(kManifestFile));
   if (bytes.ok()) {
@@ -58,22 +80,7 @@ absl::Status StoreImpl::LoadManifest() {
     return absl::OkStatus();
   }
   if (!absl::IsNotFound(bytes.status())) return bytes.status();
-  if (options_.read_only || !options_.create) {
-    return absl::NotFoundError(Concat("there is no graph database in ", path_));
-  }
-  // A directory that has a log or runs and no manifest has lost it; one of others' files is not
-  // ours.
-  PULSE_ASSIGN_OR_RETURN(const auto names, files_->List(path_));
-  for (const std::string& name : names) {
-    const bool committed = name == kCommittedFile;  // empty: made by this opening
-    if (committed && files_->Size(PathOf(name)).value_or(1) == 0) continue;
-    if (name == kLockFile || name == Concat(kManifestFile, ".new")) continue;
-    const bool ours =
-        committed || name.ends_with(".wal") || name.ends_with(".run") || name.ends_with(".ckpt");
-    return absl::InvalidArgumentError(Concat(
-        path_, " is not empty and holds no graph database (", name, ")",
-        ours ? "; if it lost its MANIFEST, `pulse graph salvage` makes a new database of it" : ""));
-  }
+  PULSE_RETURN_IF_ERROR(CheckIsFree());
   NewFiles none(this);
   return WriteManifest(Manifest(), &none);
 }
@@ -169,9 +176,34 @@ absl::Status StoreImpl::ReadLog() {
 }
 
 absl::Status StoreImpl::Open() {
+  if (options_.read_only) return OpenFiles();
+  const auto has_manifest = [this] {
+    return !absl::IsNotFound(files_->Size(PathOf(kManifestFile)).status());
+  };
+  // Before anything is made. Another process may make the database meanwhile, its manifest first.
+  const absl::Status free = has_manifest() ? absl::OkStatus() : CheckIsFree();
+  if (!free.ok() && !has_manifest()) return free;
+  const bool makes_directory = absl::IsNotFound(files_->Size(path_).status());
+  if (options_.create) PULSE_RETURN_IF_ERROR(files_->MakeDirectory(path_));
+  auto lock = files_->Lock(PathOf(kLockFile));
+  if (lock.ok()) lock_ = *std::move(lock);
+  const bool is_new = lock_ != nullptr && !has_manifest() && CheckIsFree().ok();
+  const absl::Status opened = lock_ != nullptr ? OpenFiles() : lock.status();
+  if (opened.ok()) return opened;
+  // What was made of a new one goes; the manifest late, as without the others it is one, too.
+  const std::string made[] = {WalName(1), kCommittedFile, Concat(kManifestFile, ".new"),
+                              kManifestFile, kLockFile};
+  for (size_t i = 0; is_new && i < std::size(made); ++i) {
+    if (made[i] == kCommittedFile && committed_ == nullptr) continue;  // another's
+    const absl::Status removed = files_->Remove(PathOf(made[i]));
+    if (!removed.ok() && !absl::IsNotFound(removed)) return opened;
+  }
+  if (makes_directory) files_->Remove(path_).IgnoreError();  // unless others have files there
+  return opened;
+}
+
+absl::Status StoreImpl::OpenFiles() {
   if (!options_.read_only) {
-    if (options_.create) PULSE_RETURN_IF_ERROR(files_->MakeDirectory(path_));
-    PULSE_ASSIGN_OR_RETURN(lock_, files_->Lock(PathOf(kLockFile)));
     PULSE_ASSIGN_OR_RETURN(committed_, CommittedWriter::Open(files_, path_));
   }
   // Before the log is read, which a process that writes makes longer meanwhile.

@@ -2,16 +2,19 @@
 // memory.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <random>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "base/testing.h"
 #include "services/graph/core/store.h"
@@ -44,6 +47,69 @@ TEST(StoreFiles, SecondWriter_IsRefusedByName) {
   StoreOptions reading;
   reading.read_only = true;
   EXPECT_TRUE(GraphStore::Open(dir.get(), reading).ok());
+}
+
+TEST(StoreFiles, DirectoryThatIsNoDatabase_StaysAsItWas) {
+  namespace fs = std::filesystem;
+  const ScratchDir dir("graph-of-others");
+  fs::create_directory(dir.get());
+  StoreOptions existing;
+  existing.create = false;
+  EXPECT_TRUE(absl::IsNotFound(GraphStore::Open(dir.get(), existing).status()));
+  EXPECT_TRUE(fs::is_empty(dir.get()));
+  std::ofstream(dir.get() + "/notes.txt") << "of somebody";
+  EXPECT_TRUE(absl::IsNotFound(GraphStore::Open(dir.get(), existing).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(GraphStore::Open(dir.get()).status()));
+  EXPECT_EQ(std::distance(fs::directory_iterator(dir.get()), fs::directory_iterator()), 1);
+}
+
+TEST(StoreFiles, NewDatabaseThatFails_LeavesNothing) {
+  namespace fs = std::filesystem;
+  const ScratchDir dir("graph-failed");
+  const auto fail = [&] {
+    // A manifest is longer.
+    const auto handler = signal(SIGXFSZ, SIG_IGN);
+    rlimit before{};
+    getrlimit(RLIMIT_FSIZE, &before);
+    rlimit small = before;
+    small.rlim_cur = 16;
+    setrlimit(RLIMIT_FSIZE, &small);
+    const absl::Status status = GraphStore::Open(dir.get()).status();
+    setrlimit(RLIMIT_FSIZE, &before);
+    signal(SIGXFSZ, handler);
+    return status;
+  };
+  EXPECT_FALSE(fail().ok());
+  EXPECT_FALSE(fs::exists(dir.get()));
+  fs::create_directory(dir.get());
+  EXPECT_FALSE(fail().ok());
+  EXPECT_TRUE(fs::exists(dir.get()) && fs::is_empty(dir.get()));
+  EXPECT_TRUE(GraphStore::Open(dir.get()).ok());
+}
+
+// A database that could not be made loses its LOCK again, which others may just have opened.
+TEST(StoreFiles, LockThatItsHolderRemoves_HasOneHolderAtATime) {
+  const ScratchDir dir("graph-removed-lock");
+  std::filesystem::create_directory(dir.get());
+  const std::string path = dir.get() + "/LOCK";
+  std::atomic<int> holders{0}, most{0}, held{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 2000; ++i) {
+        const auto lock = SystemFiles()->Lock(path);
+        if (!lock.ok()) continue;
+        ++held;
+        if (++holders > 1) most = 2;
+        std::this_thread::yield();
+        SystemFiles()->Remove(path).IgnoreError();
+        --holders;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(held, 0);
+  EXPECT_EQ(most, 0) << "two at a time";
 }
 
 TEST(StoreFiles, RootWritesToAnotherUsersDatabase_FilesAreThatUsers) {

@@ -419,6 +419,26 @@ TEST_F(StoreTest, FullDisk_FailsTheCommitAndGoesOnReading) {
   EXPECT_EQ(Read(*Now(), node, "w").as_int(), 1);
 }
 
+TEST_F(StoreTest, NewDatabaseThatFailsAtAnyCall_LeavesNothing) {
+  for (uint64_t call = 1;; ++call) {
+    SimFiles files;
+    StoreOptions options = options_;
+    options.files = &files;
+    files.FailAt(call);
+    const absl::Status opened = GraphStore::Open("db", options).status();
+    const bool reached = files.calls() >= call;
+    files.FailAt(0);
+    if (!reached) {
+      EXPECT_GT(call, 8u);
+      break;
+    }
+    if (!opened.ok()) {
+      EXPECT_TRUE(files.names().empty()) << call << ": " << files.names().begin()->first;
+    }
+    EXPECT_TRUE(GraphStore::Open("db", options).ok()) << call;
+  }
+}
+
 TEST_F(StoreTest, DamagedFiles_AreNamed) {
   const NodeId node = MakeNode();
   Tx tx = Begin();

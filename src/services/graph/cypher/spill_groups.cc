@@ -73,17 +73,9 @@ bool GroupSpill::Evict() {
 bool GroupSpill::Finish(const TakeRow& take) {
   table_.Clear();
   numbers_.clear();
-  std::vector<Part> parts;
-  if (context_.failed() || !parts_->Finish(&parts) || !results_.Begin()) return false;
-  parts_.reset();
-  while (!parts.empty()) {
-    const Part part = std::move(parts.back());
-    parts.pop_back();
-    if (!ReadPart(part, &parts)) return false;
-    table_.Clear();
-    numbers_.clear();
-  }
-  return results_.Give(take);
+  return results_.Collect(
+      std::move(parts_),
+      [this](const Part& part, std::vector<Part>* more) { return ReadPart(part, more); }, take);
 }
 
 bool GroupSpill::ReadPart(const Part& part, std::vector<Part>* more) {
@@ -94,6 +86,8 @@ bool GroupSpill::ReadPart(const Part& part, std::vector<Part>* more) {
     if (!reader.Next(&row_, &bytes) || !Route(&row_, bytes)) return false;
   }
   if (!GivePart()) return false;
+  table_.Clear();
+  numbers_.clear();
   const std::unique_ptr<SpillPartitions> parts = std::move(parts_);
   return parts == nullptr || parts->Finish(more);
 }

@@ -24,15 +24,9 @@ bool DistinctSpill::Add(uint64_t hash, size_t held) {
 }
 
 bool DistinctSpill::Finish(const TakeRow& take) {
-  std::vector<Part> parts;
-  if (context_.failed() || !parts_->Finish(&parts) || !results_.Begin()) return false;
-  parts_.reset();
-  while (!parts.empty()) {
-    const Part part = std::move(parts.back());
-    parts.pop_back();
-    if (!ReadPart(part, &parts)) return false;
-  }
-  return results_.Give(take);
+  return results_.Collect(
+      std::move(parts_),
+      [this](const Part& part, std::vector<Part>* more) { return ReadPart(part, more); }, take);
 }
 
 bool DistinctSpill::ReadPart(const Part& part, std::vector<Part>* more) {

@@ -1,16 +1,15 @@
 #include "services/graph/salvage/salvage.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <memory>
 #include <optional>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "base/errors.h"
-#include "services/graph/core/checkpoint.h"
 #include "services/graph/core/committed.h"
 #include "services/graph/core/manifest.h"
-#include "services/graph/core/mapped_runs.h"
 #include "services/graph/core/store.h"
 #include "services/graph/core/wal.h"
 #include "services/graph/model/text.h"
@@ -71,13 +70,15 @@ class Salvage {
     PULSE_RETURN_IF_ERROR(ReadManifest());  // before a file is made where there is no database
     PULSE_ASSIGN_OR_RETURN(const auto lock, LockSource());
     const auto now = files_->Read(Concat(from_, "/", kManifestFile));
+    if (absl::IsResourceExhausted(now.status())) return now.status();
     if (manifest_bytes_.ok() != now.ok() || (now.ok() && *manifest_bytes_ != *now)) {
       return absl::UnavailableError(
           Concat(from_, ": a program that wrote to it has just ended; try again"));
     }
+    const auto there = files_->List(to_);
     PULSE_RETURN_IF_ERROR(files_->MakeDirectory(to_));
-    PULSE_ASSIGN_OR_RETURN(const auto there, files_->List(to_));
-    if (!there.empty()) {
+    if (!there.ok() && !absl::IsNotFound(there.status())) return there.status();
+    if (there.ok() && !there->empty()) {
       return absl::FailedPreconditionError(
           Concat(to_, " is not empty: salvage makes a new database"));
     }
@@ -86,17 +87,18 @@ class Salvage {
     // What there is of it would stand in the way of another try; or it is somebody else's, who has
     // the lock.
     writer_.reset();
-    if (absl::IsFailedPrecondition(made)) return made;
-    if (const auto files = files_->List(to_); files.ok()) {
+    if (const auto files = files_->List(to_); files.ok() && !absl::IsFailedPrecondition(made)) {
       for (const std::string& name : *files) files_->Remove(Concat(to_, "/", name)).IgnoreError();
     }
+    // Which fails where it is not empty.
+    if (!there.ok()) files_->Remove(to_).IgnoreError();
     return made;
   }
 
  private:
   absl::Status Make() {
     PULSE_RETURN_IF_ERROR(OpenRuns());
-    PULSE_RETURN_IF_ERROR(ReadCheckpoint());
+    PULSE_RETURN_IF_ERROR(ReadCheckpoint(checkpoints_));
     graph_.SetFlushed(manifest_.flushed);
     PULSE_ASSIGN_OR_RETURN(
         log_, ReadSalvagedLog(files_, from_, have_manifest_ ? manifest_.first_segment : 0, &notes_,
@@ -104,7 +106,7 @@ class Salvage {
                                 Note(graph_.Apply(sequence, payload),
                                      Concat("commit ", sequence, " of the log"));
                               }));
-    NameLostEnd();
+    PULSE_RETURN_IF_ERROR(NameLostEnd());
     nodes_whole_ = have_manifest_ && checkpoint_whole_ && log_.whole;
     PULSE_RETURN_IF_ERROR(Write());
     return MakeStore();
@@ -114,28 +116,48 @@ class Salvage {
     if (!status.ok()) notes_.Name(Concat(what, ": ", std::string(status.message())));
   }
 
-  void NameLostEnd() {
+  absl::Status NameLostEnd() {
     const auto committed = ReadCommitted(files_, from_);
-    Note(committed.status(), "reading what was committed");
-    if (!committed.ok() || !committed->has_value()) return;
+    if (absl::IsResourceExhausted(committed.status())) return committed.status();
+    Note(committed.status(),
+         "whether the log has lost commits at its end is not known, as COMMITTED cannot be read");
+    if (!committed.ok() || !committed->has_value()) return absl::OkStatus();
     const uint64_t newest = std::max(log_.last_sequence, manifest_.checkpoint_sequence);
     const absl::Status there = CheckSyncedIsThere(**committed, newest, from_);
-    if (there.ok()) return;
+    if (there.ok()) return absl::OkStatus();
     notes_.Name(std::string(there.message()));
     report_.commits_lost += (*committed)->synced - newest;
+    return absl::OkStatus();
   }
 
+  // What is null: nobody is kept out. A LOCK that is made here goes again, before it is free.
   absl::StatusOr<std::shared_ptr<void>> LockSource() {
-    auto lock = files_->Lock(Concat(from_, "/", kLockFile));
-    // Where it cannot be written to, as on a medium mounted for reading, nobody writes.
-    if (absl::IsPermissionDenied(lock.status())) return std::shared_ptr<void>();
+    const std::string path = Concat(from_, "/", kLockFile);
+    const bool was_there = !absl::IsNotFound(files_->Size(path).status());
+    auto lock = files_->Lock(path);
+    const absl::Status status = lock.status();
+    if (absl::IsFailedPrecondition(status) || absl::IsResourceExhausted(status)) return status;
+    if (status.ok() && !was_there) {
+      lock = std::shared_ptr<void>(nullptr, [files = files_, path, held = *lock](void*) {
+        files->Remove(path).IgnoreError();
+      });
+    }
     // A writer whose LOCK somebody has removed has COMMITTED. It is not made here.
-    if (lock.ok() && files_->Size(Concat(from_, "/", kCommittedFile)).ok()) {
+    if (files_->Size(Concat(from_, "/", kCommittedFile)).ok()) {
       auto committed = CommittedWriter::Open(files_, from_);
       if (absl::IsFailedPrecondition(committed.status())) return committed.status();
       if (committed.ok()) committed_ = *std::move(committed);
     }
-    return lock;
+    if (status.ok()) return lock;
+    // On a medium that is mounted for reading, nobody writes.
+    if (ErrnoOf(status) != EROFS) {
+      notes_.Name(Concat(path, " cannot be locked: ", std::string(status.message()),
+                         "; nothing of the graph is in it",
+                         committed_ != nullptr ? ""
+                                               : ", but a program that writes to the database "
+                                                 "meanwhile is not kept out"));
+    }
+    return std::shared_ptr<void>();
   }
 
   absl::Status ReadManifest() {
@@ -161,15 +183,21 @@ class Salvage {
       if (manifest.ok()) manifest_ = *std::move(manifest);
     }
     have_manifest_ = status.ok();
-    if (have_manifest_) return absl::OkStatus();
+    if (have_manifest_) {
+      checkpoint_whole_ = manifest_.checkpoint.empty();
+      if (!checkpoint_whole_) checkpoints_ = {manifest_.checkpoint};
+      return absl::OkStatus();
+    }
     PULSE_RETURN_IF_ERROR(GuessFiles());
     ++report_.files_lost;
-    notes_.Name(Concat(path,
-                       bytes.ok()                         ? " is damaged"
-                       : absl::IsNotFound(bytes.status()) ? " is missing"
-                                                          : " cannot be read",
-                       ": all files of the directory were taken for the database's; what was "
-                       "deleted may be there again"));
+    notes_.Name(
+        Concat(path,
+               bytes.ok() ? " is damaged"
+               : absl::IsNotFound(bytes.status())
+                   ? " is missing"
+                   : Concat(" cannot be read (", std::string(bytes.status().message()), ")"),
+               ": all files of the directory were taken for the database's; what was "
+               "deleted may be there again"));
     return absl::OkStatus();
   }
 
@@ -180,13 +208,11 @@ class Salvage {
     std::vector<std::string> names;
     if (listed.ok()) names = *listed;
     std::sort(names.rbegin(), names.rend());
-    bool any = false;
     for (const std::string& name : names) {
       if (name.ends_with(".run")) runs_found_.push_back(name);
-      if (name.ends_with(".ckpt")) checkpoints_found_.push_back(name);
-      any |= name.ends_with(".run") || name.ends_with(".ckpt") || name.ends_with(".wal");
+      if (name.ends_with(".ckpt")) checkpoints_.push_back(name);
     }
-    if (any) return absl::OkStatus();
+    if (std::any_of(names.begin(), names.end(), IsFileOfDatabase)) return absl::OkStatus();
     return absl::NotFoundError(Concat(from_, ": there is nothing of a graph database"));
   }
 
@@ -202,39 +228,43 @@ class Salvage {
     return absl::OkStatus();
   }
 
-  absl::Status ReadCheckpoint() {
-    if (have_manifest_) {
-      checkpoint_whole_ = manifest_.checkpoint.empty();
-      if (checkpoint_whole_) return absl::OkStatus();
-      return ApplyCheckpoint(manifest_.checkpoint);
+  // One that was being written is not whole, and the one before it counts. Of those that are
+  // damaged, the first one that can be read.
+  absl::Status ReadCheckpoint(const std::vector<std::string>& names) {
+    std::string damaged;
+    for (const std::string& name : names) {
+      const std::string path = Concat(from_, "/", name);
+      const auto bytes = files_->Read(path);
+      // What this process is short of is no damage.
+      if (absl::IsResourceExhausted(bytes.status())) return bytes.status();
+      if (!bytes.ok()) {
+        ++report_.files_lost;
+        notes_.Name(Concat("the checkpoint ", path,
+                           absl::IsNotFound(bytes.status())
+                               ? " is missing"
+                               : Concat(" cannot be read: ", std::string(bytes.status().message())),
+                           "; of nodes, names and indexes, what the log does not have is lost"));
+        continue;
+      }
+      const bool known = names.size() == 1;
+      if (known || ReadDamagedCheckpoint(
+                       *bytes, [](std::string_view) {}, [](size_t, size_t) {})) {
+        ApplyCheckpoint(path, *bytes);
+        return absl::OkStatus();
+      }
+      if (damaged.empty()) damaged = name;
     }
-    // One that was being written is not whole, and the one before it counts.
-    for (const std::string& name : checkpoints_found_) {
-      PULSE_ASSIGN_OR_RETURN(const std::string bytes, files_->Read(Concat(from_, "/", name)));
-      const bool whole = ReadDamagedCheckpoint(
-          bytes, [](std::string_view) {}, [](size_t, size_t) {});
-      if (whole) return ApplyCheckpoint(name);
-    }
-    return checkpoints_found_.empty() ? absl::OkStatus()
-                                      : ApplyCheckpoint(checkpoints_found_.front());
+    return damaged.empty() ? absl::OkStatus() : ReadCheckpoint({damaged});
   }
 
-  absl::Status ApplyCheckpoint(const std::string& name) {
-    const std::string path = Concat(from_, "/", name);
-    const auto bytes = files_->Read(path);
-    if (absl::IsNotFound(bytes.status())) {
-      ++report_.files_lost;
-      notes_.Name(Concat("the checkpoint ", path, " is missing"));
-      return absl::OkStatus();
-    }
-    PULSE_RETURN_IF_ERROR(bytes.status());
+  void ApplyCheckpoint(const std::string& path, std::string_view bytes) {
     std::optional<NodeId> before;   // the last node of the frame before
     std::vector<std::string> open;  // damages whose nodes are not known yet
     const auto end = [&](const std::string& nodes) {
       for (const std::string& one : std::exchange(open, {})) notes_.Name(one + nodes);
     };
     checkpoint_whole_ = ReadDamagedCheckpoint(
-        *bytes,
+        bytes,
         [&](std::string_view payload) {
           Note(graph_.Apply(0, payload), Concat("the checkpoint ", path));
           if (graph_.first_made() > graph_.last_made()) return;
@@ -251,19 +281,18 @@ class Salvage {
                                       behind - 1));
         });
     end(before.has_value() ? Concat("; nodes after ", *before) : std::string());
-    return absl::OkStatus();
   }
 
   // --- Writing ---
 
   absl::Status Write() {
     PULSE_ASSIGN_OR_RETURN(writer_, LogWriter::Create(files_, to_, log_.last_sequence));
-    PULSE_RETURN_IF_ERROR(WriteNames());
+    WriteNames();
     for (const auto& [id, node] : graph_.nodes()) {
-      for (const Token label : node.labels) PULSE_RETURN_IF_ERROR(Use(NameKind::kLabel, label));
-      PULSE_RETURN_IF_ERROR(UseKeys(node.properties));
+      for (const Token label : node.labels) Use(NameKind::kLabel, label);
+      UseKeys(node.properties);
     }
-    PULSE_RETURN_IF_ERROR(WriteIndexes());
+    WriteIndexes();
     for (const auto& [id, node] : graph_.nodes()) {
       if (node.deleted) continue;
       writer_->operations().CreateNode(id, node.labels, node.properties);
@@ -278,7 +307,7 @@ class Salvage {
     return writer_->Flush();
   }
 
-  absl::Status WriteNames() {
+  void WriteNames() {
     for (const NameKind kind : {NameKind::kLabel, NameKind::kType, NameKind::kKey}) {
       for (const auto& [token, name] : graph_.names(kind)) {
         // Two with one name are none that a database has made.
@@ -287,30 +316,26 @@ class Salvage {
         used_[static_cast<size_t>(kind)].insert(token);
       }
     }
-    return absl::OkStatus();
   }
 
   // A name that was lost gets one that says so, before it is used.
-  absl::Status Use(NameKind kind, Token token) {
+  void Use(NameKind kind, Token token) {
     const auto k = static_cast<size_t>(kind);
-    if (!used_[k].insert(token).second) return absl::OkStatus();
+    if (!used_[k].insert(token).second) return;
     static constexpr const char* kKinds[] = {"label", "type", "key"};
     std::string name = Concat("lost_", kKinds[k], "_", token);
     while (!names_[k].insert(name).second) name += "_";
     notes_.Name(Concat("the name of ", kKinds[k], " ", token, " is lost; it is called ", name));
     ++report_.names_made_up;
     writer_->operations().Name(kind, token, name);
-    return absl::OkStatus();
   }
-  absl::Status UseKeys(std::string_view properties) {
-    if (properties.empty()) return absl::OkStatus();
+  void UseKeys(std::string_view properties) {
     Properties all;
-    if (!DecodeProperties(properties, &all)) return absl::OkStatus();
-    for (const auto& [key, value] : all) PULSE_RETURN_IF_ERROR(Use(NameKind::kKey, key));
-    return absl::OkStatus();
+    if (properties.empty() || !DecodeProperties(properties, &all)) return;
+    for (const auto& [key, value] : all) Use(NameKind::kKey, key);
   }
 
-  absl::Status WriteIndexes() {
+  void WriteIndexes() {
     const bool all_whole = report_.damages.empty();
     for (const auto& [name, index] : graph_.indexes()) {
       bool known =
@@ -331,7 +356,6 @@ class Salvage {
         writer_->operations().CreateIndex(index);
       }
     }
-    return absl::OkStatus();
   }
 
   // Whether the node is there, or is now.
@@ -354,8 +378,8 @@ class Salvage {
       ++report_.edges_without_node;
       return absl::OkStatus();
     }
-    PULSE_RETURN_IF_ERROR(Use(NameKind::kType, edge.type));
-    PULSE_RETURN_IF_ERROR(UseKeys(properties));
+    Use(NameKind::kType, edge.type);
+    UseKeys(properties);
     graph_.CountEdge(edge.id);
     writer_->operations().CreateEdge(edge, properties);
     ++report_.edges;
@@ -448,7 +472,8 @@ class Salvage {
   Manifest manifest_;
   absl::StatusOr<std::string> manifest_bytes_ = absl::NotFoundError("not read yet");
   bool have_manifest_ = false;
-  std::vector<std::string> runs_found_, checkpoints_found_;  // without a manifest
+  std::vector<std::string> runs_found_;   // without a manifest
+  std::vector<std::string> checkpoints_;  // that may count
   bool checkpoint_whole_ = false;
   bool nodes_whole_ = false;
   bool extended_ = false;  // an index needs the newest format

@@ -45,7 +45,10 @@ struct SalvageReport {
 };
 
 // NotFound: `from` has nothing of a database. FailedPrecondition: a process has `from` open for
-// writing, or `to` is there and not empty. Errors of reading and writing.
+// writing, its format is newer, or `to` is there and not empty. PermissionDenied: the manifest must
+// not be read. ResourceExhausted: this process is short of memory or descriptors, or there is no
+// space. What else cannot be read of `from` is named and counted as lost. Errors of writing; what
+// was made until then is removed.
 absl::StatusOr<SalvageReport> SalvageGraph(const std::string& from, const std::string& to,
                                            const SalvageOptions& options = {});
 

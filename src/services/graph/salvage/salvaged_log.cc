@@ -1,9 +1,12 @@
 #include "services/graph/salvage/salvaged_log.h"
 
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
+#include "base/crc32c.h"
 #include "base/errors.h"
+#include "services/graph/core/checkpoint.h"
 #include "services/graph/core/wal_records.h"
 #include "services/graph/model/text.h"
 
@@ -19,15 +22,19 @@ class LogReading {
       : files_(files), directory_(std::move(directory)), notes_(*notes), apply_(apply) {}
 
   absl::Status ReadSegment(uint64_t number, bool last_one);
-  void Missing(uint64_t number) {
+  // Of a whole segment nothing is left.
+  void Lose(uint64_t number, const std::string& why) {
     log_.whole = false;
     broken_ = true;
     ++notes_.report().files_lost;
-    notes_.Name(Concat("the log's segment ", WalPath(directory_, number), " is missing"));
+    notes_.Name(Concat("the log's segment ", WalPath(directory_, number), why,
+                       "; the commits in it are lost"));
   }
   const SalvagedLog& log() const { return log_; }
 
  private:
+  // `at`: the place that is read; 0: the beginning.
+  absl::Status ReadRecords(WalSegmentReader* segment, bool last_one, uint64_t* at);
   void Take(const WalRecord& record);
   // Commits up to `next` are not there.
   void CountGap(uint64_t next) {
@@ -35,11 +42,12 @@ class LogReading {
       notes_.report().commits_lost += next - log_.last_sequence - 1;
     }
   }
-  void Damage(const WalSegmentReader& segment, uint64_t begin, const WalRecord* next) {
+  void Damage(const WalSegmentReader& segment, uint64_t begin, const WalRecord* next,
+              const std::string& why = "") {
     log_.whole = false;
     broken_ = true;
     const std::string end = next == nullptr ? " to its end" : Concat(" to ", next->begin - 1);
-    notes_.Name(Concat("the log is damaged: ", segment.path(), ", bytes ", begin, end));
+    notes_.Name(Concat("the log is damaged: ", segment.path(), ", bytes ", begin, end, why));
     // The parts of a commit that lack their first one. All but the last are of 16 MiB: behind a
     // shorter damage only one that is known can go on.
     const bool may_go_on = next != nullptr && next->begin - begin > kMaxWalRecord;
@@ -96,7 +104,23 @@ class DurableRecords {
 
 absl::Status LogReading::ReadSegment(uint64_t number, bool last_one) {
   WalSegmentReader segment(files_, directory_, number);
-  DurableRecords durable(files_, directory_, number);
+  uint64_t at = 0;
+  const absl::Status read = ReadRecords(&segment, last_one, &at);
+  // What this process is short of is no damage, nor is a newer format.
+  if (read.ok() || absl::IsResourceExhausted(read) || absl::IsFailedPrecondition(read)) return read;
+  // As where bytes are damaged, what comes next in the log is taken.
+  const std::string why = Concat(" cannot be read: ", std::string(read.message()));
+  if (at == 0) {
+    Lose(number, why);
+  } else {
+    Damage(segment, at, nullptr, why);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LogReading::ReadRecords(WalSegmentReader* reader, bool last_one, uint64_t* place) {
+  WalSegmentReader& segment = *reader;
+  DurableRecords durable(files_, directory_, segment.number());
   PULSE_ASSIGN_OR_RETURN(const WalSegmentReader::Head head, segment.ReadHead());
   if (!head.valid) {
     if (last_one && !head.has_more) return absl::OkStatus();
@@ -116,7 +140,8 @@ absl::Status LogReading::ReadSegment(uint64_t number, bool last_one) {
     log_.last_sequence = std::max(log_.last_sequence, head.after);
   }
   WalRecord record;
-  for (uint64_t at = kWalSegmentHeader;;) {
+  uint64_t& at = *place;
+  for (at = kWalSegmentHeader;;) {
     bool at_end;
     PULSE_ASSIGN_OR_RETURN(const bool whole, segment.ReadAt(at, &record, &at_end));
     const uint64_t after = std::max(log_.last_sequence, head.after);
@@ -144,6 +169,37 @@ absl::Status LogReading::ReadSegment(uint64_t number, bool last_one) {
   }
 }
 
+// The frame at a place; false: there is none that is whole. length 0: the end.
+bool FrameAt(std::string_view bytes, size_t at, CheckpointFrame* frame, std::string_view* payload) {
+  if (at > bytes.size() || bytes.size() - at < sizeof(*frame)) return false;
+  std::memcpy(frame, bytes.data() + at, sizeof(*frame));
+  const size_t length = frame->length == 0 ? sizeof(uint64_t) : frame->length;
+  const std::string_view rest = bytes.substr(at + sizeof(*frame));
+  if (rest.size() < length) return false;
+  // Of an operation; what is searched for frames byte by byte has few such places.
+  constexpr char kLastKind = static_cast<char>(Operation::Kind::kCounters);
+  if (frame->length != 0 && (rest[0] < 1 || rest[0] > kLastKind)) return false;
+  if (Crc32c(rest.data(), length) != frame->crc) return false;
+  *payload = rest.substr(0, length);
+  return true;
+}
+
+// Where the first whole frame behind a damaged one at `at` begins, or the end of the bytes.
+size_t NextFrame(std::string_view bytes, size_t at) {
+  CheckpointFrame frame;
+  std::string_view payload;
+  if (bytes.size() - at >= sizeof(frame)) {
+    // Its length is mostly good.
+    std::memcpy(&frame, bytes.data() + at, sizeof(frame));
+    const size_t next = at + sizeof(frame) + frame.length;
+    if (frame.length != 0 && FrameAt(bytes, next, &frame, &payload)) return next;
+  }
+  for (++at; at < bytes.size(); ++at) {
+    if (FrameAt(bytes, at, &frame, &payload)) return at;
+  }
+  return bytes.size();
+}
+
 }  // namespace
 
 absl::StatusOr<SalvagedLog> ReadSalvagedLog(Files* files, const std::string& directory,
@@ -154,17 +210,47 @@ absl::StatusOr<SalvagedLog> ReadSalvagedLog(Files* files, const std::string& dir
   LogReading reading(files, directory, notes, apply);
   // Each database has the segment that its manifest names.
   uint64_t expected = first_segment;
-  if (numbers.empty() && first_segment != 0) reading.Missing(first_segment);
+  if (numbers.empty() && first_segment != 0) reading.Lose(first_segment, " is missing");
   if (first_segment == 0 && !numbers.empty()) expected = numbers.front();
   for (const uint64_t number : numbers) {
     // As many as are gone, named up to some; a number that is far off is no segment of this log.
     for (uint64_t gone = 0; expected < number && gone < 100; ++expected, ++gone) {
-      reading.Missing(expected);
+      reading.Lose(expected, " is missing");
     }
     PULSE_RETURN_IF_ERROR(reading.ReadSegment(number, number == numbers.back()));
     expected = number + 1;
   }
   return reading.log();
+}
+
+bool ReadDamagedCheckpoint(std::string_view bytes,
+                           const std::function<void(std::string_view)>& apply,
+                           const std::function<void(size_t, size_t)>& damaged) {
+  bool whole = bytes.size() >= kCheckpointHeader && bytes.starts_with(kCheckpointMagic);
+  if (!whole) damaged(0, std::min(bytes.size(), kCheckpointHeader));
+  CheckpointFrame frame;
+  std::string_view payload;
+  for (size_t at = kCheckpointHeader;;) {
+    if (at >= bytes.size()) {
+      // The end is missing, too.
+      damaged(bytes.size(), bytes.size());
+      return false;
+    }
+    if (FrameAt(bytes, at, &frame, &payload)) {
+      at += sizeof(frame) + payload.size();
+      if (frame.length != 0) {
+        apply(payload);
+        continue;
+      }
+      if (at != bytes.size()) damaged(at, bytes.size());
+      return whole && at == bytes.size();
+    }
+    const size_t next = NextFrame(bytes, at);
+    damaged(at, next);
+    if (next == bytes.size()) return false;
+    whole = false;
+    at = next;
+  }
 }
 
 }  // namespace pulse::graph

@@ -1,4 +1,5 @@
-// The commits of a damaged log, also those behind a damage. Internal.
+// The commits of a damaged log, also those behind a damage, and the frames of a damaged checkpoint.
+// Internal.
 //
 // One thread. Blocks on I/O.
 #pragma once
@@ -25,5 +26,11 @@ struct SalvagedLog {
 absl::StatusOr<SalvagedLog> ReadSalvagedLog(
     Files* files, const std::string& directory, uint64_t first_segment, SalvageNotes* notes,
     const std::function<void(uint64_t sequence, std::string_view payload)>& apply);
+
+// ReadCheckpoint() of a damaged one: each frame whose checksum fits; `damaged` is told of stretches
+// between them, with their bytes [begin, end), in order with `apply`. True: nothing is damaged.
+bool ReadDamagedCheckpoint(std::string_view bytes,
+                           const std::function<void(std::string_view)>& apply,
+                           const std::function<void(size_t begin, size_t end)>& damaged);
 
 }  // namespace pulse::graph

@@ -31,7 +31,10 @@ absl::Status SalvagedRuns::Add(const std::string& path, const Side* side,
   if (absl::IsNotFound(bytes.status())) return lost(Concat("the run ", path, " is missing"));
   // What this process is short of is no damage.
   if (absl::IsResourceExhausted(bytes.status())) return bytes.status();
-  if (!bytes.ok()) return lost(std::string(bytes.status().message()));
+  if (!bytes.ok()) {
+    return lost(
+        Concat("the run ", path, " cannot be read: ", std::string(bytes.status().message())));
+  }
   Opened run;
   std::vector<std::string> damage;
   auto reader = RunReader::OpenDamaged(*std::move(bytes), &damage);

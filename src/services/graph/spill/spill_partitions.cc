@@ -35,20 +35,23 @@ bool SpillPartitions::Finish(std::vector<Part>* parts) {
   return true;
 }
 
-bool SpillResults::Begin() {
+bool SpillResults::Collect(std::unique_ptr<SpillPartitions> spilled, const ReadPart& read,
+                           const TakeRow& take) {
+  std::vector<SpillPartitions::Part> parts;
+  if (context_.failed() || !spilled->Finish(&parts)) return false;
   file_ = MakeSpillFile(context_);
   if (file_ == nullptr) return false;
   writer_.emplace(file_.get(), SpillBuffer(context_), &context_);
-  return true;
-}
-
-bool SpillResults::EndPart() { return writer_->Finish(&runs_); }
-
-bool SpillResults::Give(const TakeRow& take) {
+  spilled.reset();
+  while (!parts.empty()) {
+    const SpillPartitions::Part part = std::move(parts.back());
+    parts.pop_back();
+    if (!read(part, &parts)) return false;
+  }
+  writer_.reset();
   const auto order = [](const Value* a, const Value* b) {
     return a->as_int() < b->as_int() ? -1 : 1;
   };
-  writer_.reset();
   return MergeRuns(std::move(file_), std::exchange(runs_, {}), order, context_, take);
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -53,13 +54,17 @@ class SpillPartitions {
 // value. In a part they have that order already.
 class SpillResults {
  public:
+  // Works on a part, and adds those that it is divided into.
+  using ReadPart =
+      std::function<bool(const SpillPartitions::Part& part, std::vector<SpillPartitions::Part>*)>;
+
   explicit SpillResults(EvalContext* context) : context_(*context) {}
-  bool Begin();
+  // Reads all parts, and those that these are divided into; then gives the rows. Afterwards there
+  // is nothing. False: no more rows were wanted, or the context has failed.
+  bool Collect(std::unique_ptr<SpillPartitions> spilled, const ReadPart& read, const TakeRow& take);
   // Of the part that is worked on.
   RowWriter* writer() { return &*writer_; }
-  bool EndPart();
-  // Afterwards there is nothing. False: no more rows were wanted, or the context has failed.
-  bool Give(const TakeRow& take);
+  bool EndPart() { return writer_->Finish(&runs_); }
 
  private:
   EvalContext& context_;
