@@ -302,6 +302,12 @@ refused "longer than its limit" query db --timeout 0.2 \
   'UNWIND range(1, 1000000) AS a UNWIND range(1, 1000000) AS b RETURN count(b)'
 touch file
 refused "file" query file 'CREATE (n)'
+for bad in -1 many 1.5 1000000000001 99999999999999999999; do
+  "$PULSE" graph query db --retain "$bad" 'RETURN 1' >retain.out 2>&1 && fail "--retain $bad is taken"
+  grep -F -- '--retain' retain.out | grep -F -- "$bad" | grep -qF 1000000000000 || fail "--retain $bad: no reason" retain.out
+done
+(ulimit -f 100 && exec "$PULSE" graph query confined 'UNWIND range(1, 200000) AS i CREATE (:N {i: i})') >confined.out 2>&1
+[[ $? == 1 ]] && grep -qF 'ulimit -f' confined.out || fail "a commit beyond a limit of file sizes" confined.out
 
 note "the shell, from standard input"
 "$PULSE" graph shell db >shell.out 2>shell.err <<'SHELL' || fail "the shell" shell.err
