@@ -26,6 +26,7 @@ def test_engines_give_the_same_files(tmp_path):
         ({"engine": "gpu"}, r"no copy engine gpu; there are auto\|inline"),
         ({"engine": "gpu", "read_only": True}, "no copy engine gpu"),
         ({"engine": "inline", "engine_cpus": "0"}, "CPUs of an engine"),
+        ({"engine": "threads", "engine_cpus": "1023"}, "cannot run on CPU 1023"),
         ({"engine": "agent", "agent": "/no/such/agent.sock"}, "no agent at /no/such/agent.sock"),
     ],
 )

@@ -285,3 +285,17 @@ def test_daemon_threads_at_exit_end_quietly():
         until = [graph.execute("RETURN 1") for _ in range(100)]
         """
     )
+
+
+def test_full_disk_has_a_code_that_is_not_tried_again(tmp_path):
+    code = """
+        import resource
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
+        try:
+            graph.execute("UNWIND range(1, 200000) AS i CREATE (:N {i: i})")
+        except pulsedb.LimitError as error:
+            print(error.code)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        print(graph.execute("MATCH (n) RETURN count(*)").scalar())
+    """
+    assert run(code, tmp_path / "g") == ["Neo.DatabaseError.General.OutOfDiskSpace", "0"]

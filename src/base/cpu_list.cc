@@ -66,6 +66,21 @@ absl::Status SetThreadAffinity(const std::vector<int>& cpus) {
   return absl::OkStatus();
 }
 
+absl::Status CheckCpus(const std::vector<int>& cpus) {
+  const std::vector<int> before = MyCpus();
+  if (before.empty()) return absl::OkStatus();  // it could not be given back
+  absl::Status status;
+  for (const int cpu : cpus) {
+    const absl::Status moved = SetThreadAffinity({cpu});
+    if (moved.ok()) continue;
+    status = absl::InvalidArgumentError(
+        absl::StrCat("this process cannot run on CPU ", cpu, ": ", moved.message()));
+    break;
+  }
+  SetThreadAffinity(before).IgnoreError();  // they were its own a moment ago
+  return status;
+}
+
 ScopedThreadAffinity::ScopedThreadAffinity(const std::vector<int>& cpus) {
   if (cpus.empty()) return;
   before_ = MyCpus();

@@ -21,6 +21,11 @@ int AllowedCpus();
 // Those that the calling thread may use; none where they are more than can be told.
 std::vector<int> MyCpus();
 
+// InvalidArgument names the first of `cpus` that no thread of this process can run on: it is not
+// there, or the process's cgroup does not have it. What the caller is restricted to is no bar. It
+// runs on each of them for a moment.
+absl::Status CheckCpus(const std::vector<int>& cpus);
+
 // Restricts the calling thread to `cpus`; an empty list leaves it as it is. InvalidArgument when
 // none of them exists or is allowed to this process.
 absl::Status SetThreadAffinity(const std::vector<int>& cpus);

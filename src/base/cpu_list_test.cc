@@ -1,6 +1,9 @@
 #include "base/cpu_list.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
+
+#include "absl/strings/str_cat.h"
 
 namespace pulse {
 namespace {
@@ -17,6 +20,24 @@ TEST(CpuListTest, Parse_BadList_IsRefusedAndNamesTheBadPart) {
     EXPECT_EQ(r.status().code(), absl::StatusCode::kInvalidArgument);
   }
   EXPECT_NE(ParseCpuList("0,x").status().message().find("\"x\""), absl::string_view::npos);
+}
+
+TEST(CpuListTest, CheckCpus_OneThatIsNotThere_IsNamedAndNothingStays) {
+  const std::vector<int> before = MyCpus();
+  ASSERT_FALSE(before.empty());
+  EXPECT_TRUE(CheckCpus({}).ok());
+  EXPECT_TRUE(CheckCpus(before).ok());
+  const int last = CPU_SETSIZE - 1;
+  if (before.back() == last) GTEST_SKIP() << "this machine has all CPUs that there can be";
+  const absl::Status none = CheckCpus({before.front(), last});
+  EXPECT_EQ(none.code(), absl::StatusCode::kInvalidArgument) << none;
+  EXPECT_NE(none.message().find(absl::StrCat("CPU ", last)), absl::string_view::npos) << none;
+  EXPECT_EQ(MyCpus(), before);
+  // Whoever is restricted to some may name others.
+  if (before.size() < 2) return;
+  const ScopedThreadAffinity on({before.front()});
+  EXPECT_TRUE(CheckCpus({before.back()}).ok());
+  EXPECT_EQ(MyCpus(), std::vector<int>{before.front()});
 }
 
 TEST(CpuListTest, ScopedAffinity_AtItsEnd_IsGivenBack) {

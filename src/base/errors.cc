@@ -31,6 +31,9 @@ constexpr Meaning kMeanings[] = {
     {EROFS, absl::StatusCode::kPermissionDenied, "use a file system that is mounted read-write"},
     {ENOSPC, absl::StatusCode::kResourceExhausted, "free space on that file system"},
     {EDQUOT, absl::StatusCode::kResourceExhausted, "raise the quota or free space"},
+    {EFBIG, absl::StatusCode::kResourceExhausted,
+     "raise the limit of the size of files (ulimit -f), or use a file system that takes longer "
+     "ones"},
     {ENOMEM, absl::StatusCode::kResourceExhausted,
      "free memory, or raise RLIMIT_MEMLOCK (ulimit -l) if memory was being locked"},
     {EMFILE, absl::StatusCode::kResourceExhausted, "raise the limit of open files (ulimit -n)"},

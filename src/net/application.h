@@ -160,6 +160,11 @@ class Flow {
   // from the client, and with a Reply, Forward or Close. Cheap: asked for each request.
   virtual size_t held() const { return 0; }
 
+  // False: the next request waits, as how it is to be split depends on the answer to one that has
+  // been given. That must come without more from the client, which is not read meanwhile. Cheap:
+  // asked for each request.
+  virtual bool takes_requests() const { return true; }
+
   // At the end of a turn of the loop in which something happened to the connection, and unsent() is
   // at most half of the director's connection_bytes: a flow that holds replies back for want of
   // room goes on. Where no ticket is open, only of a flow that waits for it.

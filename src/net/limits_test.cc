@@ -313,6 +313,21 @@ TEST_P(LimitsTest, SmallRequests_OfAClientInLine_KeepItsPlace) {
   EXPECT_EQ(second.Line(), "latela");
 }
 
+TEST_P(LimitsTest, Flow_ThatTakesNoRequests_IsGivenNoneBeforeItsAnswer) {
+  Open();
+  TestClient client(director_->port());
+  for (int round = 0; round < 50; ++round) {
+    ASSERT_TRUE(client.Send("s1\na2\ns3\ns4\na5\n"));
+    for (const char* line : {"s1", "agenta2", "s3", "s4", "agenta5"}) {
+      ASSERT_EQ(client.Line(), line);
+    }
+    // Also where nothing has come behind it.
+    ASSERT_EQ(client.Ask("s6"), "s6");
+    ASSERT_EQ(client.Ask("a7"), "agenta7");
+  }
+  EXPECT_EQ(app_.given_too_early, 0);
+}
+
 // Small requests need none of the room that large ones wait for.
 TEST_P(LimitsTest, SmallRequests_WhileLargeOnesWait_AreAnswered) {
   options_.limits.all_bytes = 256 << 10;

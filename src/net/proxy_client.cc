@@ -228,7 +228,7 @@ bool ProxyClient::MayTake() {
   // Once there was too much, half has to go first.
   const size_t limit = paused_ ? limits.connection_bytes / 2 : limits.connection_bytes;
   if (output > limit || input > limit || held > limit) return false;
-  if (slots_.size() >= limits.outstanding) return false;
+  if (slots_.size() >= limits.outstanding || !flow_->takes_requests()) return false;
   return output + input + held == 0 || !loop_->budget()->IsOver();
 }
 

@@ -33,6 +33,7 @@ class LineFlow : public Flow {
 
   void OnRequest(Ticket ticket, std::string_view bytes) override {
     const std::string line(bytes.substr(0, bytes.size() - 1));
+    if (!takes_requests_) ++app_->given_too_early;
     switch (line.empty() ? ' ' : line[0]) {
       case 'h':
         connection_->Forward(ticket, bytes);
@@ -48,6 +49,15 @@ class LineFlow : public Flow {
           // In two parts, between which other requests may be answered.
           remote->Post([c, ticket] { c->ReplyPart(ticket, "late"); });
           remote->Post([c, ticket, line] { c->Reply(ticket, absl::StrCat(line, "\n")); });
+        });
+        return;
+      case 's':
+        takes_requests_ = false;
+        app_->late.Add([this, remote = connection_->remote(), ticket, line] {
+          remote->Post([this, ticket, line] {
+            takes_requests_ = true;
+            connection_->Reply(ticket, absl::StrCat(line, "\n"));
+          });
         });
         return;
       case 'p':
@@ -91,6 +101,7 @@ class LineFlow : public Flow {
   void OnRequestsEnd() override {
     if (app_->asks_at_once) connection_->MayExceed();
   }
+  bool takes_requests() const override { return takes_requests_; }
   bool lacks_room() const override { return large_bytes_ > 0; }
   void OnRoom() override {
     if (large_bytes_ == 0) return;
@@ -125,6 +136,7 @@ class LineFlow : public Flow {
  private:
   LineApplication* const app_;
   Connection* const connection_;
+  bool takes_requests_ = true;
   Ticket large_ticket_ = 0;
   size_t large_bytes_ = 0;  // of its reply, which has to wait
 };

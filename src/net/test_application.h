@@ -4,7 +4,8 @@
 // thread, "h..." by the host, "o..." (one way) goes to the host, which does not answer it; "n:K..."
 // goes to the host, which answers with K lines; "p..." is forwarded at the end of the turn, behind
 // all events; at "w..." the loop waits for `go_on`; "k..." is answered by "kept" and then left open
-// until `close_kept` closes its connection; "r:N" is answered by N letters, once all connections
+// until `close_kept` closes its connection; "s..." is answered as "l...", and the next one is taken
+// only then; "r:N" is answered by N letters, once all connections
 // have room for so many or it is its turn; "bad" is malformed, "quit" closes.
 #pragma once
 
@@ -55,7 +56,8 @@ class LineApplication : public Application {
   std::string reply_suffix;   // of the agent's answers: makes them long
   std::atomic<int> flows{0};
   std::atomic<int> host_closed{0};
-  bool close_with_host = false;  // the client gets "-closed" when the host's connection ends
+  bool close_with_host = false;         // the client gets "-closed" when the host's connection ends
+  std::atomic<int> given_too_early{0};  // requests behind an "s..." without an answer
   std::atomic<bool> waits{false};
   std::atomic<bool> go_on{false};
   std::function<void()> close_kept;  // to be called once "kept" has come

@@ -74,10 +74,19 @@ refused "agent and auto" query db --engine inline --agent "$socket" 'CREATE (n)'
 refused "--engine-threads" query db --engine sim --engine-threads 2 'CREATE (n)'
 refused "CPUs of an engine" query db --engine dsa --engine-cpus 0 'CREATE (n)'
 [[ -e /dev/dsa ]] || refused "no Intel DSA" query db --engine dsa 'CREATE (n)'
+refused "--engine-cpus" query db --engine threads --engine-cpus x 'CREATE (n)'
+for engine in threads agent; do
+  refused "cannot run on CPU 1023" query db --engine "$engine" --engine-cpus 0,1023 'CREATE (n)'
+done
 [[ ! -e db ]] || fail "what was refused made a database"
 run_fails() { "$PULSE" agent "$@" >agent.out 2>&1 && fail "pulse agent $* succeeds" agent.out; }
 run_fails --socket "$socket" --graph-memory 5
 grep -qF -- '--graph-memory requires --graph' agent.out || fail "no reason" agent.out
+
+note "auto without the agent that was named: once, why, and how to start it"
+"$PULSE" graph query alone --engine auto --agent "$socket" 'CREATE (n)' >alone.out 2>alone.err || fail "auto alone" alone.err
+[[ $(grep -c 'auto goes on without the agent' alone.err) == 1 ]] || fail "auto does not say that it is alone" alone.err
+grep 'goes on without' alone.err | grep -qF "pulse agent --socket $socket --graph" || fail "no remedy" alone.err
 
 note "an agent without compactions of graphs is refused by name"
 start_agent "$socket" --echo

@@ -305,6 +305,10 @@ refused "divided by 0" query db 'RETURN 1 / 0'
 refused "expected NAME=EXPRESSION" query db --param x 'RETURN $x'
 refused "text in quotes" query db --param x=Ann 'RETURN $x'
 refused "--param x is given twice" query db --param x=1 --param x=2 'RETURN $x'
+refused "expected NAME=EXPRESSION" query db --param =1 'RETURN 1'
+refused 'the name has no $ here: --param x' query db --param '$x=1' 'RETURN $x'
+query '{"x":1}' --json --param 'x = 1' 'RETURN $x AS x'
+refused "--engine-cpus: CPU list \"x\"" query db --engine-cpus x 'RETURN 1'
 refused "--engine" query db --engine foo 'RETURN 1'
 "$PULSE" graph query db "RETURN 'a\\tb\\nc' AS text" | grep -qF 'a\tb\nc' || fail "a tab and a new line in a table"
 refused "the parameter" query db 'RETURN $x'
@@ -321,8 +325,15 @@ refused "--transaction-memory sets the limit" query db --transaction-memory 1M \
   'UNWIND range(1, 100000) AS x CREATE (:TooMuch {x: x})'
 query '{"n":0}' --json 'MATCH (n:TooMuch) RETURN count(n) AS n'
 "$PULSE" graph query db --retain -1 'RETURN 1' >retain.out 2>&1 && fail "--retain -1 is taken"
+for bad in -1 many 1.5 1000000000001 99999999999999999999; do
+  "$PULSE" graph query db --retain "$bad" 'RETURN 1' >retain.out 2>&1 && fail "--retain $bad is taken"
+  grep -F -- '--retain' retain.out | grep -F -- "$bad" | grep -qF 1000000000000 || fail "--retain $bad: no reason" retain.out
+done
+(ulimit -f 100 && exec "$PULSE" graph query confined 'UNWIND range(1, 200000) AS i CREATE (:N {i: i})') >confined.out 2>&1
+[[ $? == 1 ]] && grep -qF 'ulimit -f' confined.out || fail "a commit beyond a limit of file sizes" confined.out
 refused "longer than its limit" query db --timeout 0.2 \
   'UNWIND range(1, 1000000) AS a UNWIND range(1, 1000000) AS b RETURN count(b)'
+refused "limit of time" query db --timeout 1e-12 'UNWIND range(1, 1000000) AS a RETURN count(a)'
 touch file
 refused "file" query file 'CREATE (n)'
 

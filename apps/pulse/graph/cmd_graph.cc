@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_format.h"
 #include "apps/pulse/commands.h"
 #include "apps/pulse/graph/close_store.h"
@@ -134,7 +135,9 @@ absl::StatusOr<cypher::ServiceOptions> ReadServiceOptions(const GraphArgs& args)
         ReadSize("--spill-limit", args.spill_limit, "16G", &options.spill.limit_bytes));
   }
   options.query_threads = args.query_threads;
-  options.query_nanos = static_cast<int64_t>(args.timeout_seconds * 1e9);
+  if (args.timeout_seconds > 0) {  // the least is none that never ends
+    options.query_nanos = std::max<int64_t>(1, static_cast<int64_t>(args.timeout_seconds * 1e9));
+  }
   options.serializable = args.serializable;
   options.imports = args.imports;
   options.exports = args.exports;
@@ -147,8 +150,15 @@ absl::StatusOr<cypher::ValueMap> ReadParameters(const GraphArgs& args,
   cypher::ValueMap parameters;
   for (const std::string& text : args.parameters) {
     const size_t at = text.find('=');
-    if (at == std::string::npos || at == 0) {
-      return absl::InvalidArgumentError(Concat("--param ", text, ": expected NAME=EXPRESSION"));
+    // Of 'x = 1', too: a name that begins or ends with a space is a slip.
+    std::string name(absl::StripAsciiWhitespace(text.substr(0, std::min(at, text.size()))));
+    if (at == std::string::npos || name.empty()) {
+      return absl::InvalidArgumentError(
+          Concat("--param ", text, ": expected NAME=EXPRESSION, such as --param \"name='Ann'\""));
+    }
+    if (name[0] == '$') {
+      return absl::InvalidArgumentError(
+          Concat("--param ", text, ": the name has no $ here: --param ", name.substr(1), "=..."));
     }
     auto value = ReadCypherValue(service, text.substr(at + 1));
     if (!value.ok()) {
@@ -156,7 +166,6 @@ absl::StatusOr<cypher::ValueMap> ReadParameters(const GraphArgs& args,
           Concat("--param ", text, ": the value is an expression of Cypher, with text in quotes: ",
                  std::string(value.status().message())));
     }
-    std::string name = text.substr(0, at);
     if (std::any_of(parameters.begin(), parameters.end(),
                     [&](const auto& known) { return known.first == name; })) {
       return absl::InvalidArgumentError(Concat("--param ", name, " is given twice"));

@@ -1,5 +1,7 @@
 #include "apps/pulse/graph/engine_options.h"
 
+#include <vector>
+
 #include "apps/pulse/util/option_values.h"
 #include "base/errors.h"
 
@@ -22,7 +24,9 @@ void AddEngineOptions(CLI::App* cmd, EngineArgs* args) {
 
 absl::Status CheckEngineName(const EngineArgs& args) {
   const auto kind = graph::engines::ParseEngineKind(args.engine);
-  return kind.ok() ? absl::OkStatus() : OptionError("--engine", kind.status());
+  if (!kind.ok()) return OptionError("--engine", kind.status());
+  std::vector<int> ignored;
+  return ReadCpus("--engine-cpus", args.cpus, &ignored);
 }
 
 absl::StatusOr<std::unique_ptr<graph::engines::EngineSet>> OpenEngines(const EngineArgs& args) {
@@ -31,8 +35,11 @@ absl::StatusOr<std::unique_ptr<graph::engines::EngineSet>> OpenEngines(const Eng
   if (!kind.ok()) return OptionError("--engine", kind.status());
   options.kind = *kind;
   if (args.threads != 1 && *kind != graph::engines::EngineKind::kThreads) {
-    return absl::InvalidArgumentError("--engine-threads is for --engine threads");
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--engine-threads is for --engine threads: leave it out for --engine ", args.engine));
   }
+  std::vector<int> ignored;  // a list that is none, said of its option
+  PULSE_RETURN_IF_ERROR(ReadCpus("--engine-cpus", args.cpus, &ignored));
   options.agent_socket = args.agent;
   options.threads = args.threads;
   options.cpus = args.cpus;

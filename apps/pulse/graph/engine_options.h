@@ -18,7 +18,7 @@ struct EngineArgs {
 };
 
 void AddEngineOptions(CLI::App* cmd, EngineArgs* args);
-// Errors name the option. Opens nothing: for what only reads.
+// Errors name the option. Opens nothing, and looks for no CPU: for what only reads.
 absl::Status CheckEngineName(const EngineArgs& args);
 // Errors name the option.
 absl::StatusOr<std::unique_ptr<graph::engines::EngineSet>> OpenEngines(const EngineArgs& args);

@@ -318,12 +318,18 @@ absl::Status BoltConnection::ReadOptions(const Value& extra, cypher::RunOptions*
                                          "\"; there are \"snapshot\" and \"serializable\""));
     }
   }
-  if (const Value* timeout = Field(extra, "tx_timeout"); timeout != nullptr) {
-    // In milliseconds; 0 is none.
+  if (const Value* timeout = Field(extra, "tx_timeout");
+      timeout != nullptr && !timeout->is_null()) {
+    // In milliseconds; 0 is none of its own. One that makes no sense must not be one without end.
     constexpr int64_t kMillis = 1'000'000;
-    if (timeout->is_int() && timeout->as_int() > 0) {
-      options->timeout_nanos = std::min(timeout->as_int(), INT64_MAX / kMillis / 4) * kMillis;
+    if (!timeout->is_int() || timeout->as_int() < 0) {
+      return cypher::CompileError(
+          "ArgumentError", "TransactionTimeout",
+          Concat("tx_timeout is a whole number of milliseconds, 0 for the server's limit, and not ",
+                 timeout->is_int() ? std::to_string(timeout->as_int())
+                                   : Concat("of type ", cypher::TypeName(timeout->type()))));
     }
+    options->timeout_nanos = std::min(timeout->as_int(), INT64_MAX / kMillis / 4) * kMillis;
   }
   return CheckBookmarks(extra);
 }

@@ -1,12 +1,16 @@
 // Results of a connection that are given up, kept, or counted; and what is told with them.
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <chrono>
 #include <initializer_list>
+#include <memory>
 #include <string>
 
+#include "base/errors.h"
 #include "services/graph/bolt/connection.h"
 #include "services/graph/bolt/test_connection.h"
+#include "services/graph/session/chained_transaction.h"
 
 namespace pulse::bolt {
 namespace {
@@ -74,6 +78,41 @@ TEST_F(ConnectionResultsTest, Transaction_ManyResults_AreLimited) {
             (Strings{"SUCCESS", "SUCCESS", "SUCCESS", "SUCCESS", "RECORD 1", "SUCCESS", "SUCCESS",
                      "FAILURE Neo.ClientError.General.TransactionOutOfMemoryError"}));
   EXPECT_EQ(Texts({Reset(), query, Pull()}).back(), "SUCCESS");
+}
+
+class FullDiskTransaction : public cypher::ChainedTransaction {
+ public:
+  using ChainedTransaction::ChainedTransaction;
+  absl::Status Commit() override { return ErrnoError(ENOSPC, "writing", "db/00000001.wal"); }
+};
+class FullDiskDatabase : public cypher::MemoryDatabase {
+ public:
+  absl::StatusOr<std::unique_ptr<cypher::DatabaseTransaction>> Begin() override {
+    auto own = MemoryDatabase::Begin();
+    if (!own.ok()) return own.status();
+    return std::make_unique<FullDiskTransaction>(*std::move(own), nullptr);
+  }
+};
+
+// A driver would run a TransientError again, and look for the fault of a ClientError in its query.
+TEST_F(ConnectionResultsTest, FullDisk_AtACommit_IsADatabaseError) {
+  const std::string full = "FAILURE Neo.DatabaseError.General.OutOfDiskSpace";
+  FullDiskDatabase database;
+  cypher::GraphService service(&database, cypher::ServiceOptions());
+  shared_.service = &service;
+  for (const int minor : {6, 8}) {
+    Connect(minor);
+    LogOn();
+    EXPECT_EQ(Texts({Query("CREATE (:A)"), Pull()}), (Strings{"SUCCESS", full}));
+    EXPECT_EQ(Texts({Reset()}), Strings{"SUCCESS"});
+    EXPECT_EQ(Texts({Begin(), Query("CREATE (:A)"), Pull(), Commit()}),
+              (Strings{"SUCCESS", "SUCCESS", "SUCCESS", full}));
+    EXPECT_EQ(Texts({Reset()}), Strings{"SUCCESS"});
+    const std::string message = TextOf(Last({Query("CREATE (:A)"), Pull()}), "message");
+    EXPECT_NE(message.find("free space"), std::string::npos) << message;
+    EXPECT_EQ(database.open_transactions(), 0);
+    if (connection_->inbox()->Close()) connection_->Work();
+  }
 }
 
 TEST_F(ConnectionResultsTest, Notices_ThatTheClientDoesNotWant_AreNotTold) {

@@ -434,7 +434,11 @@ TEST_F(ConnectionTest, Options_ThatDoNotFit_AreRefused) {
       {{{"bookmarks", Value::List({Text("pulse:999999")})}},
        "Neo.ClientError.Transaction.InvalidBookmark"},
       {{{"bookmarks", Value::List({Text("pulse:99999999999999999999999")})}},
-       "Neo.ClientError.Transaction.InvalidBookmark"}};
+       "Neo.ClientError.Transaction.InvalidBookmark"},
+      {{{"tx_timeout", Text("5s")}}, "Neo.ClientError.Statement.ArgumentError"},
+      {{{"tx_timeout", Value::Float(1.5)}}, "Neo.ClientError.Statement.ArgumentError"},
+      {{{"tx_timeout", Value::List({})}}, "Neo.ClientError.Statement.ArgumentError"},
+      {{{"tx_timeout", Value::Int(-1)}}, "Neo.ClientError.Statement.ArgumentError"}};
   for (const auto& [extra, code] : cases) {
     EXPECT_EQ(Texts({Query("RETURN 1", {}, extra), Reset()}),
               (Strings{"IGNORED", "SUCCESS"}));  // as the RESET has arrived
@@ -442,6 +446,31 @@ TEST_F(ConnectionTest, Options_ThatDoNotFit_AreRefused) {
     EXPECT_EQ(Texts({Reset()}), Strings{"SUCCESS"});
     EXPECT_EQ(Texts({Begin(extra)}), Strings{"FAILURE " + code});
     EXPECT_EQ(Texts({Reset()}), Strings{"SUCCESS"});
+  }
+}
+
+TEST_F(ConnectionTest, Timeout_ThatMakesNoSense_IsNamedAndNotOneWithoutEnd) {
+  LogOn();
+  const std::pair<Value, std::string> bad[] = {{Value::Int(-5), "-5"},
+                                               {Value::Int(INT64_MIN), "-9223372036854775808"},
+                                               {Text("5s"), "STRING"},
+                                               {Value::Float(0.5), "FLOAT"},
+                                               {Value::Bool(true), "BOOLEAN"}};
+  for (const auto& [value, shown] : bad) {
+    for (const bool own : {true, false}) {
+      const ValueMap extra = {{"tx_timeout", value}};
+      const std::string message =
+          TextOf(Last({own ? Query("RETURN 1", {}, extra) : Begin(extra)}), "message");
+      for (const std::string& part :
+           {std::string("tx_timeout"), shown, std::string("milliseconds")})
+        EXPECT_NE(message.find(part), std::string::npos) << message;
+      EXPECT_EQ(Texts({Reset()}), Strings{"SUCCESS"});
+    }
+  }
+  EXPECT_EQ(database_.open_transactions(), 0);
+  for (const Value& good : {Value(), Value::Int(0), Value::Int(60'000), Value::Int(INT64_MAX)}) {
+    EXPECT_EQ(Texts({Begin({{"tx_timeout", good}}), Query("RETURN 1"), Pull(), Rollback()}),
+              (Strings{"SUCCESS", "SUCCESS", "RECORD 1", "SUCCESS", "SUCCESS"}));
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "services/graph/bolt/connection.h"
+#include "services/graph/bolt/messages.h"
 #include "services/graph/model/text.h"
 
 namespace pulse::bolt {
@@ -66,11 +67,14 @@ class BoltFlow : public net::Flow {
       case Phase::kMessages: {
         std::string message = JoinChunks(bytes);
         if (message.empty()) return connection_->Reply(ticket, std::string_view());  // keep-alive
+        if (!bolt_->known_once() && SaysWho(message)) logon_ = ticket;
         bolt_->Arrive(ticket, std::move(message));
       }
     }
   }
   size_t held() const override { return bolt_->held(); }
+  // How long a message behind the LOGON may be is known once that is answered.
+  bool takes_requests() const override { return logon_ == 0; }
   void OnRoom() override { Send(); }
   // Nobody waits for what runs any more: no client of Bolt ends one side alone.
   void OnClientEnd() override { connection_->Close({}); }
@@ -109,6 +113,13 @@ class BoltFlow : public net::Flow {
     const std::shared_ptr<net::Remote> remote_;
   };
 
+  // LOGON, or the HELLO that is one, too.
+  bool SaysWho(std::string_view message) const {
+    if (message.size() < 2) return false;
+    const auto tag = static_cast<uint8_t>(message[1]);
+    return tag == kLogon || (tag == kHello && !version_.AtLeast(1));
+  }
+
   void SetVersion(Version version) {
     version_ = version;
     bolt_->SetVersion(version);
@@ -141,6 +152,7 @@ class BoltFlow : public net::Flow {
       out_.pop_front();
       sent += part.bytes.size();
       if (part.last) {
+        if (part.ticket == logon_) logon_ = 0;
         connection_->Reply(part.ticket, std::string_view(part.bytes));
       } else {
         connection_->ReplyPart(part.ticket, part.bytes);
@@ -162,6 +174,7 @@ class BoltFlow : public net::Flow {
   const std::shared_ptr<BoltConnection> bolt_;
   Phase phase_ = Phase::kHandshake;
   Version version_;
+  net::Ticket logon_ = 0;  // of the first LOGON, while it has no answer; 0: there is none
   ChunkSplitter splitter_;
   std::deque<Part> out_;
   bool close_ = false;

@@ -50,6 +50,13 @@ class Client {
     return bytes;
   }
   std::string ReadToTheEnd() { return Read(SIZE_MAX); }
+  // What comes behind is left for Answer().
+  std::string ReadExactly(size_t size) {
+    in_ += Read(size);
+    const std::string bytes = in_.substr(0, size);
+    in_.erase(0, bytes.size());
+    return bytes;
+  }
   std::string Answer() {
     while (true) {
       const size_t size = splitter_.Next(in_);
@@ -194,6 +201,74 @@ TEST_F(ServerTest, LongMessage_BehindAnotherLogon_IsTaken) {
     ASSERT_EQ(client.Answer(), "RECORD 5000");
     ASSERT_EQ(client.Answer(), "SUCCESS");
   }
+}
+
+// What is behind a LOGON is measured once that is answered, however it arrives.
+TEST_F(ServerTest, LongMessage_BehindTheFirstLogon_IsTaken) {
+  options_.limits.message_bytes_before_logon = 1000;
+  Open();
+  for (const int minor : {0, 1, 8}) {
+    std::string bytes = test::Handshake(minor);
+    AppendChunks(test::Hello({{"scheme", test::Text("none")}}), &bytes);
+    if (minor > 0) AppendChunks(test::Logon({{"scheme", test::Text("none")}}), &bytes);
+    const size_t logged_on = bytes.size();
+    AppendChunks(test::Query("RETURN size($x)", {{"x", test::Text(std::string(500'000, 'x'))}}),
+                 &bytes);
+    AppendChunks(test::Pull(), &bytes);
+    for (int round = 0; round < 20; ++round) {
+      Client client(server_->port());
+      // At once, or with a part of the long message in the first write.
+      const size_t first = round % 2 == 0 ? bytes.size() : logged_on + 5000;
+      ASSERT_TRUE(client.Send(std::string_view(bytes).substr(0, first)));
+      ASSERT_TRUE(client.Send(std::string_view(bytes).substr(first)));
+      ASSERT_EQ(client.ReadExactly(4).size(), 4u);
+      for (int i = minor > 0 ? 0 : 1; i < 3; ++i) ASSERT_EQ(client.Answer(), "SUCCESS") << minor;
+      ASSERT_EQ(client.Answer(), "RECORD 500000");
+      ASSERT_EQ(client.Answer(), "SUCCESS");
+    }
+  }
+}
+
+TEST_F(ServerTest, LongMessage_BehindTheFirstLogonBeyondTheLimit_IsToldLimitAndRemedy) {
+  options_.limits.message_bytes_before_logon = 1000;
+  options_.limits.message_bytes = 100'000;
+  Open();
+  for (int round = 0; round < 20; ++round) {
+    Client client(server_->port());
+    std::string bytes = test::Handshake(8);
+    AppendChunks(test::Hello(), &bytes);
+    AppendChunks(test::Logon(), &bytes);
+    AppendChunks(test::Query("RETURN 1", {{"x", test::Text(std::string(200'000, 'x'))}}), &bytes);
+    ASSERT_TRUE(client.Send(bytes));
+    std::string said = client.ReadToTheEnd();
+    ASSERT_GT(said.size(), 4u);
+    said.erase(0, 4);  // of the handshake
+    const auto answers = test::ReadAnswers(said);
+    ASSERT_EQ(answers.size(), 3u);
+    EXPECT_EQ(test::AnswerText(answers[1]), "SUCCESS");
+    EXPECT_EQ(test::AnswerText(answers[2]), "FAILURE Neo.ClientError.Request.Invalid");
+    EXPECT_NE(said.find("limit of 100000 bytes"), std::string::npos);
+    EXPECT_NE(said.find("such as a list in parts"), std::string::npos);
+  }
+  EXPECT_TRUE(Serves());
+}
+
+TEST_F(ServerTest, LongMessage_BehindALogonThatIsRefused_IsNotTaken) {
+  options_.limits.message_bytes_before_logon = 1000;
+  options_.password = "secret";
+  Open();
+  Client client(server_->port());
+  std::string bytes = test::Handshake(8);
+  AppendChunks(test::Hello(), &bytes);
+  AppendChunks(test::Logon({{"scheme", test::Text("none")}}), &bytes);
+  AppendChunks(test::Query("CREATE (:A)", {{"x", test::Text(std::string(200'000, 'x'))}}), &bytes);
+  AppendChunks(test::Pull(), &bytes);
+  ASSERT_TRUE(client.Send(bytes));
+  ASSERT_EQ(client.ReadExactly(4).size(), 4u);
+  EXPECT_EQ(client.Answer(), "SUCCESS");
+  EXPECT_EQ(client.Answer(), "FAILURE Neo.ClientError.Security.Unauthorized");
+  EXPECT_EQ(client.Answer(), "END");
+  EXPECT_EQ(server_->numbers().messages, 2u) << "nothing behind it was given to the connection";
 }
 
 TEST_F(ServerTest, ClientBeforeLogon_SendsNothing_IsCutOff) {

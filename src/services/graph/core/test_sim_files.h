@@ -10,6 +10,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cerrno>
 #include <functional>
 #include <map>
 #include <memory>
@@ -19,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/errors.h"
 #include "services/graph/core/files.h"
 
 namespace pulse::graph {
@@ -46,10 +48,11 @@ class SimFiles : public Files {
     std::lock_guard lock(mu_);
     return calls_;
   }
-  // Writes fail with "no space" where all files together would be larger.
-  void SetCapacity(uint64_t bytes) {
+  // Writes fail with "no space", or another error, where all files together would be larger.
+  void SetCapacity(uint64_t bytes, int error = ENOSPC) {
     std::lock_guard lock(mu_);
     capacity_ = bytes;
+    full_ = error;
   }
 
   std::unique_ptr<SimFiles> AfterKill() const {
@@ -181,7 +184,7 @@ class SimFiles : public Files {
       uint64_t used = 0;
       for (const auto& [name, node] : files_->names_) used += node->written.size();
       if (used + grows > files_->capacity_) {
-        return absl::ResourceExhaustedError("writing " + path_ + ": no space left on device");
+        return ErrnoError(files_->full_, "writing", path_);
       }
       Write(bytes, offset);
       return absl::OkStatus();
@@ -274,6 +277,7 @@ class SimFiles : public Files {
   uint64_t fail_count_ = 0;
   bool syncs_only_ = false;
   uint64_t capacity_ = ~uint64_t{0} >> 1;
+  int full_ = ENOSPC;  // what who writes beyond it is told
 };
 
 }  // namespace pulse::graph

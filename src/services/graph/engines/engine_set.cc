@@ -31,6 +31,17 @@ EngineKind KindOf(const std::string& name) {
   return EngineKind::kInline;
 }
 
+constexpr char kCpuOption[] = "CPUs of an engine (--engine-cpus, engine_cpus)";
+
+// Those who run on them later take others where these are not to be had.
+absl::StatusOr<std::vector<int>> ReadEngineCpus(const std::string& text) {
+  auto cpus = ParseCpuList(text);
+  const absl::Status status = cpus.ok() ? CheckCpus(*cpus) : cpus.status();
+  if (status.ok()) return cpus;
+  return absl::InvalidArgumentError(
+      absl::StrCat(kCpuOption, " \"", text, "\": ", status.message()));
+}
+
 // What is measured is forgotten by half when it comes to so many bytes: engines change.
 constexpr double kMemory = 4e9;
 
@@ -66,10 +77,11 @@ absl::Status EngineSet::Prepare() {
   if (!options_.cpus.empty()) {
     const bool thread = kind == EngineKind::kAgent && options_.agent_socket.empty();
     if (kind != EngineKind::kThreads && !thread) {
-      return absl::InvalidArgumentError(
-          "CPUs of an engine are for threads, and for agent without a socket");
+      return absl::InvalidArgumentError(absl::StrCat(
+          kCpuOption, " are for threads, and for agent without a socket: leave them out for ",
+          NameOf(kind)));
     }
-    PULSE_ASSIGN_OR_RETURN(cpus, ParseCpuList(options_.cpus));
+    PULSE_ASSIGN_OR_RETURN(cpus, ReadEngineCpus(options_.cpus));
   }
   if (kind == EngineKind::kAgent && options_.agent_socket.empty()) {
     merger_ = std::make_unique<ThreadMerger>(std::move(cpus));
@@ -82,6 +94,11 @@ absl::Status EngineSet::Prepare() {
     if (!connected.ok() && kind == EngineKind::kAgent) return connected;
     if (!connected.ok()) {
       left_out_ = absl::StrCat("; agent is tried when it is there: ", connected.message());
+      // Once: also for who never asks for Describe.
+      Log(LogLevel::kWarn,
+          absl::StrCat("graph: the engine auto goes on without the agent that was named, and tries "
+                       "it again: ",
+                       connected.message()));
     }
     merger_ = std::move(merger);
   }

@@ -3,10 +3,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <string>
 #include <vector>
 
+#include "base/cpu_list.h"
+#include "base/log.h"
 #include "base/testing.h"
 #include "mover/test_dsa_portal.h"
 #include "services/graph/engines/test_merges.h"
@@ -96,9 +99,43 @@ TEST(EngineSet, AutoWithAgentThatFails_LetsItRestAndTriesAgain) {
 }
 
 TEST(EngineSet, AutoWithoutAgent_WorksAndSaysSo) {
+  std::vector<std::string> lines;
+  const LogTarget log([&](absl::string_view line) {
+    if (line.find("goes on without") != absl::string_view::npos) lines.emplace_back(line);
+  });
   const auto set = EngineSet::Open(Auto("/tmp/pulse-nobody-here.sock")).value();
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_THAT(lines[0], AllOf(HasSubstr("auto goes on without the agent"),
+                              HasSubstr("no agent at /tmp/pulse-nobody-here.sock: No such file"),
+                              HasSubstr("start it with: pulse agent --socket")));
   EXPECT_THAT(set->Describe(), AllOf(HasSubstr("pulse-nobody-here"), HasSubstr("--graph")));
   EXPECT_EQ(Chosen(set.get(), MergeOf(64 * kMiB)), "inline");
+  // Nor is it said where none was named, or where it is there.
+  TestAgent agent;
+  for (const std::string& socket : {std::string(), agent.socket()}) {
+    ASSERT_TRUE(EngineSet::Open(Auto(socket)).ok());
+  }
+  EXPECT_EQ(lines.size(), 1u);
+}
+
+TEST(EngineSet, CpusThatAreNotThere_AreRefusedByNumber) {
+  const std::string here = std::to_string(MyCpus().at(0)), gone = std::to_string(CPU_SETSIZE - 1);
+  if (MyCpus().back() == CPU_SETSIZE - 1) GTEST_SKIP() << "this machine has all that there can be";
+  for (const EngineKind kind : {EngineKind::kThreads, EngineKind::kAgent}) {
+    EXPECT_TRUE(EngineSet::Open({.kind = kind, .cpus = here}).ok());
+    for (const std::string& cpus : {gone, here + "," + gone}) {
+      const absl::Status status = EngineSet::Open({.kind = kind, .cpus = cpus}).status();
+      EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+      EXPECT_THAT(Text(status),
+                  AllOf(HasSubstr("--engine-cpus"), HasSubstr("\"" + cpus + "\""),
+                        HasSubstr("cannot run on CPU " + gone), HasSubstr("name CPUs that exist")));
+    }
+    for (const char* bad : {"-1", "x", "5-2", "99999", "0,"}) {
+      const absl::Status status = EngineSet::Open({.kind = kind, .cpus = bad}).status();
+      EXPECT_TRUE(absl::IsInvalidArgument(status)) << bad << status;
+      EXPECT_THAT(Text(status), AllOf(HasSubstr("--engine-cpus"), HasSubstr("write it as 0,2-3")));
+    }
+  }
 }
 
 TEST(EngineSet, EngineThatWasNamed_IsTakenForAllSizes) {

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "base/errors.h"
@@ -97,10 +98,13 @@ absl::Status SpillFile::WriteAtEnd(std::string_view bytes, uint64_t held) {
     if (error != ENOSPC && error != EDQUOT && error != EFBIG) {
       return ErrnoError(error, "spilling rows of the query", directory, kRemedy);
     }
-    return LimitError(
-        absl::StatusCode::kResourceExhausted,
-        Concat("there is no space left in ", directory, " after ", held,
-               " bytes that the query has spilled there: free some space, ", kRemedy));
+    return LimitError(absl::StatusCode::kResourceExhausted,
+                      Concat("there is no space left in ", directory, " after ", held,
+                             " bytes that the query has spilled there (", strerror(error), "): ",
+                             error == EFBIG ? "raise the limit of the size of files (ulimit -f), "
+                                            : "free some space, ",
+                             kRemedy),
+                      kDiskFull);
   }
   return absl::OkStatus();
 }

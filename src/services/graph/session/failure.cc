@@ -1,7 +1,10 @@
 #include "services/graph/session/failure.h"
 
+#include <cerrno>
+
 #include "absl/strings/cord.h"
 #include "absl/strings/string_view.h"
+#include "base/errors.h"
 #include "services/graph/syntax/error.h"
 
 namespace pulse::cypher {
@@ -90,6 +93,9 @@ std::string_view CodeOf(const absl::Status& status, Doing doing) {
   if (info.detail == "SchemaAndData") {
     return "Neo.ClientError.Transaction.ForbiddenDueToTransactionType";
   }
+  // Before the kinds: also of a file that is exported. Not a TransientError, as nothing but more
+  // space helps; a DatabaseError, as the statement is sound.
+  if (IsDiskFull(status)) return "Neo.DatabaseError.General.OutOfDiskSpace";
   // Others have the memory, and give it back.
   if (info.detail == "PoolExceeded") return "Neo.TransientError.General.MemoryPoolOutOfMemoryError";
   for (const Row& row : kKinds) {
@@ -156,6 +162,13 @@ Failure FailureOf(const absl::Status& status, Doing doing) {
         "error: connection exception - protocol error. General network protocol error.";
   }
   return failure;
+}
+
+bool IsDiskFull(const absl::Status& status) {
+  if (!absl::IsResourceExhausted(status)) return false;
+  if (InfoOf(status).detail == kDiskFull) return true;
+  const int error = ErrnoOf(status);  // of the store's files
+  return error == ENOSPC || error == EDQUOT || error == EFBIG;
 }
 
 absl::Status OfKind(const absl::Status& status, std::string_view kind) {

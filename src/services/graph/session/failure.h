@@ -20,6 +20,10 @@ struct Failure {
 };
 Failure FailureOf(const absl::Status& status, Doing doing);
 
+// A disk is full, or a quota or a limit of the size of files is reached: also ResourceExhausted, as
+// a limit of memory is, but with another remedy.
+bool IsDiskFull(const absl::Status& status);
+
 // The same status as an error of a kind, by which FailureOf knows it.
 absl::Status OfKind(const absl::Status& status, std::string_view kind);
 

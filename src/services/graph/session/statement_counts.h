@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "services/graph/session/failure.h"
 
 namespace pulse::cypher {
 
@@ -19,12 +20,13 @@ enum class FailureReason : uint8_t {
   kConflict,    // lost against another transaction, and was not run again with success
   kTime,        // the limit of time
   kMemory,      // a limit of memory
+  kDisk,        // a full disk, a quota or a limit of the size of files
   kTerminated,  // by TERMINATE, or since its client has gone
   kRefused,     // by permissions
   kOther,       // an error of the statement, or of the store
 };
-inline constexpr std::array<const char*, 7> kFailureReasonNames = {
-    "compile", "conflict", "time", "memory", "terminated", "refused", "other"};
+inline constexpr std::array<const char*, 8> kFailureReasonNames = {
+    "compile", "conflict", "time", "memory", "disk", "terminated", "refused", "other"};
 
 inline FailureReason ReasonOf(const absl::Status& status) {
   switch (status.code()) {
@@ -33,7 +35,7 @@ inline FailureReason ReasonOf(const absl::Status& status) {
     case absl::StatusCode::kDeadlineExceeded:
       return FailureReason::kTime;
     case absl::StatusCode::kResourceExhausted:
-      return FailureReason::kMemory;
+      return IsDiskFull(status) ? FailureReason::kDisk : FailureReason::kMemory;
     case absl::StatusCode::kCancelled:
       return FailureReason::kTerminated;
     case absl::StatusCode::kPermissionDenied:

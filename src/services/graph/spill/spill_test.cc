@@ -12,6 +12,7 @@
 #include "services/graph/functions/spill_file.h"
 #include "services/graph/model/test_values.h"
 #include "services/graph/spill/spill_rows.h"
+#include "services/graph/syntax/error.h"
 
 namespace pulse::cypher {
 namespace {
@@ -187,6 +188,8 @@ TEST_F(SpillFileTest, FullDisk_SaysWhere) {
     EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted) << full;
     EXPECT_NE(Text(full).find(options_.directory), std::string::npos) << full;
     EXPECT_NE(Text(full).find("900 bytes"), std::string::npos) << full;
+    EXPECT_EQ(InfoOf(full).detail, kDiskFull) << full;
+    EXPECT_EQ(Text(full).find("ulimit -f") != std::string::npos, error == EFBIG) << full;
   }
   disk_.error = EIO;
   EXPECT_FALSE((*file)->Append("x").ok());
@@ -199,8 +202,9 @@ TEST_F(SpillFileTest, LimitOfBytes_IsOfAllFilesAtATime) {
   auto one = SpillFile::Make(&space), other = SpillFile::Make(&space);
   ASSERT_TRUE(one.ok() && other.ok());
   ASSERT_TRUE((*one)->Append(std::string(600, 'x')).ok());
-  EXPECT_EQ((*other)->Append(std::string(401, 'x')).status().code(),
-            absl::StatusCode::kResourceExhausted);
+  const absl::Status over = (*other)->Append(std::string(401, 'x')).status();
+  EXPECT_EQ(over.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(InfoOf(over).detail, "LimitExceeded") << "the disk is not full";
   ASSERT_TRUE((*other)->Append(std::string(400, 'x')).ok());
   one->reset();
   EXPECT_TRUE((*other)->Append(std::string(600, 'x')).ok());

@@ -25,6 +25,9 @@ struct ErrorInfo {
 absl::Status CompileError(std::string_view kind, std::string_view detail, std::string_view message);
 // Found while the query runs; what it changed is to be rolled back. FailedPrecondition.
 absl::Status RuntimeError(std::string_view kind, std::string_view detail, std::string_view message);
+// The detail of a limit that is none of memory: a disk, a quota or a limit of the size of files.
+inline constexpr std::string_view kDiskFull = "DiskFull";
+
 // A limit of memory, rows or time. ResourceExhausted, DeadlineExceeded or Cancelled.
 absl::Status LimitError(absl::StatusCode code, std::string_view message,
                         std::string_view detail = "LimitExceeded");
