@@ -358,7 +358,7 @@ PULSE_GRAPH_API int pulse_graph_load_relationships(pulse_graph* graph, const cha
                                                    const pulse_graph_column* columns,
                                                    size_t column_count, uint64_t rows,
                                                    uint64_t* loaded, pulse_graph_error* error);
-/* Nodes out of an Arrow C stream, which is released. */
+/* Nodes out of an Arrow C stream, which is released. Arguments are checked before it is read. */
 PULSE_GRAPH_API int pulse_graph_load_nodes_arrow(pulse_graph* graph, const char* label,
                                                  struct ArrowArrayStream* stream, const char* key,
                                                  uint64_t* loaded, pulse_graph_error* error);
