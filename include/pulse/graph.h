@@ -220,7 +220,8 @@ typedef struct pulse_graph_options {
    * "sim", with the same bytes in files. NULL: the graph's own thread, or "auto" with an agent. One
    * that is not there is PULSE_GRAPH_FAILED. Not used with read_only. */
   const char* engine;
-  const char* agent;       /* socket of an agent that does compactions; NULL: none */
+  /* Socket of an agent that does compactions, relative to the directory at opening; NULL: none. */
+  const char* agent;
   const char* engine_cpus; /* as "0,2-3": of "threads", and of "agent" without a socket */
   /* The most that nodes and their indexes may take, about: a commit, a load or an index that would
    * go beyond it is PULSE_GRAPH_LIMIT; 0: no limit. */
@@ -358,7 +359,7 @@ PULSE_GRAPH_API int pulse_graph_load_relationships(pulse_graph* graph, const cha
                                                    const pulse_graph_column* columns,
                                                    size_t column_count, uint64_t rows,
                                                    uint64_t* loaded, pulse_graph_error* error);
-/* Nodes out of an Arrow C stream, which is released. */
+/* Nodes out of an Arrow C stream, which is released. Arguments are checked before it is read. */
 PULSE_GRAPH_API int pulse_graph_load_nodes_arrow(pulse_graph* graph, const char* label,
                                                  struct ArrowArrayStream* stream, const char* key,
                                                  uint64_t* loaded, pulse_graph_error* error);

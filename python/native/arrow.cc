@@ -66,20 +66,25 @@ nb::object ArrowStreamOf(const Result& result, nb::handle) {
 }
 
 NamedColumns ColumnsFromArrow(nb::handle source, uint64_t* rows,
-                              const graph::Interrupted* interrupted) {
+                              const graph::Interrupted* interrupted,
+                              const graph::ArrowCheck& check) {
   const nb::object capsule = source.attr("__arrow_c_stream__")();
   auto* stream = static_cast<ArrowArrayStream*>(PyCapsule_GetPointer(capsule.ptr(), kCapsule));
   if (stream == nullptr) throw nb::python_error();
   // It gives its rows once: whoever reads it again is told so, and does not get the rest of them.
   const Taken taken(stream);
   absl::StatusOr<NamedColumns> columns;
+  absl::Status refused;
   {
     // The source may read on threads of its own, which may need the interpreter.
     const WithoutGil release;
-    columns = graph::ImportArrow(stream, rows, interrupted);
+    columns = graph::ImportArrow(
+        stream, rows, interrupted,
+        [&](const NamedColumns& names, bool any) { return refused = check(names, any); });
   }
   // What the source raised within the stream goes first.
   if (PyErr_Occurred() != nullptr) throw nb::python_error();
+  if (!refused.ok()) Raise(refused, cypher::Doing::kQuery);
   if (!columns.ok()) Throw(columns.status());
   return *std::move(columns);
 }

@@ -14,8 +14,9 @@ using graph::NamedColumns;
 nanobind::object ArrowStreamOf(const Result& result, nanobind::handle requested_schema);
 
 // The columns of what gives an Arrow C stream. Throws a TypeError that names a column whose type
-// is none that ImportArrow() takes.
+// is none that ImportArrow() takes, and what `check` returns, or has set as Python's error.
 NamedColumns ColumnsFromArrow(nanobind::handle source, uint64_t* rows,
-                              const graph::Interrupted* interrupted);
+                              const graph::Interrupted* interrupted,
+                              const graph::ArrowCheck& check);
 
 }  // namespace pulse::python

@@ -238,9 +238,11 @@ void OfStore(EmbeddedGraph* graph, absl::Status (EmbeddedGraph::*call)()) {
   if (!status.ok()) RaiseOfStore(status);
 }
 
-NamedColumns Take(nb::handle columns, uint64_t* rows, const SignalPoll& poll) {
-  return nb::hasattr(columns, "__arrow_c_stream__") ? ColumnsFromArrow(columns, rows, poll.ask())
-                                                    : ColumnsFromPython(columns, rows);
+NamedColumns Take(nb::handle columns, uint64_t* rows, const SignalPoll& poll,
+                  const graph::ArrowCheck& check) {
+  return nb::hasattr(columns, "__arrow_c_stream__")
+             ? ColumnsFromArrow(columns, rows, poll.ask(), check)
+             : ColumnsFromPython(columns, rows);
 }
 
 std::string TextOfPart(nb::handle tuple, int part) {
@@ -257,7 +259,9 @@ uint64_t LoadNodes(Graph& self, const std::string& label, nb::handle data, const
   uint64_t rows = 0;
   EmbeddedGraph* const graph = self.get();
   const SignalPoll poll;
-  NamedColumns columns = Take(data, &rows, poll);
+  NamedColumns columns = Take(data, &rows, poll, [&](const NamedColumns& names, bool) {
+    return graph->CheckNodes(label, names, 0, key);
+  });
   return Without(cypher::Doing::kQuery, [&] {
     return graph->LoadNodes(label, std::move(columns), rows, key, poll.ask());
   });
@@ -269,18 +273,29 @@ uint64_t LoadEdges(Graph& self, const std::string& type, nb::handle data, nb::ha
   EmbeddedGraph* const graph = self.get();
   uint64_t rows = 0;
   const SignalPoll poll;
-  NamedColumns columns = Take(data, &rows, poll);
   EmbeddedGraph::EdgeEnds ends[2];
+  std::string names[2];
   const nb::handle given[2] = {source, target};
   for (int i = 0; i < 2; ++i) {
-    const std::string name = TextOfPart(given[i], 0);
+    names[i] = TextOfPart(given[i], 0);
     ends[i].label = TextOfPart(given[i], 1);
     ends[i].key = TextOfPart(given[i], 2);
+  }
+  const auto find = [&names](auto& columns, int i) {
     const auto found = std::find_if(columns.begin(), columns.end(),
-                                    [&name](const auto& column) { return column.first == name; });
-    if (found == columns.end()) {
-      throw nb::key_error(("there is no column " + name).c_str());
-    }
+                                    [&](const auto& one) { return one.first == names[i]; });
+    if (found != columns.end()) return found;
+    const nb::gil_scoped_acquire acquire;
+    PyErr_SetString(PyExc_KeyError, ("there is no column " + names[i]).c_str());
+    return found;
+  };
+  NamedColumns columns = Take(data, &rows, poll, [&](const NamedColumns& there, bool any) {
+    const bool both = find(there, 0) != there.end() && find(there, 1) != there.end();
+    return both ? graph->CheckEnds(ends[0], ends[1], any) : absl::NotFoundError("a column");
+  });
+  for (int i = 0; i < 2; ++i) {
+    const auto found = find(columns, i);
+    if (found == columns.end()) throw nb::python_error();
     ends[i].column = std::move(found->second);
     columns.erase(found);
   }

@@ -170,7 +170,7 @@ class Graph(_native.Graph):
     engine        who carries out copies and compactions: "auto", "inline", "threads", "agent", "dsa"
                   or "sim"; None: the graph's own thread, or "auto" with an agent. Not used with
                   read_only
-    agent         socket of an agent that does compactions
+    agent         socket of an agent that does compactions; a relative path is of the directory now
     engine_cpus   CPUs as "0,2-3", of "threads", and of "agent" without a socket
 
     LockedError where another process, or another Graph of this one, has it open for writing.

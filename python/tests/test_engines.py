@@ -36,6 +36,12 @@ def test_engine_that_is_none_is_refused_by_name(tmp_path, options, said):
     assert not (tmp_path / "g").exists()
 
 
+def test_relative_agent_is_of_the_directory_at_opening(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(pulsedb.Error, match=f"no agent at {tmp_path}/a.sock:"):
+        pulsedb.Graph(tmp_path / "g", engine="agent", agent="a.sock")
+
+
 def test_options_of_other_types_are_refused(tmp_path):
     for name in ("engine", "agent", "engine_cpus"):
         with pytest.raises(TypeError):

@@ -275,6 +275,32 @@ def test_arrow_stream_that_was_read_is_refused(graph):
     assert graph.execute("MATCH (n:N) RETURN count(*)").scalar() == 6
 
 
+def test_arrow_arguments_are_checked_before_rows_are_read(graph):
+    pa = pytest.importorskip("pyarrow")
+    schema, read = pa.schema([("a", pa.int64()), ("b", pa.int64())]), []
+
+    def reader():
+        def batches():
+            for number in range(3):
+                read.append(number)
+                yield pa.record_batch([[number], [number]], schema=schema)
+
+        return pa.RecordBatchReader.from_batches(schema, batches())
+
+    graph.execute("CREATE (:N {id: 1})")
+    with pytest.raises(pulsedb.ArgumentError, match="no column c"):
+        graph.load_nodes("N", reader(), key="c")
+    with pytest.raises(KeyError, match="no column c"):
+        graph.load_edges("E", reader(), ("N", "id", "a"), ("N", "id", "c"))
+    with pytest.raises(TypeError, match="str"):
+        graph.load_edges("E", reader(), ("N", "id", "a"), ("N", 5, "b"))
+    assert not read
+    with pytest.raises(pulsedb.NotFoundError, match="no node of M has id, which is the key of the target"):
+        graph.load_edges("E", reader(), ("N", "id", "a"), ("M", "id", "b"))
+    assert read == [0]
+    assert graph.load_nodes("M", reader(), key="a") == 3
+
+
 def test_arrow_columns_whose_names_have_nul_are_refused(graph, tmp_path):
     pa = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")

@@ -134,7 +134,11 @@ absl::Status StoreImpl::BeginLoad() {
     return absl::FailedPreconditionError("the database is open for reading only");
   }
   std::unique_lock lock(commit_mu_);
-  WaitForQuiet(&lock);
+  do {
+    // What it brings would not be looked at.
+    commit_cv_.wait(lock, [this] { return edge_checks_.empty(); });
+    WaitForQuiet(&lock);
+  } while (!edge_checks_.empty());
   for (const auto& index : tables_.indexes.list()) {
     if (!index->definition().Refuses()) continue;
     return absl::FailedPreconditionError(cypher::Concat(

@@ -123,6 +123,10 @@ size_t View::EdgeScan::Give(std::span<EdgeRef> out, size_t at, BatchHint* hint) 
 absl::Status View::EdgeScan::Fill(std::span<EdgeRef> out, size_t* count, BatchHint* hint) {
   *count = 0;
   while (*count < out.size() && level_ < layers_.levels()) {
+    if (!begun_ && !InChunks() && !HasAny(run().reader->info(), types_)) {
+      ++level_;
+      continue;
+    }
     if (!begun_) PULSE_RETURN_IF_ERROR(BeginLevel());
     const size_t n = Give(out, *count, hint);
     *count += n;

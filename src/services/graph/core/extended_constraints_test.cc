@@ -1,8 +1,11 @@
 // Constraints of relationships, and of the types of properties.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <functional>
 #include <initializer_list>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "base/testing.h"
@@ -10,6 +13,9 @@
 #include "services/graph/core/manifest.h"
 #include "services/graph/core/test_graph_model.h"
 #include "services/graph/core/test_sim_store.h"
+#include "services/graph/model/read_counts.h"
+#include "services/graph/nodes/index.h"
+#include "services/graph/runs/engines.h"
 
 namespace pulse::graph {
 namespace {
@@ -34,6 +40,19 @@ const IndexDefinition kTags{.name = "tags",
                             .keys = {"tags"},
                             .constraint = true,
                             .type = "LIST<STRING NOT NULL>"};
+
+// Calls a function once within the next flush.
+class MeanwhileEngines : public EngineSource {
+ public:
+  std::function<void()> meanwhile;
+  absl::StatusOr<EngineChoice> Choose(const EngineWork& work) override {
+    if (const auto call = std::exchange(meanwhile, nullptr)) call();
+    return InlineEngines()->Choose(work);
+  }
+  void Report(const EngineWork& work, const EngineOutcome& outcome) override {
+    InlineEngines()->Report(work, outcome);
+  }
+};
 
 class ExtendedConstraintsTest : public SimStoreTest {
  protected:
@@ -195,6 +214,111 @@ TEST_F(ExtendedConstraintsTest, Reopened_FromLogOrCheckpointOrBesideTheWriter_Th
   EXPECT_EQ(follower->Indexes(), store_->Indexes());
   Open();
   EXPECT_EQ(store_->Indexes(), (std::vector<IndexDefinition>{kSince, kWeight}));
+}
+
+TEST_F(ExtendedConstraintsTest, Creation_OfATypeThatRunsDoNotHave_ReadsNoRun) {
+  ASSERT_TRUE(LinkAndCommit({{"w", Value::Int(1)}}, "LIKES").ok());
+  ASSERT_TRUE(store_->Flush().ok());
+  cypher::ReadCounts counts;
+  const cypher::CountReadsIn counted(&counts);
+  EXPECT_TRUE(store_->CreateIndex(kWeight).ok());
+  EXPECT_EQ(counts.run_records, 0u);
+  IndexDefinition likes = kWeight;
+  likes.name = "likes";
+  likes.label = "LIKES";
+  EXPECT_TRUE(store_->CreateIndex(likes).ok());
+  EXPECT_GT(counts.run_records, 0u);
+}
+
+TEST_F(ExtendedConstraintsTest, Creation_OneOfManyBreaksIt_UnlessItIsDeleted) {
+  const Value one = Value::Int(1);
+  Tx tx = *store_->Begin();
+  for (int i = 0; i < 200; ++i) Link(tx.get(), {{"since", one}, {"by", one}});
+  const EdgeRef last = Link(tx.get(), {{"since", one}});
+  ASSERT_TRUE(tx->Commit().ok());
+  ASSERT_TRUE(store_->Flush().ok());
+  ExpectRefused(store_->CreateIndex(kSince), Concat("relationship ", last.id, " from"));
+  // The run that says so has another type alone.
+  tx = *store_->Begin();
+  ASSERT_TRUE(tx->DeleteEdge(last).ok());
+  Link(tx.get(), {}, "LIKES");
+  ASSERT_TRUE(tx->Commit().ok());
+  ASSERT_TRUE(store_->Flush().ok());
+  EXPECT_TRUE(store_->CreateIndex(kSince).ok());
+}
+
+// The first of them waits for the flush, since it raises the format; relationships are read before.
+TEST_F(ExtendedConstraintsTest, Creation_WhatIsCommittedMeanwhile_IsChecked) {
+  MeanwhileEngines engines;
+  options_.engines = &engines;
+  Open();
+  std::thread creates;
+  absl::Status created;
+  EdgeRef edge;
+  const auto create_while_committing = [&](const Value& value) {
+    EXPECT_TRUE(LinkAndCommit({}, "LIKES").ok());
+    engines.meanwhile = [&] {
+      creates = std::thread([&] { created = store_->CreateIndex(kWeight); });
+      // Its names are new.
+      EXPECT_TRUE(testing_util::Eventually(
+          [&] { return (*store_->Snapshot())->FindKey("w").has_value(); }));
+      EXPECT_TRUE(LinkAndCommit({{"w", value}}, "KNOWS", &edge).ok());
+    };
+    EXPECT_TRUE(store_->Flush().ok());
+    creates.join();
+  };
+  create_while_committing(Value::Float(1.5));
+  ExpectRefused(created, Concat("relationship ", edge.id, " from node ", node_, " to node ", node_,
+                                " must have w of type INTEGER, and has 1.5"));
+  EXPECT_TRUE(store_->Indexes().empty());
+  EXPECT_TRUE(BulkLoad::Begin(store_.get()).ok());  // nothing is left of it
+  ASSERT_TRUE(Set(edge, "w", Value::Int(2)).ok());
+  create_while_committing(Value::Int(1));
+  EXPECT_TRUE(created.ok()) << created;
+  ExpectRefused(LinkAndCommit({{"w", Value::Float(1)}}), "must have w of type INTEGER");
+  ASSERT_TRUE(store_->Close().ok());
+  store_.reset();
+}
+
+TEST_F(ExtendedConstraintsTest, Creation_InTheNewestFormat_WaitsForNoMaintenance) {
+  MeanwhileEngines engines;
+  options_.engines = &engines;
+  Open();
+  ASSERT_TRUE(store_->CreateIndex(kTags).ok());
+  ASSERT_TRUE(LinkAndCommit({}, "LIKES").ok());
+  std::thread creates;
+  std::atomic<bool> created{false};
+  bool meanwhile = false;
+  engines.meanwhile = [&] {
+    creates = std::thread([&] {
+      EXPECT_TRUE(store_->CreateIndex(kWeight).ok());
+      created = true;
+    });
+    meanwhile = testing_util::Eventually([&] { return created.load(); });
+  };
+  ASSERT_TRUE(store_->Flush().ok());
+  creates.join();
+  EXPECT_TRUE(meanwhile);
+  Open();
+  EXPECT_EQ(store_->Indexes(), (std::vector<IndexDefinition>{kTags, kWeight}));
+  store_.reset();
+}
+
+TEST_F(ExtendedConstraintsTest, TypeByAnotherName_IsKeptByTheOneThatIsShown) {
+  IndexDefinition weight = kWeight, tags = kTags;
+  weight.type = "INT";
+  tags.type = "ARRAY<VARCHAR NOT NULL>";
+  ASSERT_TRUE(store_->CreateIndex(weight).ok());
+  ASSERT_TRUE(store_->CreateIndex(tags).ok());
+  const std::vector<IndexDefinition> shown = {kWeight, kTags};
+  EXPECT_EQ(store_->Indexes(), shown);
+  weight.name = "again";
+  EXPECT_EQ(store_->CreateIndex(weight).code(), absl::StatusCode::kAlreadyExists);
+  ExpectRefused(LinkAndCommit({{"w", Value::Float(1)}}), "must have w of type INTEGER");
+  Open();
+  EXPECT_EQ(store_->Indexes(), shown) << "from the log";
+  // As logs of older versions have it.
+  EXPECT_EQ(Index(tags, 0, {0}).definition(), kTags);
 }
 
 // A program that knows format 2 refuses format 3, as this one does what is newer than it knows.

@@ -126,6 +126,14 @@ inline bool HasType(std::span<const Token> types, Token type) {
   return false;
 }
 
+// Whether a run has a relationship of one of the types.
+inline bool HasAny(const RunInfo& info, std::span<const Token> types) {
+  const auto& there = info.types;
+  return types.empty() || std::any_of(there.begin(), there.end(), [types](const auto& type) {
+           return HasType(types, type.first);
+         });
+}
+
 // Whether all relationships of a run have one of the types; of none asked for, each has.
 inline bool HasOnly(const RunInfo& info, std::span<const Token> types) {
   for (const auto& [type, records] : info.types) {

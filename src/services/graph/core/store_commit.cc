@@ -230,6 +230,9 @@ absl::Status StoreImpl::CommitWrites(const View& base, const WriteSet& writes,
   PULSE_ASSIGN_OR_RETURN(pending.entry.sequence, NextSequence());
   pending.entry.payload = pending.payload;
   pending.writes = &writes;
+  for (auto& [index, broken] : edge_checks_) {
+    if (index != nullptr) broken.Update(ValidateEdgeConstraint(*index, writes));
+  }
   if (!serializable_.empty()) {
     Footprint footprint = Footprint::Of(writes, pending.entry.sequence);
     // Together with what others did to a node, it may have any of the values that it did not have.

@@ -139,6 +139,7 @@ absl::Status StoreImpl::WriteManifest(const Manifest& manifest, NewFiles* made) 
   }
   made->Keep();
   manifest_ = manifest;
+  format_ = manifest.format;
   return absl::OkStatus();
 }
 

@@ -2,6 +2,7 @@
 // (store_commit.cc), schema (store_schema.cc) and maintenance (store_flush.cc, store_merge.cc).
 //
 // Locks, in the order in which they are taken:
+//   schema_mu_       one change of the schema at a time
 //   maintenance_mu_  one flush, checkpoint or compaction at a time
 //   commit_mu_       validation of a commit, the queue, and applying: the tables' one writer
 //   view_mu_         sequence, layers and snapshots; held for moments
@@ -174,8 +175,9 @@ class StoreImpl : public TransactionHost {
   void CountLabels(std::span<const Token> labels, int64_t by);
   std::shared_ptr<Index> BuildIndex(const IndexDefinition& definition, OperationWriter* log);
   absl::Status CheckExisting(const Index& index) const;
-  absl::Status CheckExistingEdges(const Index& index) const;
   absl::Status CheckSchemaMayChange() const;
+  // Fills edge_checks_; commits go on meanwhile.
+  absl::Status CheckEdgesThere(std::span<const cypher::SchemaChange> changes);
   absl::Status PrepareSchema(std::span<const cypher::SchemaChange> changes,
                              std::vector<std::shared_ptr<Index>>* built, OperationWriter* log);
   absl::Status CommitSchema(std::unique_lock<std::mutex>* lock, const std::string& payload);
@@ -235,10 +237,12 @@ class StoreImpl : public TransactionHost {
   uint64_t next_file_ = 1;  // maintenance_mu_
   std::atomic<uint64_t> checkpoint_size_{0};
   Tables tables_;
-  Manifest manifest_;  // as it is on disk
+  Manifest manifest_;                // as it is on disk; maintenance_mu_
+  std::atomic<uint32_t> format_{0};  // of manifest_
   std::atomic<NodeId> next_node_{0};
   std::atomic<EdgeId> next_edge_{0};
 
+  std::mutex schema_mu_;
   mutable std::mutex maintenance_mu_;
 
   mutable std::mutex commit_mu_;
@@ -253,6 +257,9 @@ class StoreImpl : public TransactionHost {
   int quiet_waiters_ = 0;  // new commits wait for these
   bool closed_ = false;
   bool schema_changing_ = false;
+  // Of each of the changes that are being prepared: the constraint, where it is one of
+  // relationships, and which of these breaks it.
+  std::vector<std::pair<std::shared_ptr<const Index>, absl::Status>> edge_checks_;
   // Of the change that is being committed; applying it needs no others.
   std::vector<std::shared_ptr<Index>> built_indexes_;
   int loads_ = 0;

@@ -77,6 +77,7 @@ absl::Status StoreImpl::LoadManifest() {
   auto bytes = files_->Read(PathOf(kManifestFile));
   if (bytes.ok()) {
     PULSE_ASSIGN_OR_RETURN(manifest_, Manifest::Decode(*bytes, PathOf(kManifestFile)));
+    format_ = manifest_.format;
     return absl::OkStatus();
   }
   if (!absl::IsNotFound(bytes.status())) return bytes.status();

@@ -8,26 +8,12 @@
 #include "services/graph/core/claims.h"
 #include "services/graph/core/store_impl.h"
 #include "services/graph/load/load_columns.h"
-#include "services/graph/model/literal.h"
-#include "services/graph/model/property_type.h"
 #include "services/graph/model/text.h"
 
 namespace pulse::graph {
 namespace {
 
 using cypher::Concat;
-
-std::string Described(const Index& index) {
-  std::string keys;
-  for (const std::string& key : index.definition().keys) {
-    if (!keys.empty()) keys += ", ";
-    keys += key;
-  }
-  const IndexDefinition& definition = index.definition();
-  return Concat("constraint ", definition.name,
-                definition.of_edges ? " on [:" : " on :", definition.label,
-                definition.of_edges ? "](" : "(", keys, ")");
-}
 
 // Keys and values, for messages.
 std::string ValuesText(const Index& index, const std::vector<Value>& values,
@@ -40,11 +26,6 @@ std::string ValuesText(const Index& index, const std::vector<Value>& values,
   return out;
 }
 
-uint64_t NameHash(const Index& index) {
-  const std::string& name = index.definition().name;
-  return XXH3_64bits(name.data(), name.size());
-}
-
 std::optional<std::vector<Value>> ValuesOf(const Index& index, const std::vector<Token>& labels,
                                            const std::string& properties) {
   NodeVersion* const version = NodeVersion::Make(0, labels, properties);
@@ -54,47 +35,16 @@ std::optional<std::vector<Value>> ValuesOf(const Index& index, const std::vector
 }
 
 absl::Status Broken(const Index& index, std::string_view how) {
-  return absl::FailedPreconditionError(Concat(Described(index), ": ", how));
+  return absl::FailedPreconditionError(Concat(index.definition().Described(), ": ", how));
 }
 
-// What a key's value must be and is not, for a constraint that looks at one node or relationship
-// alone; empty: it may be as it is.
-std::string Lacking(const Index& index, size_t key, const Value& value) {
-  const IndexDefinition& definition = index.definition();
-  if (definition.required && value.is_null()) return Concat(" must have ", definition.keys[key]);
-  if (!index.value_type() || cypher::FitsType(value, *index.value_type())) return {};
-  return Concat(" must have ", definition.keys[key], " of type ", definition.type, ", and has ",
-                cypher::ShortText(cypher::LiteralText(value).value_or("another value")));
-}
-
-std::string Lacking(const Index& index, std::string_view properties) {
-  std::string lacking;
-  for (size_t i = 0; i < index.keys().size() && lacking.empty(); ++i) {
-    lacking = Lacking(index, i, PropertyValue(properties, index.keys()[i]));
-  }
-  return lacking;
+bool AreEqual(const std::optional<std::vector<Value>>& a, const std::vector<Value>& b) {
+  return a && std::equal(b.begin(), b.end(), a->begin(),
+                         [](const Value& x, const Value& y) { return cypher::Equals(x, y) == 1; });
 }
 
 std::string EdgeText(const EdgeRef& edge) {
   return Concat("relationship ", edge.id, " from node ", edge.source, " to node ", edge.target);
-}
-
-absl::Status CheckDefinition(const IndexDefinition& definition) {
-  if (definition.name.empty() || definition.label.empty() || definition.keys.empty()) {
-    return absl::InvalidArgumentError("an index has a name, a label, and one key at least");
-  }
-  if (!definition.IsExtended()) return absl::OkStatus();
-  if (definition.unique || !definition.constraint ||
-      definition.required != definition.type.empty()) {
-    return absl::InvalidArgumentError(
-        "a constraint of relationships or of types requires a value or its type, and is no index");
-  }
-  if (definition.type.empty()) return absl::OkStatus();
-  if (definition.keys.size() == 1 && cypher::ParsePropertyType(definition.type)) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(Concat(
-      "a constraint of types has one key and one type of properties, and not ", definition.type));
 }
 
 }  // namespace
@@ -151,7 +101,7 @@ absl::Status StoreImpl::ValidateConstraints(uint64_t since, const WriteSet& writ
       }
       if (!(*version)->HasLabel(index->label())) continue;
       if (index->value_type()) {
-        const std::string lacking = Lacking(*index, (*version)->properties());
+        const std::string lacking = index->Lacking((*version)->properties());
         if (lacking.empty()) continue;
         status = Broken(*index, Concat("node ", draft.id, lacking));
         break;
@@ -167,7 +117,8 @@ absl::Status StoreImpl::ValidateConstraints(uint64_t since, const WriteSet& writ
       }
       if (!index->definition().unique) continue;
       const uint64_t hash = index->HashAll(*values);
-      const uint64_t claim = UniqueClaim(NameHash(*index), hash);
+      const std::string& name = index->definition().name;
+      const uint64_t claim = UniqueClaim(XXH3_64bits(name.data(), name.size()), hash);
       if (Claimed(claim, applied_)) {
         status =
             absl::AbortedError(Concat("another transaction commits the same ",
@@ -178,29 +129,18 @@ absl::Status StoreImpl::ValidateConstraints(uint64_t since, const WriteSet& writ
       std::vector<NodeId> candidates;
       index->FindBy(*values, &candidates);
       auto& same = own[{index, hash}];
-      const auto equal = [&](const std::vector<Value>& other) {
-        for (size_t i = 0; i < other.size(); ++i) {
-          if (cypher::Equals(other[i], (*values)[i]) != 1) return false;
-        }
-        return true;
-      };
       NodeId rival = ~NodeId{0};
       for (const NodeId node : candidates) {
-        // What this commit changes is looked at as it leaves it.
-        if (node == draft.id || writes.nodes.contains(node)) {
-          const auto it = writes.nodes.find(node);
-          if (node == draft.id || it->second.deleted) continue;
-          const NodeVersion* other = tables_.nodes.Latest(node);
-          if (other == nullptr || other->deleted()) continue;
-          const NodeOutcome outcome = OutcomeOf(it->second, other);
-          const auto theirs = ValuesOf(*index, outcome.labels, outcome.properties);
-          if (theirs && equal(*theirs)) rival = node;
-          continue;
-        }
         const NodeVersion* other = tables_.nodes.Latest(node);
-        if (other == nullptr) continue;
-        const auto theirs = index->ValuesOf(*other);
-        if (theirs && equal(*theirs)) rival = node;
+        if (node == draft.id || other == nullptr || other->deleted()) continue;
+        auto theirs = index->ValuesOf(*other);
+        // What this commit changes is looked at as it leaves it.
+        if (const auto it = writes.nodes.find(node); it != writes.nodes.end()) {
+          if (it->second.deleted) continue;
+          const NodeOutcome outcome = OutcomeOf(it->second, other);
+          theirs = ValuesOf(*index, outcome.labels, outcome.properties);
+        }
+        if (AreEqual(theirs, *values)) rival = node;
       }
       // One that is on its way to the disk may take the values from it.
       if (rival != ~NodeId{0} &&
@@ -212,8 +152,7 @@ absl::Status StoreImpl::ValidateConstraints(uint64_t since, const WriteSet& writ
       // Who runs again sees what this transaction did not: neither its snapshot nor its own changes
       // have it.
       if (rival != ~NodeId{0}) {
-        const auto theirs = ValuesSeen(*index, rival, since, writes);
-        if (!theirs || !equal(*theirs)) {
+        if (!AreEqual(ValuesSeen(*index, rival, since, writes), *values)) {
           status = absl::AbortedError(Concat("another transaction committed the same ",
                                              ValuesText(*index, *values, latest),
                                              " meanwhile; run this one again"));
@@ -221,7 +160,7 @@ absl::Status StoreImpl::ValidateConstraints(uint64_t since, const WriteSet& writ
         }
       }
       for (const auto& [node, theirs] : same) {
-        if (equal(theirs)) rival = node;
+        if (AreEqual(theirs, *values)) rival = node;
       }
       if (rival != ~NodeId{0}) {
         status = Broken(*index, Concat("node ", rival, " has ", ValuesText(*index, *values, latest),
@@ -246,7 +185,7 @@ absl::Status StoreImpl::ValidateConstraints(uint64_t since, const WriteSet& writ
 absl::Status StoreImpl::ValidateEdgeConstraint(const Index& index, const WriteSet& writes) const {
   const auto check = [&index](const EdgeDraft& draft) -> absl::Status {
     if (draft.deleted || draft.ref.type != index.label()) return absl::OkStatus();
-    const std::string lacking = Lacking(index, draft.properties);
+    const std::string lacking = index.Lacking(draft.properties);
     if (lacking.empty()) return absl::OkStatus();
     return Broken(index, EdgeText(draft.ref) + lacking);
   };
@@ -255,19 +194,19 @@ absl::Status StoreImpl::ValidateEdgeConstraint(const Index& index, const WriteSe
   return absl::OkStatus();
 }
 
-absl::Status StoreImpl::CheckExistingEdges(const Index& index) const {
-  const View latest(&tables_, layers_, kMaxSequence, nullptr);
+// Those that a snapshot sees.
+static absl::Status CheckExistingEdges(const View& view, const Index& index) {
   const Token type = index.label();
-  std::vector<EdgeRef> edges(1024);
+  std::vector<EdgeRef> edges(64);  // and a property of each, which may be long
   cypher::Column column;
   for (uint64_t position = 0;;) {
-    PULSE_ASSIGN_OR_RETURN(const size_t count, latest.ScanEdges({&type, 1}, &position, edges));
+    PULSE_ASSIGN_OR_RETURN(const size_t count, view.ScanEdges({&type, 1}, &position, edges));
     if (count == 0) return absl::OkStatus();
     for (size_t key = 0; key < index.keys().size(); ++key) {
       PULSE_RETURN_IF_ERROR(
-          latest.ReadEdgeProperty(index.keys()[key], {edges.data(), count}, &column));
+          view.ReadEdgeProperty(index.keys()[key], {edges.data(), count}, &column));
       for (size_t i = 0; i < count; ++i) {
-        const std::string lacking = Lacking(index, key, ValueAt(column, i));
+        const std::string lacking = index.Lacking(key, ValueAt(column, i));
         if (!lacking.empty()) return Broken(index, EdgeText(edges[i]) + lacking);
       }
     }
@@ -276,14 +215,13 @@ absl::Status StoreImpl::CheckExistingEdges(const Index& index) const {
 
 absl::Status StoreImpl::CheckExisting(const Index& index) const {
   const IndexDefinition& definition = index.definition();
-  if (definition.of_edges) return CheckExistingEdges(index);
   if (!definition.Refuses()) return absl::OkStatus();
   const View latest(&tables_, layers_, kMaxSequence, nullptr);
   for (NodeId node = 0; node < tables_.nodes.end(); ++node) {
     const NodeVersion* version = tables_.nodes.Latest(node);
     if (version == nullptr || version->deleted() || !version->HasLabel(index.label())) continue;
     if (index.value_type()) {
-      const std::string lacking = Lacking(index, version->properties());
+      const std::string lacking = index.Lacking(version->properties());
       if (!lacking.empty()) return Broken(index, Concat("node ", node, lacking));
       continue;
     }
@@ -297,12 +235,7 @@ absl::Status StoreImpl::CheckExisting(const Index& index) const {
     index.FindBy(*values, &candidates);
     for (const NodeId other : candidates) {
       const NodeVersion* rival = other == node ? nullptr : tables_.nodes.Latest(other);
-      const auto theirs = rival == nullptr ? std::nullopt : index.ValuesOf(*rival);
-      bool equal = theirs.has_value();
-      for (size_t i = 0; equal && i < values->size(); ++i) {
-        equal = cypher::Equals((*theirs)[i], (*values)[i]) == 1;
-      }
-      if (equal) {
+      if (rival != nullptr && AreEqual(index.ValuesOf(*rival), *values)) {
         return Broken(index, Concat("nodes ", node, " and ", other, " both have ",
                                     ValuesText(index, *values, latest)));
       }
@@ -374,6 +307,27 @@ absl::Status StoreImpl::CheckSchemaMayChange() const {
   return apply_failure_;
 }
 
+// Those of the latest commit; what later ones bring is checked with them.
+absl::Status StoreImpl::CheckEdgesThere(std::span<const cypher::SchemaChange> changes) {
+  std::unique_lock lock(commit_mu_);
+  WaitForQuiet(&lock);
+  PULSE_RETURN_IF_ERROR(CheckSchemaMayChange());
+  PULSE_ASSIGN_OR_RETURN(const auto view, Snapshot(applied_));
+  for (const cypher::SchemaChange& change : changes) {
+    const bool of_edges = !change.drop && change.index.of_edges;
+    const bool checks = of_edges && CheckDefinition(change.index).ok();
+    edge_checks_.push_back({checks ? BuildIndex(change.index, nullptr) : nullptr, {}});
+  }
+  lock.unlock();
+  for (auto& [index, broken] : edge_checks_) {
+    if (index == nullptr) continue;
+    const absl::Status there = CheckExistingEdges(*view, *index);
+    const std::lock_guard commits(commit_mu_);
+    broken.Update(there);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status StoreImpl::PrepareSchema(std::span<const cypher::SchemaChange> changes,
                                       std::vector<std::shared_ptr<Index>>* built,
                                       OperationWriter* log) {
@@ -405,10 +359,11 @@ absl::Status StoreImpl::PrepareSchema(std::span<const cypher::SchemaChange> chan
           Concat("index ", other.name, " is of the same label and keys"));
     }
     built->push_back(BuildIndex(definition, log));
-    PULSE_RETURN_IF_ERROR(CheckExisting(*built->back()));
+    PULSE_RETURN_IF_ERROR(definition.of_edges ? edge_checks_[&change - changes.data()].second
+                                              : CheckExisting(*built->back()));
     built_bytes += built->back()->memory();
     if (LimitsNodes()) PULSE_RETURN_IF_ERROR(CompareNodeMemory(built_bytes));
-    log->CreateIndex(definition);
+    log->CreateIndex(built->back()->definition());
     indexes.push_back(definition);
   }
   return absl::OkStatus();
@@ -418,19 +373,25 @@ absl::Status StoreImpl::ChangeSchema(std::span<const cypher::SchemaChange> chang
   const bool extended = std::any_of(
       changes.begin(), changes.end(),
       [](const cypher::SchemaChange& change) { return !change.drop && change.index.IsExtended(); });
+  const std::lock_guard schema(schema_mu_);
+  absl::Status status;
+  if (extended) status = CatchNoMemory([&] { return CheckEdgesThere(changes); });
   std::unique_lock maintenance(maintenance_mu_, std::defer_lock);
-  if (extended) maintenance.lock();  // of the manifest
+  if (extended && format_ < kStoreFormat) maintenance.lock();  // of the manifest
   std::unique_lock lock(commit_mu_);
   WaitForQuiet(&lock);
-  PULSE_RETURN_IF_ERROR(CheckSchemaMayChange());
   std::vector<std::shared_ptr<Index>> built;
   OperationWriter writer;
-  PULSE_RETURN_IF_ERROR(CatchNoMemory([&] { return PrepareSchema(changes, &built, &writer); }));
+  if (status.ok()) status = CheckSchemaMayChange();
+  if (status.ok()) status = CatchNoMemory([&] { return PrepareSchema(changes, &built, &writer); });
+  edge_checks_.clear();
+  commit_cv_.notify_all();  // for bulk loads
+  PULSE_RETURN_IF_ERROR(status);
   // Before the log has what an older program does not know.
-  if (extended) PULSE_RETURN_IF_ERROR(RaiseFormat(kStoreFormat));
+  if (maintenance.owns_lock()) PULSE_RETURN_IF_ERROR(RaiseFormat(kStoreFormat));
   // Nobody commits a change of nodes until it is applied.
   built_indexes_ = std::move(built);
-  const absl::Status status = CommitSchema(&lock, writer.Take());
+  status = CommitSchema(&lock, writer.Take());
   built_indexes_.clear();
   return status;
 }

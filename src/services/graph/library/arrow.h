@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -72,8 +73,11 @@ absl::Status ExportArrow(std::shared_ptr<const ResultTable> table, ArrowArrayStr
 // lists of these, and dictionaries of them. OutOfRange: an integer is beyond 64 bits with a sign,
 // or a time beyond its day. ArgumentError (syntax/error.h): a text is not UTF-8. Internal: what the
 // stream says.
-using NamedColumns = std::vector<std::pair<std::string, cypher::Column>>;
+// Called once the columns' names are known, and again when the first row comes; the columns are
+// empty. Its error ends the import.
+using ArrowCheck = std::function<absl::Status(const NamedColumns& columns, bool rows)>;
 absl::StatusOr<NamedColumns> ImportArrow(ArrowArrayStream* stream, uint64_t* rows,
-                                         const Interrupted* interrupted = nullptr);
+                                         const Interrupted* interrupted = nullptr,
+                                         const ArrowCheck& check = nullptr);
 
 }  // namespace pulse::graph

@@ -391,7 +391,7 @@ class Reader {
 }  // namespace
 
 absl::StatusOr<NamedColumns> ImportArrow(ArrowArrayStream* stream, uint64_t* rows,
-                                         const Interrupted* interrupted) {
+                                         const Interrupted* interrupted, const ArrowCheck& check) {
   if (stream->release == nullptr) {
     return absl::InvalidArgumentError(
         "this Arrow stream was read already: it gives its rows once, so make another");
@@ -417,6 +417,7 @@ absl::StatusOr<NamedColumns> ImportArrow(ArrowArrayStream* stream, uint64_t* row
     columns.emplace_back(name, Column());
     columns.back().second.kind = readers.back()->kind();
   }
+  if (check) PULSE_RETURN_IF_ERROR(check(columns, false));
   *rows = 0;
   for (;;) {
     PULSE_RETURN_IF_ERROR(CheckInterrupted(interrupted));
@@ -426,6 +427,8 @@ absl::StatusOr<NamedColumns> ImportArrow(ArrowArrayStream* stream, uint64_t* row
     if (batch.value.n_children != schema.value.n_children) {
       return absl::InternalError("a batch of the Arrow stream has other columns than its schema");
     }
+    const bool first = *rows == 0 && batch.value.length > 0;
+    if (first && check) PULSE_RETURN_IF_ERROR(check(columns, true));
     *rows += static_cast<uint64_t>(batch.value.length);
     for (size_t i = 0; i < columns.size(); ++i) {
       ArrowArray child = *batch.value.children[i];

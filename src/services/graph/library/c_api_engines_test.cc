@@ -92,6 +92,16 @@ TEST_F(GraphEnginesTest, Open_WithAnEngineThatIsNone_NamesItAndMakesNothing) {
   expect(PULSE_GRAPH_FAILED, "no agent at /no/such/agent.sock");
 }
 
+TEST_F(GraphEnginesTest, Open_WithARelativeAgent_IsOfTheDirectoryAtOpening) {
+  Close();
+  options_.engine = "agent";
+  options_.agent = "no-such.sock";
+  EXPECT_EQ(Open(), PULSE_GRAPH_FAILED);
+  const std::string path = std::filesystem::absolute("no-such.sock");
+  EXPECT_NE(std::string(error_.message).find("no agent at " + path + ":"), std::string::npos)
+      << error_.message;
+}
+
 TEST_F(GraphEnginesTest, NodeMemory_BeyondIt_RefusesByName) {
   Close();
   options_.node_memory = 4096;

@@ -40,26 +40,16 @@ absl::StatusOr<EmbeddedGraph::EdgeEnds> EndsOf(const pulse_graph_ends* given, ui
   return ends;
 }
 
-// Takes a column out of those of an Arrow stream.
-absl::StatusOr<EmbeddedGraph::EdgeEnds> EndsOf(const char* label, const char* key,
-                                               pulse::cypher::Column* column) {
-  EmbeddedGraph::EdgeEnds ends;
-  if (key == nullptr) return Missing("source_key or target_key");
-  ends.key = key;
-  if (label != nullptr) ends.label = label;
-  ends.column = std::move(*column);
-  return ends;
-}
-
-// Reads a stream, calls load(columns, rows) with it, and releases it in any case.
+// Reads a stream as far as `check` allows, calls load(columns, rows) with it, and releases it in
+// any case.
 template <typename Load>
 int LoadArrow(pulse_graph* graph, struct ArrowArrayStream* stream, uint64_t* loaded,
-              pulse_graph_error* error, const Load& load) {
+              pulse_graph_error* error, const pulse::graph::ArrowCheck& check, const Load& load) {
   const int code = Guard(About::kStatement, error, [&]() -> absl::Status {
     if (graph == nullptr) return Missing("graph");
     if (stream == nullptr || stream->release == nullptr) return Missing("stream");
     uint64_t rows = 0;
-    PULSE_ASSIGN_OR_RETURN(auto columns, pulse::graph::ImportArrow(stream, &rows));
+    PULSE_ASSIGN_OR_RETURN(auto columns, pulse::graph::ImportArrow(stream, &rows, nullptr, check));
     PULSE_ASSIGN_OR_RETURN(const uint64_t count, load(std::move(columns), rows));
     if (loaded != nullptr) *loaded = count;
     return absl::OkStatus();
@@ -159,8 +149,11 @@ int pulse_graph_load_nodes_arrow(pulse_graph* graph, const char* label,
                                  pulse_graph_error* error) {
   return LoadArrow(
       graph, stream, loaded, error,
-      [&](pulse::graph::NamedColumns columns, uint64_t rows) -> absl::StatusOr<uint64_t> {
+      [&](const pulse::graph::NamedColumns& columns, bool) {
         if (label == nullptr) return Missing("label");
+        return graph->graph->CheckNodes(label, columns, 0, key == nullptr ? "" : key);
+      },
+      [&](pulse::graph::NamedColumns columns, uint64_t rows) {
         return graph->graph->LoadNodes(label, std::move(columns), rows, key == nullptr ? "" : key);
       });
 }
@@ -170,16 +163,23 @@ int pulse_graph_load_relationships_arrow(pulse_graph* graph, const char* type,
                                          const char* target_label, const char* target_key,
                                          struct ArrowArrayStream* stream, uint64_t* loaded,
                                          pulse_graph_error* error) {
+  EmbeddedGraph::EdgeEnds from, to;
   return LoadArrow(
       graph, stream, loaded, error,
-      [&](pulse::graph::NamedColumns columns, uint64_t rows) -> absl::StatusOr<uint64_t> {
+      [&](const pulse::graph::NamedColumns& columns, bool rows) -> absl::Status {
         if (type == nullptr) return Missing("type");
         if (columns.size() < 2) {
           return absl::InvalidArgumentError(
               "the first two columns of the Arrow stream are the keys of source and target");
         }
-        PULSE_ASSIGN_OR_RETURN(auto from, EndsOf(source_label, source_key, &columns[0].second));
-        PULSE_ASSIGN_OR_RETURN(auto to, EndsOf(target_label, target_key, &columns[1].second));
+        if (!source_key || !target_key) return Missing("source_key or target_key");
+        from = {source_label != nullptr ? source_label : "", source_key, {}};
+        to = {target_label != nullptr ? target_label : "", target_key, {}};
+        return graph->graph->CheckEnds(from, to, rows);
+      },
+      [&](pulse::graph::NamedColumns columns, uint64_t rows) {
+        from.column = std::move(columns[0].second);
+        to.column = std::move(columns[1].second);
         columns.erase(columns.begin(), columns.begin() + 2);
         return graph->graph->LoadEdges(type, std::move(from), std::move(to), std::move(columns),
                                        rows);

@@ -69,6 +69,56 @@ TEST_F(GraphCApiTest, LoadRelationshipsArrow_FirstTwoColumns_AreTheKeys) {
   EXPECT_EQ(Count("MATCH ()-[r]->() RETURN count(r)"), 3);
 }
 
+// How often somebody asked for rows.
+int arrow_reads = 0;
+int (*read_arrow)(ArrowArrayStream*, ArrowArray*) = nullptr;
+
+TEST_F(GraphCApiTest, LoadArrow_ArgumentsThatAreWrong_AreRefusedBeforeRowsAreRead) {
+  ASSERT_EQ(Run("CREATE (:N {id: 1})"), PULSE_GRAPH_OK);
+  ArrowArrayStream stream;
+  const auto start = [&](const std::string& query) {
+    EXPECT_EQ(Run(query), PULSE_GRAPH_OK) << error_.message;
+    EXPECT_EQ(pulse_graph_arrow(result_, &stream, &error_), PULSE_GRAPH_OK) << error_.message;
+    arrow_reads = 0;
+    read_arrow = stream.get_next;
+    stream.get_next = [](ArrowArrayStream* self, ArrowArray* out) {
+      ++arrow_reads;
+      return read_arrow(self, out);
+    };
+  };
+  const auto expect = [&](int code, int expected, int reads, const std::string& why) {
+    EXPECT_EQ(code, expected) << why;
+    EXPECT_NE(std::string(error_.message).find(why), std::string::npos) << error_.message;
+    EXPECT_EQ(arrow_reads, reads) << why;
+    EXPECT_EQ(stream.release, nullptr) << why;
+  };
+  const std::string rows = "UNWIND range(1, 70000) AS x RETURN x, x AS y";
+  const auto nodes = [&](const char* label, const char* key) {
+    start(rows);
+    return pulse_graph_load_nodes_arrow(graph_, label, &stream, key, nullptr, &error_);
+  };
+  expect(nodes(nullptr, nullptr), PULSE_GRAPH_INVALID, 0, "label");
+  expect(nodes("N", "id"), PULSE_GRAPH_INVALID, 0, "there is no column id");
+  const auto edges = [&](const char* type, const char* label, const char* key) {
+    return pulse_graph_load_relationships_arrow(graph_, type, "N", "id", label, key, &stream,
+                                                nullptr, &error_);
+  };
+  start(rows);
+  expect(edges(nullptr, "N", "id"), PULSE_GRAPH_INVALID, 0, "type");
+  start(rows);
+  expect(edges("R", "N", nullptr), PULSE_GRAPH_INVALID, 0, "target_key");
+  start("UNWIND range(1, 70000) AS x RETURN x");
+  expect(edges("R", "N", "id"), PULSE_GRAPH_INVALID, 0, "first two columns");
+  // Without a row there is nothing to find.
+  start(rows);
+  expect(edges("R", "M", "id"), PULSE_GRAPH_NOT_FOUND, 1,
+         "no node of M has id, which is the key of the target");
+  start(rows);
+  expect(edges("R", nullptr, "name"), PULSE_GRAPH_NOT_FOUND, 1, "no node has name");
+  start("UNWIND [] AS x RETURN x, x AS y");
+  EXPECT_EQ(edges("R", "M", "id"), PULSE_GRAPH_OK) << error_.message;
+}
+
 TEST_F(GraphCApiTest, Load_Csv_CountsAndRejects) {
   const std::string nodes = path_.get() + "-n.csv", edges = path_.get() + "-e.csv";
   std::ofstream(nodes) << "id|name\n1|Ann\n2|Bob\n";

@@ -1,6 +1,7 @@
 #include "services/graph/library/embedded.h"
 
 #include <ctime>
+#include <filesystem>
 #include <utility>
 
 #include "base/errors.h"
@@ -42,6 +43,12 @@ absl::StatusOr<std::unique_ptr<EngineSource>> OpenEngines(const EmbeddedOptions&
     return nullptr;
   }
   if (options.store.read_only) return nullptr;  // which copies nothing
+  if (!options.agent.empty()) {
+    // Connected to as often as it is lost, whatever the program's directory is by then.
+    std::error_code error;
+    set.agent_socket = std::filesystem::absolute(options.agent, error).string();
+    if (error) return ErrnoError(error.value(), "finding the current directory for", options.agent);
+  }
   auto opened = engines::EngineSet::Open(std::move(set));
   if (opened.ok() || absl::IsInvalidArgument(opened.status())) return opened;
   // Not the database is locked, or not found.

@@ -75,20 +75,24 @@ class EmbeddedGraph : public std::enable_shared_from_this<EmbeddedGraph> {
   // Nodes of one label: by a bulk load where they are many and no constraint is there, else by one
   // transaction. Returns how many. A key that comes twice, or is null, is InvalidArgument. Makes an
   // index on the key where none is; AlreadyExists where its name (that of CREATE INDEX) is taken.
-  absl::StatusOr<uint64_t> LoadNodes(const std::string& label,
-                                     std::vector<std::pair<std::string, cypher::Column>> columns,
-                                     uint64_t rows, const std::string& key,
+  absl::StatusOr<uint64_t> LoadNodes(const std::string& label, NamedColumns columns, uint64_t rows,
+                                     const std::string& key,
                                      const Interrupted* interrupted = nullptr);
   struct EdgeEnds {
     std::string label, key;  // of the nodes; an empty label: of all
     cypher::Column column;
   };
+  // What LoadNodes and LoadEdges refuse whatever values they get, for who has yet to read these. Of
+  // columns without rows the names count. `rows`: some come, so that the keys must be there.
+  absl::Status CheckNodes(const std::string& label, const NamedColumns& columns, uint64_t rows,
+                          const std::string& key);
+  absl::Status CheckEnds(const EdgeEnds& source, const EdgeEnds& target, bool rows);
   // Relationships between nodes that are there, found by their keys, in one transaction; many are
   // in runs when it returns. NotFound names the first key that no node has, InvalidArgument one
   // that two nodes have.
   absl::StatusOr<uint64_t> LoadEdges(const std::string& type, EdgeEnds source, EdgeEnds target,
-                                     std::vector<std::pair<std::string, cypher::Column>> columns,
-                                     uint64_t rows, const Interrupted* interrupted = nullptr);
+                                     NamedColumns columns, uint64_t rows,
+                                     const Interrupted* interrupted = nullptr);
 
   absl::Status Checkpoint();
   // Ends what runs and rolls back open transactions, then writes a checkpoint where it may write.

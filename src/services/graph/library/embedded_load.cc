@@ -78,8 +78,7 @@ absl::Status CheckProperties(const std::string& name, const Column& column) {
   return absl::OkStatus();
 }
 
-absl::Status CheckColumns(const std::vector<std::pair<std::string, Column>>& columns,
-                          uint64_t rows) {
+absl::Status CheckColumns(const NamedColumns& columns, uint64_t rows) {
   std::set<std::string_view> names;
   for (const auto& [name, column] : columns) {
     if (RowsOf(column) != rows) {
@@ -165,8 +164,7 @@ absl::Status CheckKeys(const GraphView& view, const std::string& label, const st
   return absl::OkStatus();
 }
 
-absl::Status AddNodes(const std::string& label,
-                      std::vector<std::pair<std::string, Column>>* columns, uint64_t rows,
+absl::Status AddNodes(const std::string& label, NamedColumns* columns, uint64_t rows,
                       LoadSink* sink) {
   NodeBatch batch;
   batch.count = rows;
@@ -197,15 +195,41 @@ absl::StatusOr<LoadReport> EmbeddedGraph::LoadFiles(const LoadOptions& options) 
   return LoadCsvInto(store_.get(), own);
 }
 
-absl::StatusOr<uint64_t> EmbeddedGraph::LoadNodes(
-    const std::string& label, std::vector<std::pair<std::string, Column>> columns, uint64_t rows,
-    const std::string& key, const Interrupted* interrupted) {
-  const bool within = Call::IsWithin(this);
+absl::Status EmbeddedGraph::CheckNodes(const std::string& label, const NamedColumns& columns,
+                                       uint64_t rows, const std::string& key) {
   const Call call(this);
   PULSE_RETURN_IF_ERROR(CheckWritable());
+  PULSE_RETURN_IF_ERROR(CheckColumns(columns, rows));
+  if (key.empty()) return absl::OkStatus();
+  if (std::none_of(columns.begin(), columns.end(), [&](const auto& c) { return c.first == key; })) {
+    return absl::InvalidArgumentError(Concat("there is no column ", key, ", which is the key"));
+  }
+  return IndexOf(*store_, label, key).status();
+}
+
+absl::Status EmbeddedGraph::CheckEnds(const EdgeEnds& source, const EdgeEnds& target, bool rows) {
+  const Call call(this);
+  PULSE_RETURN_IF_ERROR(CheckWritable());
+  if (!rows) return absl::OkStatus();
+  PULSE_ASSIGN_OR_RETURN(const auto view, store_->Snapshot());
+  for (const EdgeEnds* ends : {&source, &target}) {
+    const bool labelled = ends->label.empty() || view->FindLabel(ends->label).has_value();
+    if (labelled && view->FindKey(ends->key).has_value()) continue;
+    return absl::NotFoundError(Concat("no node", ends->label.empty() ? "" : " of ", ends->label,
+                                      " has ", ends->key, ", which is the key of the ",
+                                      ends == &source ? "source" : "target"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<uint64_t> EmbeddedGraph::LoadNodes(const std::string& label, NamedColumns columns,
+                                                  uint64_t rows, const std::string& key,
+                                                  const Interrupted* interrupted) {
+  const bool within = Call::IsWithin(this);
+  const Call call(this);
+  PULSE_RETURN_IF_ERROR(CheckNodes(label, columns, rows, key));
   const Interrupted ends = EndsBy(interrupted);
   interrupted = &ends;
-  PULSE_RETURN_IF_ERROR(CheckColumns(columns, rows));
   std::optional<cypher::IndexDefinition> index;  // to be made
   std::unique_lock<std::mutex> keyed(keyed_load_mu_, std::defer_lock);
   if (!key.empty()) {
@@ -219,9 +243,6 @@ absl::StatusOr<uint64_t> EmbeddedGraph::LoadNodes(
     }
     const auto named = std::find_if(columns.begin(), columns.end(),
                                     [&key](const auto& column) { return column.first == key; });
-    if (named == columns.end()) {
-      return absl::InvalidArgumentError(Concat("there is no column ", key, ", which is the key"));
-    }
     PULSE_ASSIGN_OR_RETURN(index, IndexOf(*store_, label, key));
     PULSE_ASSIGN_OR_RETURN(const auto view, store_->Snapshot());
     PULSE_RETURN_IF_ERROR(CheckKeys(*view, label, key, named->second, interrupted));
@@ -250,10 +271,9 @@ absl::StatusOr<uint64_t> EmbeddedGraph::LoadNodes(
   return rows;
 }
 
-absl::StatusOr<uint64_t> EmbeddedGraph::LoadEdges(
-    const std::string& type, EdgeEnds source, EdgeEnds target,
-    std::vector<std::pair<std::string, Column>> columns, uint64_t rows,
-    const Interrupted* interrupted) {
+absl::StatusOr<uint64_t> EmbeddedGraph::LoadEdges(const std::string& type, EdgeEnds source,
+                                                  EdgeEnds target, NamedColumns columns,
+                                                  uint64_t rows, const Interrupted* interrupted) {
   const Call call(this);
   PULSE_RETURN_IF_ERROR(CheckWritable());
   const Interrupted ends_by = EndsBy(interrupted);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/strip.h"
 #include "base/errors.h"
 #include "services/graph/model/literal.h"
@@ -147,9 +148,10 @@ absl::Status TakeOptions(absl::string_view* header, FileColumn* column) {
     return absl::OkStatus();
   }
   const absl::string_view type = text.substr(colon + 1, brace - colon - 1);
-  const auto known = ParseFieldType(type);
+  const bool list = absl::EndsWith(type, "[]");
+  const auto known = ParseFieldType(absl::StripSuffix(type, "[]"));
   absl::string_view option = text.substr(brace + 1, text.size() - brace - 2);
-  if (known.ok() && *known == FieldType::kPoint && absl::ConsumePrefix(&option, "crs:")) {
+  if (known.ok() && *known == FieldType::kPoint && !list && absl::ConsumePrefix(&option, "crs:")) {
     std::string error;
     column->crs = cypher::CrsOfName(StdView(option), &error);
     if (!column->crs)
@@ -157,11 +159,12 @@ absl::Status TakeOptions(absl::string_view* header, FileColumn* column) {
     *header = text.substr(0, brace);
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
-      Concat("column ", StdView(text), ": ",
-             known.ok() ? Concat("options of ", StdView(type), " are not supported")
-                        : Concat(std::string(known.status().message()),
-                                 "; options in braces are not supported")));
+  return absl::InvalidArgumentError(Concat(
+      "column ", StdView(text), ": ",
+      known.ok()
+          ? Concat("options of ", StdView(type), " are not supported")
+          : Concat(std::string(known.status().message()), "; options in braces are not supported"),
+      " but for crs of single points, as point{crs:WGS-84}; those in lists say their own"));
 }
 
 // "name:TYPE(space)" taken apart; the role where TYPE is one.

@@ -22,14 +22,6 @@ bool IsComparable(const Value& value) {
   return !value.is_null() && !(value.is_float() && std::isnan(value.as_float()));
 }
 
-std::string Described(const cypher::IndexDefinition& constraint) {
-  std::string keys;
-  for (const std::string& key : constraint.keys) keys += Concat(keys.empty() ? "" : ", ", key);
-  return Concat("constraint ", constraint.name,
-                constraint.of_edges ? " on [:" : " on :", constraint.label,
-                constraint.of_edges ? "](" : "(", keys, ")");
-}
-
 std::string Described(const cypher::IndexDefinition& constraint, const std::vector<Value>& values) {
   std::string text;
   for (size_t i = 0; i < values.size(); ++i) {
@@ -126,10 +118,10 @@ absl::StatusOr<std::string> LoadConstraints::CheckOne(const FilePart& part, size
   for (size_t i = 0; i < definition.keys.size(); ++i) {
     PULSE_ASSIGN_OR_RETURN(Value value, ValueOf(part, constraint->columns[i], row));
     if (definition.required && value.is_null()) {
-      return Concat(Described(definition), ": there is no ", definition.keys[i]);
+      return Concat(definition.Described(), ": there is no ", definition.keys[i]);
     }
     if (constraint->type && !cypher::FitsType(value, *constraint->type)) {
-      return Concat(Described(definition), ": ", Described(definition, {value}), " is no ",
+      return Concat(definition.Described(), ": ", Described(definition, {value}), " is no ",
                     definition.type);
     }
     comparable &= IsComparable(value);
@@ -137,12 +129,12 @@ absl::StatusOr<std::string> LoadConstraints::CheckOne(const FilePart& part, size
   }
   if (!definition.unique || !comparable) return std::string();
   if (constraint->loaded.contains(constraint->values)) {
-    return Concat(Described(definition), ": an earlier line has ",
+    return Concat(definition.Described(), ": an earlier line has ",
                   Described(definition, constraint->values), " already");
   }
   PULSE_ASSIGN_OR_RETURN(const bool there, sink_.HasNode(definition, constraint->values));
   if (there) {
-    return Concat(Described(definition), ": a node of the database has ",
+    return Concat(definition.Described(), ": a node of the database has ",
                   Described(definition, constraint->values), " already");
   }
   constraint->checked = true;
@@ -157,8 +149,10 @@ absl::StatusOr<std::string> LoadConstraints::Check(const FilePart& part, size_t 
   return std::string();
 }
 
-absl::Status LoadConstraints::DropEdges(FilePart* part, std::vector<BadLine>* bad) {
+absl::Status LoadConstraints::DropEdges(bool all, FilePart* part, std::vector<BadLine>* bad) {
   if (!concerned()) return absl::OkStatus();
+  // An earlier part has the line that ends the load.
+  if (!all && !bad->empty() && bad->front().offset < part->begin) return absl::OkStatus();
   std::vector<uint8_t> keep(part->rows, 1);
   const uint64_t rows = part->rows;
   for (size_t row = 0; row < rows; ++row) {
@@ -168,6 +162,7 @@ absl::Status LoadConstraints::DropEdges(FilePart* part, std::vector<BadLine>* ba
     --part->rows;
     bad->push_back({part->offsets[row], BadLine::Kind::kConstraint, std::move(why)});
     PULSE_RETURN_IF_ERROR(memory_.Take(MemoryOf(bad->back())));
+    if (!all) return absl::OkStatus();
   }
   const uint64_t freed = part->offsets.capacity() * sizeof(part->offsets[0]);
   std::vector<uint64_t>().swap(part->offsets);

@@ -34,8 +34,9 @@ class LoadConstraints {
   bool concerned() const { return !concerned_.empty(); }
   // Why the row breaks a constraint; empty: it does not.
   absl::StatusOr<std::string> Check(const FilePart& part, size_t row);
-  // Takes out those of a part's relationships that break one.
-  absl::Status DropEdges(FilePart* part, std::vector<BadLine>* bad);
+  // Takes out those of a part's relationships that break one; but for `all`, no more than finds the
+  // first, which ends the load.
+  absl::Status DropEdges(bool all, FilePart* part, std::vector<BadLine>* bad);
   // The row that was checked last is loaded: no later one may have its values.
   absl::Status Keep();
 

@@ -188,6 +188,33 @@ TEST(LoadConstraints, RelationshipsAndTypes_LinesThatBreakThemAreRejected) {
                 mixed.path() + ":3" + on + "a,a,KNOWS\n" + without.path() + ":2" + on + "a,c\n");
 }
 
+// Without a reject file the first line that breaks one ends the load: no others are kept.
+TEST(LoadConstraints, RelationshipsThatBreakThem_WithoutRejects_TakeNoMemory) {
+  const IndexDefinition since{.name = "since",
+                              .label = "KNOWS",
+                              .keys = {"since"},
+                              .constraint = true,
+                              .required = true,
+                              .of_edges = true};
+  constexpr uint64_t kLines = 20'000;
+  const File nodes("key\na\n");
+  std::string text = "from,to\n";
+  for (uint64_t i = 0; i < kLines; ++i) text += "a,a\n";
+  const File knows(text);
+  LoadOptions options{.nodes = {{"P", nodes.path()}}, .edges = {{"KNOWS", knows.path(), "", ""}}};
+  MemoryGraph graph, refused;
+  const auto loaded = LoadWith({}, options, &graph);
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  // Where each line begins, and less than a reason for each.
+  options.memory_bytes = loaded->memory_bytes + kLines * 2 * sizeof(uint64_t) + (64 << 10);
+  const auto report = LoadWith({since}, options, &refused);
+  EXPECT_TRUE(absl::IsInvalidArgument(report.status())) << report.status();
+  EXPECT_NE(Text(report.status())
+                .find(knows.path() + ":2: constraint since on [:KNOWS](since): there is no since"),
+            std::string::npos)
+      << report.status();
+}
+
 // Long texts stay in their file until they are written; NaN is equal to nothing.
 TEST(LoadConstraints, LongTextsAndNaN_AreComparedByValue) {
   const std::string text(5000, 'x');

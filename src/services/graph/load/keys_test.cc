@@ -123,6 +123,16 @@ TEST(LoadKeys, Points_OfTheHeadersSystem_UnlessTheySayTheirOwn) {
                                ":N id=8 x=point({x: 1.0, y: 2.0, crs: 'cartesian'})"}));
 }
 
+TEST(LoadKeys, Points_SystemOfALists_IsRefusedByWhatThereIs) {
+  const File nodes("id,x:point[]{crs:WGS-84}\n");
+  MemoryGraph graph;
+  const auto report = LoadInto({.nodes = {{"N", nodes.path()}}}, &graph);
+  EXPECT_EQ(Text(report.status()),
+            nodes.path() +
+                ":1: column x:point[]{crs:WGS-84}: options of point[] are not supported but for "
+                "crs of single points, as point{crs:WGS-84}; those in lists say their own");
+}
+
 TEST(LoadKeys, FilesOfOneLabel_HaveOneKindOfKeys) {
   const File numbers("id\n1\n3\n"), texts("id\n3\nx4\n");
   const File edges("a,b\n3,x4\n1,3\n");

@@ -359,7 +359,7 @@ class Loader {
     std::vector<BadLine> bad;
     for (FilePart& part : file.parts()) {
       std::move(part.bad.begin(), part.bad.end(), std::back_inserter(bad));
-      PULSE_RETURN_IF_ERROR(constraints_.DropEdges(&part, &bad));
+      PULSE_RETURN_IF_ERROR(constraints_.DropEdges(rejects_.valid(), &part, &bad));
       report_.edges += part.rows;
     }
     PULSE_RETURN_IF_ERROR(Reject(file, &bad));

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -21,8 +22,9 @@
 
 namespace pulse::graph {
 
-using LoadColumns =
-    std::vector<std::pair<Token, cypher::Column>>;  // each with a value for each row
+// Each with a value for each row.
+using LoadColumns = std::vector<std::pair<Token, cypher::Column>>;
+using NamedColumns = std::vector<std::pair<std::string, cypher::Column>>;
 
 struct NodeBatch {
   uint64_t count = 0;

@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "services/graph/model/graph.h"
+#include "services/graph/model/text.h"
 
 namespace pulse::cypher {
 
@@ -55,6 +56,13 @@ struct IndexDefinition {
   bool Excludes(const IndexDefinition& other) const {
     return label == other.label && keys == other.keys && of_edges == other.of_edges &&
            type.empty() == other.type.empty() && FindsNodes() == other.FindsNodes();
+  }
+  // A constraint in messages.
+  std::string Described() const {
+    std::string all;
+    for (const std::string& key : keys) all += Concat(all.empty() ? "" : ", ", key);
+    return Concat("constraint ", name, of_edges ? " on [:" : " on :", label, of_edges ? "](" : "(",
+                  all, ")");
   }
 };
 

@@ -5,9 +5,13 @@
 #include <cmath>
 
 #include "base/hash.h"
+#include "services/graph/model/literal.h"
+#include "services/graph/model/text.h"
 
 namespace pulse::graph {
 namespace {
+
+using cypher::Concat;
 
 constexpr uint64_t kAllKeys = 1, kFirstKey = 2;  // seeds
 
@@ -46,6 +50,22 @@ bool Index::HasAllKeys(const NodeVersion& version) const {
 
 bool Index::Concerns(Token token, bool is_label) const {
   return is_label ? token == label_ : std::find(keys_.begin(), keys_.end(), token) != keys_.end();
+}
+
+std::string Index::Lacking(size_t key, const Value& value) const {
+  const std::string& name = definition_.keys[key];
+  if (definition_.required && value.is_null()) return Concat(" must have ", name);
+  if (!value_type_ || cypher::FitsType(value, *value_type_)) return {};
+  return Concat(" must have ", name, " of type ", definition_.type, ", and has ",
+                cypher::ShortText(cypher::LiteralText(value).value_or("another value")));
+}
+
+std::string Index::Lacking(std::string_view properties) const {
+  std::string lacking;
+  for (size_t i = 0; i < keys_.size() && lacking.empty(); ++i) {
+    lacking = Lacking(i, PropertyValue(properties, keys_[i]));
+  }
+  return lacking;
 }
 
 uint64_t Index::memory() const {
@@ -203,6 +223,24 @@ std::shared_ptr<const Index> IndexSet::FindFor(Token label, std::span<const Toke
     if (found == nullptr || index->keys().size() < found->keys().size()) found = index;
   }
   return found;
+}
+
+absl::Status CheckDefinition(const IndexDefinition& definition) {
+  if (definition.name.empty() || definition.label.empty() || definition.keys.empty()) {
+    return absl::InvalidArgumentError("an index has a name, a label, and one key at least");
+  }
+  if (!definition.IsExtended()) return absl::OkStatus();
+  if (definition.unique || !definition.constraint ||
+      definition.required != definition.type.empty()) {
+    return absl::InvalidArgumentError(
+        "a constraint of relationships or of types requires a value or its type, and is no index");
+  }
+  if (definition.type.empty()) return absl::OkStatus();
+  if (definition.keys.size() == 1 && cypher::ParsePropertyType(definition.type)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(Concat(
+      "a constraint of types has one key and one type of properties, and not ", definition.type));
 }
 
 std::vector<std::vector<Token>> IndexSet::WideFor(Token label) const {

@@ -30,11 +30,14 @@ using cypher::IndexDefinition;
 
 class Index {
  public:
+  // A type by any of its names; definition() has the one that is shown.
   Index(IndexDefinition definition, Token label, std::vector<Token> keys)
       : definition_(std::move(definition)),
         label_(label),
         keys_(std::move(keys)),
-        value_type_(cypher::ParsePropertyType(definition_.type)) {}
+        value_type_(cypher::ParsePropertyType(definition_.type)) {
+    if (value_type_) definition_.type = cypher::PropertyTypeText(*value_type_);
+  }
 
   const IndexDefinition& definition() const { return definition_; }
   Token label() const { return label_; }  // of a constraint of relationships: their type
@@ -47,6 +50,10 @@ class Index {
   // Whether a node has all of the keys. NaN is a value, though no index finds it.
   bool HasAllKeys(const NodeVersion& version) const;
   bool Concerns(Token label_or_key, bool is_label) const;
+  // What a node or relationship, or a key's value, must have and has not, for a constraint that
+  // looks at one alone; empty: it may be as it is.
+  std::string Lacking(std::string_view properties) const;
+  std::string Lacking(size_t key, const Value& value) const;
   // About what it has in memory; and for a node of these labels and properties alone.
   uint64_t memory() const;
   uint64_t MemoryFor(std::span<const Token> labels, std::string_view properties) const;
@@ -88,7 +95,7 @@ class Index {
   std::optional<OrderPlace> PlaceIn(const NodeVersion& version) const;
   const IndexOrder& MakeOrder(const NodeTable& nodes, uint64_t sequence) const;
 
-  const IndexDefinition definition_;
+  IndexDefinition definition_;
   const Token label_;
   const std::vector<Token> keys_;
   const std::optional<cypher::PropertyType> value_type_;
@@ -98,6 +105,9 @@ class Index {
   mutable std::unique_ptr<IndexOrder> order_;
   mutable std::atomic<IndexOrder*> kept_order_{nullptr};  // order_, from when it has to be kept up
 };
+
+// InvalidArgument: there is no such index or constraint.
+absl::Status CheckDefinition(const IndexDefinition& definition);
 
 class IndexSet {
  public:
