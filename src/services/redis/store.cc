@@ -16,6 +16,13 @@
 #include "services/redis/store_log.h"
 
 namespace pulse::redis {
+namespace {
+
+constexpr size_t kMemtableBytes = size_t{4} << 20;
+// With longer values, memtables are as RocksDB has them.
+constexpr uint64_t kMostInSmallMemtables = uint64_t{32} << 20;
+
+}  // namespace
 
 rocksdb::Options DatabaseOptions(uint64_t cache_bytes) {
   rocksdb::Options options;
@@ -54,13 +61,15 @@ absl::Status Store::OpenDatabase() {
   options.max_background_jobs = 4;
   options.bytes_per_sync = 1 << 20;
   // A SET is mostly a search in the memtable: in one that fits in a core's caches it takes half the
-  // time. A flush merges eight of them, so that tables have half of their usual size, and as many
-  // bytes of them slow writers down as by default.
-  options.write_buffer_size = 4 << 20;
-  options.min_write_buffer_number_to_merge = 8;
-  options.max_write_buffer_number = 24;
-  options.level0_slowdown_writes_trigger = 40;
-  options.level0_stop_writes_trigger = 72;
+  // time. A flush merges four of them. A value may be a memtable by itself, so that twelve are at
+  // most what two of the usual size and values of these lengths might be.
+  if (options_.limits.max_value <= kMostInSmallMemtables) {
+    options.write_buffer_size = kMemtableBytes;
+    options.min_write_buffer_number_to_merge = 4;
+    options.max_write_buffer_number = 12;
+    options.level0_slowdown_writes_trigger = 40;
+    options.level0_stop_writes_trigger = 72;
+  }
   options.avoid_unnecessary_blocking_io = true;  // no loop deletes files
   options.level_compaction_dynamic_level_bytes = true;
   options.compaction_filter_factory = NewExpiryFilterFactory(options_.clock, expired_dropped_);

@@ -56,7 +56,12 @@ std::vector<fs::path> LogFiles(const std::string& path) {
   for (const auto& entry : fs::directory_iterator(path, error)) {
     if (entry.path().extension() == ".log") files.push_back(entry.path());
   }
-  std::sort(files.begin(), files.end());  // numbers of six digits
+  // Numbers of six digits, and then of more.
+  std::sort(files.begin(), files.end(), [](const fs::path& a, const fs::path& b) {
+    const auto& x = a.native();
+    const auto& y = b.native();
+    return x.size() != y.size() ? x.size() < y.size() : x < y;
+  });
   return files;
 }
 

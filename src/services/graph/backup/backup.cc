@@ -206,6 +206,10 @@ class Backup {
     }
     // Nobody may have begun to write to it.
     PULSE_ASSIGN_OR_RETURN(const auto lock, SystemFiles()->Lock(Concat(to_, "/", kLockFile)));
+    std::unique_ptr<CommittedWriter> second;
+    if (SystemFiles()->Size(Concat(to_, "/", kCommittedFile)).ok()) {
+      PULSE_ASSIGN_OR_RETURN(second, CommittedWriter::Open(SystemFiles(), to_));
+    }
     PULSE_RETURN_IF_ERROR(CheckEarlier().status());
     PULSE_RETURN_IF_ERROR(made_->CommitInPlace());
     return report_;

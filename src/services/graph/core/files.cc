@@ -149,12 +149,22 @@ class OperatingSystem : public Files {
     return absl::OkStatus();
   }
   absl::StatusOr<std::shared_ptr<void>> Lock(const std::string& path) override {
+    return LockNamed(path, 16);
+  }
+  // After so many tries, it is a file system whose files' numbers are not to be trusted.
+  absl::StatusOr<std::shared_ptr<void>> LockNamed(const std::string& path, int tries) {
     // Not through a link: what it names would be emptied.
     UniqueFd fd = Make(path, O_RDWR | O_NOFOLLOW);
     if (!fd.valid()) return ErrnoError(errno, "opening", path);
     PULSE_ASSIGN_OR_RETURN(auto lock, LockForWriter(fd.get(), path));
     // Between opening and locking, its owner may have removed it: others would lock a new one.
-    if (struct stat st; fstat(fd.get(), &st) == 0 && st.st_nlink == 0) return Lock(path);
+    struct stat locked, named;
+    const bool is_named = fstat(fd.get(), &locked) == 0 && stat(path.c_str(), &named) == 0 &&
+                          locked.st_ino == named.st_ino;
+    if (!is_named && tries > 0) {
+      lock.reset();
+      return LockNamed(path, tries - 1);
+    }
     // Only for others' errors. Without space, and in what is no plain file, the lock holds, too.
     const std::string owner = std::to_string(getpid());
     if (ftruncate(fd.get(), 0) == 0) pulse::WriteAt(fd.get(), owner, 0, path).IgnoreError();

@@ -233,7 +233,6 @@ class StoreImpl : public TransactionHost {
   Files* const files_;
   EngineSource* const engines_;
   std::shared_ptr<void> lock_;
-  bool is_new_ = false;     // made by this opening
   uint64_t next_file_ = 1;  // maintenance_mu_
   std::atomic<uint64_t> checkpoint_size_{0};
   Tables tables_;

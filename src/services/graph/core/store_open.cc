@@ -195,7 +195,8 @@ absl::Status StoreImpl::Open() {
   const std::string made[] = {WalName(1), kCommittedFile, Concat(kManifestFile, ".new"),
                               kManifestFile, kLockFile};
   for (size_t i = 0; is_new && i < std::size(made); ++i) {
-    if (made[i] == kCommittedFile && committed_ == nullptr) continue;  // another's
+    // Without its second lock, it is another's.
+    if (committed_ == nullptr && made[i] != kLockFile) continue;
     const absl::Status removed = files_->Remove(PathOf(made[i]));
     if (!removed.ok() && !absl::IsNotFound(removed)) return opened;
   }

@@ -1,5 +1,7 @@
 #include "services/graph/library/embedded.h"
 
+#include <sys/un.h>
+
 #include <ctime>
 #include <filesystem>
 #include <utility>
@@ -44,10 +46,12 @@ absl::StatusOr<std::unique_ptr<EngineSource>> OpenEngines(const EmbeddedOptions&
   }
   if (options.store.read_only) return nullptr;  // which copies nothing
   if (!options.agent.empty()) {
-    // Connected to as often as it is lost, whatever the program's directory is by then.
+    // Connected to as often as it is lost, whatever the program's directory is by then; where that
+    // makes a path longer than a socket's may be, this one has to do.
     std::error_code error;
-    set.agent_socket = std::filesystem::absolute(options.agent, error).string();
+    const std::string whole = std::filesystem::absolute(options.agent, error).string();
     if (error) return ErrnoError(error.value(), "finding the current directory for", options.agent);
+    if (whole.size() < sizeof(sockaddr_un::sun_path)) set.agent_socket = whole;
   }
   auto opened = engines::EngineSet::Open(std::move(set));
   if (opened.ok() || absl::IsInvalidArgument(opened.status())) return opened;

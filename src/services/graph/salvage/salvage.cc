@@ -8,6 +8,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "base/errors.h"
+#include "base/shortage.h"
 #include "services/graph/core/committed.h"
 #include "services/graph/core/manifest.h"
 #include "services/graph/core/store.h"
@@ -82,7 +83,7 @@ class Salvage {
       return absl::FailedPreconditionError(
           Concat(to_, " is not empty: salvage makes a new database"));
     }
-    absl::Status made = Make();
+    absl::Status made = CatchNoMemory([this] { return Make(); });
     if (made.ok()) return std::move(report_);
     // What there is of it would stand in the way of another try; or it is somebody else's, who has
     // the lock.
@@ -130,7 +131,7 @@ class Salvage {
     return absl::OkStatus();
   }
 
-  // What is null: nobody is kept out. A LOCK that is made here goes again, before it is free.
+  // A LOCK that is made here goes again, before it is free.
   absl::StatusOr<std::shared_ptr<void>> LockSource() {
     const std::string path = Concat(from_, "/", kLockFile);
     const bool was_there = !absl::IsNotFound(files_->Size(path).status());
@@ -151,6 +152,7 @@ class Salvage {
     if (status.ok()) return lock;
     // On a medium that is mounted for reading, nobody writes.
     if (ErrnoOf(status) != EROFS) {
+      ++not_of_graph_;
       notes_.Name(Concat(path, " cannot be locked: ", std::string(status.message()),
                          "; nothing of the graph is in it",
                          committed_ != nullptr ? ""
@@ -336,7 +338,7 @@ class Salvage {
   }
 
   void WriteIndexes() {
-    const bool all_whole = report_.damages.empty();
+    const bool all_whole = report_.damages.size() == not_of_graph_;
     for (const auto& [name, index] : graph_.indexes()) {
       bool known =
           !name.empty() && !index.keys.empty() &&
@@ -469,6 +471,7 @@ class Salvage {
   Files* const files_;
   SalvageReport report_;
   SalvageNotes notes_{&report_};
+  size_t not_of_graph_ = 0;  // notes
   Manifest manifest_;
   absl::StatusOr<std::string> manifest_bytes_ = absl::NotFoundError("not read yet");
   bool have_manifest_ = false;

@@ -296,7 +296,7 @@ TEST_F(SalvageTest, NoSpaceForTheNewOne_IsAnErrorAndTheOldOneStays) {
   EXPECT_TRUE(again.ok()) << again.status();
 }
 
-TEST(SalvageTest, WriterWhoseLockIsGone_IsRefused) {
+TEST_F(SalvageTest, WriterWhoseLockIsGone_IsRefused) {
   const testing_util::ScratchPath from("salvage-from"), to("salvage-to");
   auto writer = GraphStore::Open(from.get()).value();
   std::filesystem::remove(from.get() + "/LOCK");

@@ -96,8 +96,10 @@ rocksdb::Options MakeOptions(rocksdb::Env* env, std::shared_ptr<rocksdb::Cache> 
   made.stats_persist_period_sec = 0;
   // RocksDB would take 16 to open tables, which nobody counts, nor keeps off requests.
   made.max_file_opening_threads = 1;
+  // There is one for each log, and none is full here: the size is that of its blocks and filter.
+  made.write_buffer_size = 4 << 20;
   // Most keys were not written lately, and a search for those in a memtable misses the CPU's caches
-  // at each step. 1.3 MB.
+  // at each step.
   made.memtable_prefix_bloom_size_ratio = 0.02;
   made.memtable_whole_key_filtering = true;
   rocksdb::BlockBasedTableOptions table;
