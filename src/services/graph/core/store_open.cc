@@ -66,7 +66,7 @@ absl::Status StoreImpl::CheckIsFree() const {
     if (name == kCommittedFile && files_->Size(PathOf(name)).value_or(1) == 0) continue;
     return absl::InvalidArgumentError(
         Concat(path_, " is not empty and holds no graph database (", name, ")",
-               IsFileOfDatabase(name)
+               IsFileOfDatabase(name) || name == kCommittedFile
                    ? "; if it lost its MANIFEST, `pulse graph salvage` makes a new database of it"
                    : ""));
   }

@@ -102,8 +102,8 @@ TEST(StoreFiles, LockThatItsHolderRemoves_HasOneHolderAtATime) {
         ++held;
         if (++holders > 1) most = 2;
         std::this_thread::yield();
+        --holders;  // from its removal on, another file may be locked
         SystemFiles()->Remove(path).IgnoreError();
-        --holders;
       }
     });
   }
