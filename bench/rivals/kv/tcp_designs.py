@@ -6,8 +6,8 @@ host's threads on CPU 1 beside the client; `agent` is an agent in a process of i
 --pairs times; figures are medians, and least and most. The host's time is that of all its threads
 (/proc/PID/task/*/schedstat), looking for work included; a ratio is that of a pair.
 
-With --adaptive it is `adaptive` beside each design that it may choose: the host's threads on CPU 0, the
-agent's on CPU 1, the client on both. The same server gets all loads in turn, so that each is a step;
+With --adaptive it is `adaptive` beside each design that it may choose with one thread each: the host's on
+CPU 0, the agent's on CPU 1, the client on both. The same server gets all loads in turn, so that each is a step;
 what a load brings is counted from a second after its begin, all later trials of designs included.
 
   bench/rivals/kv/tcp_designs.py build/release/bin/pulse --json FILE
@@ -75,6 +75,7 @@ class Store:
 
     def __init__(self, design, args, directory):
         self.processes = []
+        self.log = tempfile.TemporaryFile("w+", encoding="utf-8")
         common = ["--memory", "1G", "--policy", "allkeys-lfu"]
         self.port = free_port()
         cpus = words_of_cpus(design, args)
@@ -87,10 +88,15 @@ class Store:
                 time.sleep(0.05)
             self.start([args.pulse, "agent", "--socket", os.path.join(directory, "agent.sock"), "--serve-kv", lanes,
                         "--serve", str(self.port), "--cpus", str(args.server_cpu), "--serve-spin-us", "50"])
-        wait_for(self.port, self.processes[-1])
+        try:
+            wait_for(self.port, self.processes[-1])
+        except RuntimeError as error:
+            self.end()
+            self.log.seek(0)
+            raise RuntimeError(f"{error}: {self.log.read().strip()}") from None
 
     def start(self, words):
-        self.processes.append(subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+        self.processes.append(subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=self.log))
 
     def nanos(self):
         host, agent = thread_nanos(self.processes[0].pid)
@@ -199,7 +205,7 @@ def main():
     parser.add_argument("pulse")
     parser.add_argument("--benchmark", default=shutil.which("redis-benchmark"))
     parser.add_argument("--designs", help="of cpu, lat, sav, dual, agent; cpu comes first [cpu,lat,agent; with "
-                                          "--adaptive cpu,lat,sav,dual]")
+                                          "--adaptive cpu,lat,sav]")
     parser.add_argument("--adaptive", action="store_true", help="`adaptive` beside the designs that it may choose")
     parser.add_argument("--seconds", type=float, default=4, help="of each load, with --adaptive [4]")
     parser.add_argument("--operations", default="get,set")
@@ -212,7 +218,7 @@ def main():
     args = parser.parse_args()
     if args.benchmark is None:
         sys.exit("tcp_designs.py: no redis-benchmark; install redis-tools")
-    args.designs = args.designs or ("cpu,lat,sav,dual" if args.adaptive else "cpu,lat,agent")
+    args.designs = args.designs or ("cpu,lat,sav" if args.adaptive else "cpu,lat,agent")
     results = compare_adaptive(args) if args.adaptive else compare(args)
     if args.json:
         with open(args.json, "w", encoding="utf-8") as f:

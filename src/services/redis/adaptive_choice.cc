@@ -15,6 +15,10 @@ constexpr double kTolerance = 0.98;
 constexpr double kMoved = 0.2;
 constexpr int kWindowTicks = 4;
 constexpr int kMovedWindows = 3;  // fewer may be a hiccup
+// Of a second look, and who has one.
+constexpr int kLookWindows = 10;
+constexpr int kLookTicks = 12;
+constexpr double kNear = 0.88;
 // Of a window's rate in the one that is compared with, so that what drifts is no step.
 constexpr double kDrift = 0.1;
 constexpr int64_t kRenewNanos = 30'000'000'000;
@@ -41,8 +45,26 @@ size_t AdaptiveChoice::Next(const Sample& sample) {
     window_ = sample;
     return current_;
   }
-  if (!trying_) return WantsTrial(sample) ? BeginTrial(sample) : current_;
+  if (!trying_ && !looking_) {
+    if (WantsTrial(sample)) return BeginTrial(sample);
+    if (windows_ < kLookWindows) return current_;
+    windows_ = -1;
+    looking_ = true;
+    chosen_ = current_;
+    results_[chosen_] = Since(settled_, sample);
+    return LookAgain(sample, 0);
+  }
   if (ticks_ == 1 + kSkippedTicks) window_ = sample;
+  if (looking_) {
+    if (ticks_ < 1 + kSkippedTicks + kLookTicks) return current_;
+    const Result result = Since(window_, sample);
+    if (Differ(result.rate, results_[current_].rate)) {  // it is another load
+      current_ = chosen_;
+      return EndLook(sample);
+    }
+    results_[current_] = result;
+    return LookAgain(sample, current_ + 1);
+  }
   if (ticks_ < 1 + kSkippedTicks + kMeasuredTicks) return current_;
   const Result result = Since(window_, sample);
   ticks_ = 1;
@@ -64,12 +86,16 @@ bool AdaptiveChoice::WantsTrial(const Sample& now) {
   tokens_at_ = now.now_nanos;
   if (rate < kIdleRate) {
     settled_at_ = 0;  // whatever comes next is another load
+    windows_ = -1;
     return false;
   }
   if (Differ(rate, settled_at_)) {
     ++moved_;
+    windows_ = std::min(windows_, 0);
+    settled_ = now;
   } else {
     moved_ = 0;
+    if (windows_ >= 0) ++windows_;
     settled_at_ += kDrift * (rate - settled_at_);
   }
   const bool renew = now.now_nanos - last_trial_ >= kRenewNanos;
@@ -95,6 +121,28 @@ size_t AdaptiveChoice::Settle(double rate) {
   moved_ = 0;
   current_ = Best();
   settled_at_ = results_[current_].rate;
+  settled_ = window_;
+  windows_ = 0;
+  return current_;
+}
+
+size_t AdaptiveChoice::LookAgain(const Sample& now, size_t from) {
+  double highest = 0;
+  for (const Result& result : results_) highest = std::max(highest, result.rate);
+  for (size_t i = from; i < results_.size(); ++i) {
+    if (i == chosen_ || results_[i].rate < kNear * highest) continue;
+    ticks_ = 1;
+    return current_ = i;
+  }
+  current_ = Best();
+  settled_at_ = results_[current_].rate;
+  return EndLook(now);
+}
+
+size_t AdaptiveChoice::EndLook(const Sample& now) {
+  looking_ = false;
+  ticks_ = 1;
+  window_ = now;
   return current_;
 }
 

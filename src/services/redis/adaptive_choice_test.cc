@@ -135,6 +135,18 @@ TEST(AdaptiveChoiceTest, StepOfTheLoad_AnotherChoiceWithinASecond) {
   }
 }
 
+// Of rates that jump, a short trial takes the second for the first now and then.
+TEST(AdaptiveChoiceTest, RatesThatJump_TheBestIsFoundAtASecondLook) {
+  int found = 0;
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    Simulation server({{85e3, 500}, {78e3, 100}, {77e3, 200}}, 0.15, seed);
+    server.Run(1e6, 4);
+    EXPECT_FALSE(server.choice().in_trial());
+    found += server.current() == 0 ? 1 : 0;
+  }
+  EXPECT_GE(found, 92);
+}
+
 // The load rises while a trial is under way: what was measured before says nothing.
 TEST(AdaptiveChoiceTest, StepWithinATrial_IsNotTakenForADesignsRate) {
   for (double into = 0.05; into < 0.7; into += 0.025) {
