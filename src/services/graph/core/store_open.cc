@@ -187,7 +187,7 @@ absl::Status StoreImpl::Open() {
   const bool makes_directory = absl::IsNotFound(files_->Size(path_).status());
   if (options_.create) PULSE_RETURN_IF_ERROR(files_->MakeDirectory(path_));
   auto lock = files_->Lock(PathOf(kLockFile));
-  if (lock.ok()) lock_ = *std::move(lock);
+  if (lock.ok()) lock_ = *lock;
   const bool is_new = lock_ != nullptr && !has_manifest() && CheckIsFree().ok();
   const absl::Status opened = lock_ != nullptr ? OpenFiles() : lock.status();
   if (opened.ok()) return opened;
