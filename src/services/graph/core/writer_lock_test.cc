@@ -11,6 +11,7 @@
 
 #include "base/file_calls.h"
 #include "base/file_lock.h"
+#include "base/test_forked_process.h"
 #include "base/testing.h"
 #include "services/graph/core/committed.h"
 #include "services/graph/core/store.h"
@@ -86,22 +87,10 @@ TEST_F(WriterLockTest, LockMovedAway_SecondWriterIsRefusedAndChangesNothing) {
 TEST_F(WriterLockTest, ForkedProcessHasTheFilesOpen_NextWriterOpens) {
   auto first = Open();
   ASSERT_TRUE(first.ok()) << first.status();
-  int ends[2];
-  ASSERT_EQ(pipe(ends), 0);
-  const pid_t child = fork();
-  if (child == 0) {
-    close(ends[1]);
-    char c;
-    _exit(read(ends[0], &c, 1) == 0 ? 0 : 1);  // until the parent's end is closed
-  }
-  close(ends[0]);
+  const testing_util::ForkedProcess other;
   first->reset();
   const auto next = Open();
   EXPECT_TRUE(next.ok()) << next.status();
-  close(ends[1]);
-  int status = -1;
-  EXPECT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
 }
 
 TEST_F(WriterLockTest, OldDatabaseWithoutCommitted_IsLockedAsWell) {

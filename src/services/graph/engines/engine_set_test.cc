@@ -120,7 +120,7 @@ TEST(EngineSet, AutoWithoutAgent_WorksAndSaysSo) {
 
 TEST(EngineSet, CpusThatAreNotThere_AreRefusedByNumber) {
   const std::string here = std::to_string(MyCpus().at(0)), gone = std::to_string(CPU_SETSIZE - 1);
-  if (MyCpus().back() == CPU_SETSIZE - 1) GTEST_SKIP() << "this machine has all that there can be";
+  ASSERT_LT(MyCpus().back(), CPU_SETSIZE - 1) << "expects a machine with fewer CPUs";
   for (const EngineKind kind : {EngineKind::kThreads, EngineKind::kAgent}) {
     EXPECT_TRUE(EngineSet::Open({.kind = kind, .cpus = here}).ok());
     for (const std::string& cpus : {gone, here + "," + gone}) {

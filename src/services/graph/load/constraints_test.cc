@@ -137,13 +137,17 @@ TEST(LoadConstraints, LabelsOfLines_DecideWhichHold) {
           cities.path() + ":4: constraint city_key on :City(name): there is no name: 9|\n");
 }
 
+IndexDefinition SinceIsThere() {
+  return {.name = "since",
+          .label = "KNOWS",
+          .keys = {"since"},
+          .constraint = true,
+          .required = true,
+          .of_edges = true};
+}
+
 TEST(LoadConstraints, RelationshipsAndTypes_LinesThatBreakThemAreRejected) {
-  const IndexDefinition since{.name = "since",
-                              .label = "KNOWS",
-                              .keys = {"since"},
-                              .constraint = true,
-                              .required = true,
-                              .of_edges = true};
+  const IndexDefinition since = SinceIsThere();
   IndexDefinition typed = since;
   typed.name = "typed";
   typed.required = false;
@@ -190,12 +194,7 @@ TEST(LoadConstraints, RelationshipsAndTypes_LinesThatBreakThemAreRejected) {
 
 // Without a reject file the first line that breaks one ends the load: no others are kept.
 TEST(LoadConstraints, RelationshipsThatBreakThem_WithoutRejects_TakeNoMemory) {
-  const IndexDefinition since{.name = "since",
-                              .label = "KNOWS",
-                              .keys = {"since"},
-                              .constraint = true,
-                              .required = true,
-                              .of_edges = true};
+  const IndexDefinition since = SinceIsThere();
   constexpr uint64_t kLines = 20'000;
   const File nodes("key\na\n");
   std::string text = "from,to\n";
