@@ -127,8 +127,7 @@ size_t AdaptiveChoice::Settle(double rate) {
 }
 
 size_t AdaptiveChoice::LookAgain(const Sample& now, size_t from) {
-  double highest = 0;
-  for (const Result& result : results_) highest = std::max(highest, result.rate);
+  const double highest = HighestRate();
   for (size_t i = from; i < results_.size(); ++i) {
     if (i == chosen_ || results_[i].rate < kNear * highest) continue;
     ticks_ = 1;
@@ -146,9 +145,13 @@ size_t AdaptiveChoice::EndLook(const Sample& now) {
   return current_;
 }
 
-size_t AdaptiveChoice::Best() const {
+double AdaptiveChoice::HighestRate() const {
   const auto slower = [](const Result& a, const Result& b) { return a.rate < b.rate; };
-  const double highest = std::max_element(results_.begin(), results_.end(), slower)->rate;
+  return std::max_element(results_.begin(), results_.end(), slower)->rate;
+}
+
+size_t AdaptiveChoice::Best() const {
+  const double highest = HighestRate();
   size_t best = current_;
   for (size_t i = 0; i < results_.size(); ++i) {
     const Result& result = results_[i];

@@ -5,10 +5,9 @@
 //            CPU time for a request are measured. Of those within 2 % of the highest rate, the one
 //            that takes least of the host's CPU is chosen.
 //   settled  the chosen one runs. After a second, those that were near the highest rate have a
-//   third
-//            of a second each, since a trial is so short that luck decides between them. When the
-//            rate has moved by a fifth, or half a minute has passed, there is another trial; never
-//            so many that they take more than a few percent of the time.
+//            third of a second each, since a trial is so short that luck decides between them.
+//            When the rate has moved by a fifth, or half a minute has passed, there is another
+//            trial; never so many that they take more than a few percent of the time.
 //
 // So where all designs keep up with the clients, the host is spared; where they do not, the fastest
 // serves.
@@ -55,6 +54,7 @@ class AdaptiveChoice {
   size_t EndLook(const Sample& now);
   bool WantsTrial(const Sample& now);
   size_t BeginTrial(const Sample& now);
+  double HighestRate() const;
   size_t Best() const;
 
   std::vector<Result> results_;

@@ -61,8 +61,8 @@ absl::Status Store::OpenDatabase() {
   options.max_background_jobs = 4;
   options.bytes_per_sync = 1 << 20;
   // A SET is mostly a search in the memtable: in one that fits in a core's caches it takes half the
-  // time. A flush merges four of them. A value may be a memtable by itself, so that twelve are at
-  // most what two of the usual size and values of these lengths might be.
+  // time. A flush merges four of them. A value may fill one by itself, so that their number
+  // bounds memory to some 400 MiB with values of 32 MiB.
   if (options_.limits.max_value <= kMostInSmallMemtables) {
     options.write_buffer_size = kMemtableBytes;
     options.min_write_buffer_number_to_merge = 4;
