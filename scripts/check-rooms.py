@@ -141,7 +141,7 @@ ROOMS = {
     "src/services/ops/remote": ("base", "channel", "link", "agent", "services/ops",
                                 "services/ops/filter"),
     # Filters for streams that come over the network.
-    "src/services/ops/ingest": ("base", "net", "services/ops/filter"),
+    "src/services/ops/ingest": ("base", "net", "agent", "services/ops/filter"),
     "src/services/lsm/core": ("base", "channel", "uring", "link", "agent", "rocksdb"),
     "src/services/lsm/placement": ("base", "channel", "placement", "services/lsm/core", "rocksdb"),
     "src/services/lsm/pool": ("base", "store", "services/lsm/core", "rocksdb"),

@@ -2,10 +2,8 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <csignal>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,13 +14,10 @@
 #include "apps/pulse/commands.h"
 #include "apps/pulse/metrics/endpoint.h"
 #include "apps/pulse/util/option_values.h"
-#include "apps/pulse/util/rules_file.h"
 #include "base/errors.h"
 #include "base/log.h"
 #include "base/stop_signal.h"
 #include "base/trace.h"
-#include "net/address.h"
-#include "services/ops/ingest/ingest.h"
 #include "services/services.h"
 #include "vdpu/virtual_dpu.h"
 
@@ -38,12 +33,6 @@ struct AgentArgs {
   std::string print_profile;
   std::string session_memory = "4G";
   std::string total_memory;
-  std::string ingest;
-  bool ingest_anywhere = false;
-  std::string ingest_max_decompressed;
-  std::string ingest_max_line;
-  std::string filter;
-  std::string to;
   std::string trace;
   std::string metrics;
   bool metrics_anywhere = false;
@@ -89,74 +78,6 @@ absl::StatusOr<std::unique_ptr<vdpu::VirtualDpu>> StartProfile(const AgentArgs& 
   if (!dpu.ok()) return dpu.status();
   (*dpu)->Apply(options);
   return dpu;
-}
-
-// The ingest server as those see it who read the agent's numbers, from when it listens until it
-// stops.
-class WatchedIngest {
- public:
-  void Set(std::shared_ptr<const ingest::IngestServer> server) {
-    const std::lock_guard lock(mu_);
-    server_ = std::move(server);
-  }
-  std::shared_ptr<const ingest::IngestServer> Get() const {
-    const std::lock_guard lock(mu_);
-    return server_;
-  }
-
- private:
-  mutable std::mutex mu_;
-  std::shared_ptr<const ingest::IngestServer> server_;
-};
-
-// What --ingest, --filter and --to ask for.
-struct IngestSetup {
-  ingest::IngestOptions options;
-  std::shared_ptr<const filter::RuleSet> rules;  // null: they are not given
-};
-
-absl::StatusOr<IngestSetup> ReadIngest(const AgentArgs& args, const std::vector<int>& cpus) {
-  if (args.ingest.empty()) return IngestSetup();
-  IngestSetup setup;
-  ingest::IngestOptions& options = setup.options;
-  options.cpus = cpus;
-  const bool is_port = args.ingest.find(':') == std::string::npos;
-  auto listen = net::ParseAddress(is_port ? absl::StrCat("127.0.0.1:", args.ingest) : args.ingest);
-  if (!listen.ok()) return OptionError("--ingest", listen.status());
-  options.listen = *listen;
-  if (!args.ingest_anywhere && !options.listen.is_loopback() && !options.listen.is_unix()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--ingest ", args.ingest,
-                     ": other machines reach it, and everybody who connects is served; say so with "
-                     "--ingest-anywhere"));
-  }
-  if (!args.ingest_max_decompressed.empty()) {
-    PULSE_RETURN_IF_ERROR(ReadSize("--ingest-max-decompressed", args.ingest_max_decompressed, "10G",
-                                   &options.max_decompressed));
-  }
-  if (!args.ingest_max_line.empty()) {
-    PULSE_RETURN_IF_ERROR(
-        ReadSize("--ingest-max-line", args.ingest_max_line, "64M", &options.max_record));
-    if (options.max_record > filter::kMostRecordBytes) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--ingest-max-line ", args.ingest_max_line, ": at most 1G"));
-    }
-  }
-  auto host = net::ParseAddress(args.to);
-  if (!host.ok()) return OptionError("--to", host.status());
-  options.host = *host;
-  PULSE_ASSIGN_OR_RETURN(std::vector<filter::Rule> rules, ReadRulesFile("--filter", args.filter));
-  PULSE_ASSIGN_OR_RETURN(setup.rules,
-                         filter::RuleSet::Compile(std::move(rules), filter::RuleSetOptions()));
-  return setup;
-}
-
-// Null without them.
-absl::StatusOr<std::unique_ptr<ingest::IngestServer>> StartIngest(IngestSetup setup) {
-  if (setup.rules == nullptr) return nullptr;
-  auto server = ingest::IngestServer::Open(std::move(setup.options), std::move(setup.rules));
-  if (!server.ok()) return OptionError("--ingest", server.status());
-  return server;
 }
 
 absl::Status PrintProfile(const std::string& name) {
@@ -234,7 +155,6 @@ absl::Status RunAgent(const AgentArgs& args) {
         ReadMemory("--total-memory", args.total_memory, &options.limits.max_total_bytes));
   }
   options.limits.max_session_files = args.max_files;
-  PULSE_ASSIGN_OR_RETURN(IngestSetup ingest_setup, ReadIngest(args, options.cpus));
 
   // A write beyond the limit of file size is that file's error, and not this process's end.
   signal(SIGXFSZ, SIG_IGN);
@@ -259,14 +179,7 @@ absl::Status RunAgent(const AgentArgs& args) {
 
   const auto front_status = std::make_shared<FrontRegistry>();
   options.front = front_status;
-  const auto watched_ingest = std::make_shared<WatchedIngest>();
-  options.number_groups = [&open = **services, watched_ingest] {
-    std::vector<NumberGroup> groups = open.Numbers();
-    if (const auto ingest = watched_ingest->Get()) {
-      groups.push_back(ingest::IngestNumbers(ingest->stats()));
-    }
-    return groups;
-  };
+  options.number_groups = [&open = **services] { return open.Numbers(); };
   // After the services, since its sessions go first.
   PULSE_ASSIGN_OR_RETURN(auto server, SocketServer::Open(options, (*services)->Offered()));
   std::unique_ptr<metrics::Endpoint> metrics;
@@ -276,10 +189,6 @@ absl::Status RunAgent(const AgentArgs& args) {
   }
   // All that may fail comes before anybody is told that the agent listens.
   NetworkFront* const front = (*services)->front();
-  ingest_setup.options.idle_only = front != nullptr;  // its clients go first
-  PULSE_ASSIGN_OR_RETURN(const std::shared_ptr<ingest::IngestServer> ingest,
-                         StartIngest(std::move(ingest_setup)));
-  watched_ingest->Set(ingest);
   if (front != nullptr) {
     PULSE_RETURN_IF_ERROR(front->Listen());
     front_status->Set([front] { return front->Status(); });
@@ -293,25 +202,12 @@ absl::Status RunAgent(const AgentArgs& args) {
       args.cpus.empty() ? "" : ", CPUs ", args.cpus, (*services)->Describe(),
       dpu == nullptr ? "" : ", profile ", dpu == nullptr ? "" : vdpu::Describe(dpu->profile())));
   if (metrics != nullptr) Say(absl::StrFormat("pulse agent: metrics at %s", metrics->url()));
-  if (ingest != nullptr) {
-    Say(absl::StrFormat("pulse agent: filters streams sent to %s for %s",
-                        ingest->address().ToString(), args.to));
-  }
   if (front != nullptr) Say(absl::StrFormat("pulse agent: %s", front->DescribeFront()));
 
   stop.Wait();
   front_status->Set(nullptr);
   Say(absl::StrFormat("pulse agent: draining %d session(s)", server->session_count()));
   if (front != nullptr) front->Stop();
-  watched_ingest->Set(nullptr);
-  if (ingest != nullptr) {
-    ingest->Stop();
-    const ingest::IngestStats s = ingest->stats();
-    Say(
-        absl::StrFormat("pulse agent: %d stream(s) filtered, %d of them reset; %d bytes received, "
-                        "%d decompressed, %d sent",
-                        s.streams, s.failed, s.bytes_received, s.bytes_filtered, s.bytes_sent));
-  }
   server.reset();
   return absl::OkStatus();
 }
@@ -356,28 +252,6 @@ void AddAgentCommand(CLI::App& app) {
       "--print-profile", args->print_profile,
       "print a profile with the sources of its figures, to start a file from, and exit");
   AddServiceOptions(cmd, &args->services);
-  CLI::Option* const ingest = cmd->add_option(
-      "--ingest", args->ingest,
-      "PORT (on 127.0.0.1) or ADDRESS:PORT: filter the streams of lines that clients\n"
-      "send here, compressed or not, by --filter, and give what matches to --to");
-  cmd->add_flag("--ingest-anywhere", args->ingest_anywhere,
-                "let --ingest listen beyond loopback, where everybody who connects is served")
-      ->needs(ingest);
-  cmd->add_option("--ingest-max-decompressed", args->ingest_max_decompressed,
-                  "reset a client's stream that is compressed to more than this, such as 10G;\n"
-                  "default: no limit")
-      ->needs(ingest);
-  cmd->add_option("--ingest-max-line", args->ingest_max_line,
-                  "reset a client's stream that has a longer line (default: 64M; at most 1G)")
-      ->needs(ingest);
-  ingest->needs(
-      cmd->add_option("--filter", args->filter,
-                      "with --ingest: a file of rules, one a line, as pulse filter --rules has it")
-          ->needs(ingest));
-  ingest->needs(
-      cmd->add_option("--to", args->to,
-                      "with --ingest: HOST:PORT, where each client's records go by a connection")
-          ->needs(ingest));
   cmd->add_option("--trace", args->trace,
                   "write a timeline of reads, writes and syncs to this file, for ui.perfetto.dev;\n"
                   "trace=FILE in a database's URI writes the host's (%p: the process id)");

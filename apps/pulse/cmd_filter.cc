@@ -19,11 +19,11 @@
 #include "apps/pulse/util/output_file.h"
 #include "apps/pulse/util/processor_options.h"
 #include "apps/pulse/util/progress.h"
-#include "apps/pulse/util/rules_file.h"
 #include "base/cpu_list.h"
 #include "base/errors.h"
 #include "base/file_calls.h"
 #include "services/ops/filter/filter.h"
+#include "services/ops/filter/rules_file.h"
 
 namespace pulse {
 namespace {
@@ -65,7 +65,7 @@ absl::StatusOr<std::vector<filter::Rule>> GatherRules(const FilterArgs& args) {
   }
   if (args.rules_file.empty()) return rules;
   PULSE_ASSIGN_OR_RETURN(const std::vector<filter::Rule> more,
-                         ReadRulesFile("--rules", args.rules_file));
+                         filter::ReadRulesFile("--rules", args.rules_file));
   rules.insert(rules.end(), more.begin(), more.end());
   return rules;
 }

@@ -15,6 +15,7 @@
 #include "services/lsm/core/wire.h"
 #include "services/lsm/plugin/agent_module.h"
 #include "services/offload/front_module.h"
+#include "services/ops/ingest/spec.h"
 #include "services/ops/remote/spec.h"
 #include "services/ops/remote/wire.h"
 #include "services/redis/offload/front_module.h"
@@ -23,8 +24,8 @@ namespace pulse {
 namespace {
 
 constexpr const ServiceEntry* kServices[] = {
-    &lsm::kEntry,   &files::kEntry, &echo::kEntry,        &front::kEntry,         &offload::kEntry,
-    &redis::kEntry, &kv::kEntry,    &ops::remote::kEntry, &graph::engines::kEntry};
+    &lsm::kEntry,   &files::kEntry, &echo::kEntry,        &front::kEntry,          &offload::kEntry,
+    &redis::kEntry, &kv::kEntry,    &ops::remote::kEntry, &graph::engines::kEntry, &ingest::kEntry};
 
 // Every number that a hello may name, also those that only sockets of other servers know. One that
 // is two services' would have a stranger taken for a peer of another release.

@@ -1,4 +1,4 @@
-#include "apps/pulse/util/rules_file.h"
+#include "services/ops/filter/rules_file.h"
 
 #include <fcntl.h>
 
@@ -8,15 +8,15 @@
 #include "base/errors.h"
 #include "base/file_calls.h"
 
-namespace pulse {
+namespace pulse::filter {
 namespace {
 
 constexpr uint64_t kMostRuleBytes = uint64_t{64} << 20;
 
 }  // namespace
 
-absl::StatusOr<std::vector<filter::Rule>> ReadRulesFile(const std::string& option,
-                                                        const std::string& path) {
+absl::StatusOr<std::vector<Rule>> ReadRulesFile(const std::string& option,
+                                                const std::string& path) {
   const std::string name = absl::StrCat(option, " ", path);
   const UniqueFd fd = OpenFile(path, O_RDONLY);
   if (!fd.valid()) return ErrnoError(errno, "opening", name);
@@ -26,7 +26,7 @@ absl::StatusOr<std::vector<filter::Rule>> ReadRulesFile(const std::string& optio
     return absl::InvalidArgumentError(
         absl::StrCat(name, ": larger than ", kMostRuleBytes >> 20, " MiB: no file of rules"));
   }
-  return filter::ReadRules(text, name);
+  return ReadRules(text, name);
 }
 
-}  // namespace pulse
+}  // namespace pulse::filter
