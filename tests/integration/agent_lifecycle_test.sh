@@ -75,7 +75,7 @@ require_fds_back() {
 
 start_agent "$socket"
 serve_one first # whatever the agent opens once and keeps is open from here on
-sleep 1
+sleep 1 # what the agent closes in its own time is closed
 fds_before=$(count_fds "$AGENT")
 
 # 1. The host is killed in the middle of a fill, three times.

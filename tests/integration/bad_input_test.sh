@@ -55,6 +55,13 @@ next_db
 expect_error db_bench-unknown-option 'bogus_option' env LD_PRELOAD="$PLUGIN" "$DB_BENCH" \
   --fs_uri='pulse://?bogus_option=1' --db="$db" --num=100 --benchmarks=fillseq
 
+# ---- benchmarks that were not built
+mkdir -p "$SCRATCH/pulse-alone/bin"
+cp "$PULSE" "$SCRATCH/pulse-alone/bin"
+expect_error bench-alone "$SCRATCH/pulse-alone/bin/pulse-bench;;No such file;;--target pulse_bench" \
+  "$SCRATCH/pulse-alone/bin/pulse" bench demo
+rm -r "$SCRATCH/pulse-alone"
+
 # ---- the same options from the environment
 PULSE_OPTIONS='bogus_option=1' refused environment-unknown-option 'bogus_option;;PULSE_OPTIONS' \
   'pulse://'

@@ -67,7 +67,7 @@ start "$SCRATCH/blocks-killed.log" "$BLOCKS" load --port "$PORT" --reads 0.5 --s
   --json
 load=$STARTED
 await 60 has_client "$PORT" || fail "the load does not begin" "$SCRATCH/blocks-killed.log"
-sleep 0.5
+sleep 0.5 # in the middle of the load
 kill_process "$AGENT"
 await 30 says 'the agent was lost' "$HOST_LOG" || fail "the host has not lost the agent" "$HOST_LOG"
 start_agent "$agent_socket" --store "$store" --tasks 0

@@ -3,10 +3,25 @@
 #include "rocksdb/rate_limiter.h"
 #include "rocksdb/sst_file_manager.h"
 #include "rocksdb/statistics.h"
+#include "rocksdb/wal_filter.h"
 #include "rocksdb/write_buffer_manager.h"
 #include "services/lsm/core/rocksdb_compat.h"
 
 namespace pulse::options_test {
+namespace {
+
+// Sees each record of the logs when a database is opened, and takes none out.
+class SeeAll : public rocksdb::WalFilter {
+ public:
+  const char* Name() const override { return "SeeAll"; }
+};
+
+rocksdb::WalFilter* OneWalFilter() {
+  static SeeAll filter;
+  return &filter;
+}
+
+}  // namespace
 
 const std::vector<Setting>& DbSettings() {
   static const std::vector<Setting> settings = {
@@ -37,6 +52,7 @@ const std::vector<Setting>& DbSettings() {
     PULSE_SET(options.max_background_jobs, 1),
     PULSE_SET(options.max_subcompactions, 4),
     PULSE_SET(options.max_log_file_size, 8 << 10),
+    PULSE_SET(options.log_file_time_to_roll, 1),
     PULSE_SET(options.keep_log_file_num, 1),
     PULSE_SET(options.recycle_log_file_num, 2),
     PULSE_SET(options.max_manifest_file_size, 512),
@@ -80,6 +96,8 @@ const std::vector<Setting>& DbSettings() {
     PULSE_SETTING("options.best_efforts_recovery", "true",
                   (s.options.best_efforts_recovery = true, s.flush_before_close = true)),
     PULSE_SET(options.write_dbid_to_manifest, true),
+    PULSE_SET(options.db_host_id, "a host"),
+    PULSE_SETTING("options.wal_filter", "sees all", s.options.wal_filter = OneWalFilter()),
     PULSE_SETTING("options.file_checksum_gen_factory", "CRC-32C",
                   s.options.file_checksum_gen_factory = rocksdb::GetFileChecksumGenCrc32cFactory()),
     PULSE_SETTING("options.checksum_handoff_file_types", "all",
@@ -87,6 +105,11 @@ const std::vector<Setting>& DbSettings() {
                    s.options.checksum_handoff_file_types.Add(rocksdb::FileType::kBlobFile),
                    s.options.checksum_handoff_file_types.Add(rocksdb::FileType::kWalFile),
                    s.options.checksum_handoff_file_types.Add(rocksdb::FileType::kDescriptorFile))),
+#if !PULSE_ROCKSDB_AT_LEAST(8, 0)
+    PULSE_SET(options.access_hint_on_compaction_start, rocksdb::DBOptions::AccessHint::NONE),
+    PULSE_SET(options.access_hint_on_compaction_start, rocksdb::DBOptions::AccessHint::WILLNEED),
+    PULSE_SET(options.skip_checking_sst_file_sizes_on_db_open, true),
+#endif
 #if !PULSE_ROCKSDB_AT_LEAST(11, 0)
     PULSE_SET(options.fail_if_options_file_error, true),
 #endif

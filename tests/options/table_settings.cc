@@ -1,5 +1,10 @@
+#include <utility>
+
+#include "base/check.h"
 #include "options/option_table.h"
 #include "rocksdb/filter_policy.h"
+#include "rocksdb/flush_block_policy.h"
+#include "rocksdb/persistent_cache.h"
 #include "rocksdb/slice_transform.h"
 #include "services/lsm/core/rocksdb_compat.h"
 
@@ -18,6 +23,35 @@ void NeedFilter(Setup& s) {
   if (s.table.filter_policy == nullptr) {
     s.table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
   }
+}
+
+// As many blocks as there can be: each ends after one key.
+class BlockOfOneKey : public rocksdb::FlushBlockPolicyFactory {
+ public:
+  const char* Name() const override { return "BlockOfOneKey"; }
+  rocksdb::FlushBlockPolicy* NewFlushBlockPolicy(const rocksdb::BlockBasedTableOptions&,
+                                                 const rocksdb::BlockBuilder&) const override {
+    return new Policy;
+  }
+
+ private:
+  class Policy : public rocksdb::FlushBlockPolicy {
+   public:
+    bool Update(const rocksdb::Slice&, const rocksdb::Slice&) override {
+      return std::exchange(has_key_, true);
+    }
+
+   private:
+    bool has_key_ = false;
+  };
+};
+
+// Its files are written by way of the same file system.
+void PersistentCache(Setup& s) {
+  const rocksdb::Status made =
+      rocksdb::NewPersistentCache(s.options.env, s.dir + "/cache", 16 << 20, nullptr,
+                                  /*optimized_for_nvm=*/false, &s.table.persistent_cache);
+  PULSE_CHECK(made.ok());
 }
 
 void PlainTables(Setup& s) {
@@ -67,12 +101,18 @@ const std::vector<Setting>& TableSettings() {
                   (NeedFilter(s), s.table.index_type = Table::kTwoLevelIndexSearch,
                    s.table.partition_filters = true)),
     PULSE_SET(table.data_block_index_type, Table::kDataBlockBinaryAndHash),
+    PULSE_SETTING("table.data_block_hash_table_util_ratio", "0.3",
+                  (s.table.data_block_index_type = Table::kDataBlockBinaryAndHash,
+                   s.table.data_block_hash_table_util_ratio = 0.3)),
     PULSE_SET(table.index_shortening, Table::IndexShorteningMode::kNoShortening),
     PULSE_SET(table.index_shortening, Table::IndexShorteningMode::kShortenSeparatorsAndSuccessor),
     PULSE_SET(table.cache_index_and_filter_blocks, true),
     PULSE_SET(table.pin_l0_filter_and_index_blocks_in_cache, true),
     PULSE_SET(table.pin_top_level_index_and_filter, false),
     PULSE_SET(table.no_block_cache, true),
+    PULSE_SETTING("table.flush_block_policy_factory", "a block for each key",
+                  s.table.flush_block_policy_factory = std::make_shared<BlockOfOneKey>()),
+    PULSE_SETTING("table.persistent_cache", "in files", PersistentCache(s)),
     PULSE_SETTING("table.filter_policy", "bloom", NeedFilter(s)),
     PULSE_SETTING("table.filter_policy", "ribbon",
                   s.table.filter_policy.reset(rocksdb::NewRibbonFilterPolicy(10))),
