@@ -271,17 +271,25 @@ Partition::Result Partition::SetFacts(std::string_view key, uint64_t hash, const
   // The value has to be out of the way: Put may move what it lies in.
   const uint64_t* at = FindSlot(key, hash);
   const uint64_t offset = slot::Offset(*at);
+  auto& segment = segments_.of(offset);
+  const int ttl_class = TtlClassOf(facts.expires_ms, now_ms_);
+  const bool is_alone = segment.use == Segments::Use::kRun;
   // Marks take no bytes. An expiry that stays needs no other segment, although its class changes
-  // with the time that is left.
+  // with the time that is left; nor does that of a run, which has one item.
   if (((item->fields() ^ facts.fields()) & ~kMarks) == 0 &&
-      (item->expires_ms() == facts.expires_ms ||
-       segments_.of(offset).ttl_class == TtlClassOf(facts.expires_ms, now_ms_))) {
+      (item->expires_ms() == facts.expires_ms || is_alone || segment.ttl_class == ttl_class)) {
     Change();
     undo_.NoteLines(item, sizeof(Item) + Item::FieldBytes(item->fields()));
     CountExpiry(*item, false);
     item->WriteFacts(facts);
     item->set_marks(facts.fields());
     CountExpiry(*item, true);
+    if (is_alone) {
+      undo_.Note(&segment);
+      segment.ttl_class = static_cast<uint8_t>(ttl_class);
+      segment.last_expiry_ms = 0;
+      segment.first_expiry_ms = INT64_MAX;
+    }
     NoteExpiry(offset, facts.expires_ms);
     return Result::kStored;
   }

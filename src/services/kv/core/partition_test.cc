@@ -194,6 +194,34 @@ TEST(PartitionTest, SetFacts_MarkOfALargeItemOnAFullStoreLater_NeedsNoRoom) {
   EXPECT_EQ(p->numbers().evicted, 0u);
 }
 
+// A run has one item, whose class it takes.
+TEST(PartitionTest, SetFacts_OtherExpiryOfALargeItemOnAFullStore_NeedsNoRoom) {
+  auto p = OpenPartition(16);
+  const std::string large(6'000'000, 'l');
+  ASSERT_EQ(Put(p.get(), "large", large, {100'000'000}), Result::kStored);
+  uint64_t keys = 0;
+  while (Put(p.get(), KeyOf(keys), std::string(1000, 'v')) == Result::kStored) ++keys;
+  const PartitionNumbers before = p->numbers();
+  for (const int64_t expiry : {1'002'000, 900'000'000, 1'500'000}) {
+    bool found = false;
+    ASSERT_EQ(p->SetFacts("large", HashKey("large"), {expiry}, &found), Result::kStored) << expiry;
+    const Item* item = p->Peek("large", HashKey("large"));
+    ASSERT_NE(item, nullptr);
+    EXPECT_EQ(item->expires_ms(), expiry);
+    EXPECT_EQ(item->value(), large);
+  }
+  EXPECT_EQ(p->numbers().dead_bytes, before.dead_bytes);
+  EXPECT_EQ(p->numbers().evicted, 0u);
+  // Its room comes back at the last time that it was given.
+  p->SetNow(1'499'999);
+  p->Tick(1000);
+  EXPECT_NE(p->Peek("large", HashKey("large")), nullptr);
+  p->SetNow(1'500'000);
+  p->Tick(1000);
+  EXPECT_EQ(p->Peek("large", HashKey("large")), nullptr);
+  EXPECT_EQ(Put(p.get(), "again", large), Result::kStored);
+}
+
 TEST(PartitionTest, Item_AtItsExpiry_IsGone) {
   auto p = OpenPartition(16);
   ASSERT_EQ(Put(p.get(), "key", "value", {1'000'500}), Result::kStored);

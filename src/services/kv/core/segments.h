@@ -130,7 +130,6 @@ class Segments {
   // An empty one. What it is is written last.
   void Reset(uint32_t number, Use use);
   void SetFree(uint32_t number);
-  void CountDead(Segment* segment, size_t bytes);
   uint32_t FindRun(uint32_t length) const;
 
   char* const base_;
