@@ -6,12 +6,14 @@
 #include <algorithm>
 #include <chrono>
 #include <iterator>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/cpu_profile.h"
 #include "base/errors.h"
+#include "base/log.h"
 #include "base/shortage.h"
 #include "services/redis/commands/commands.h"
 #include "services/redis/commands/handlers.h"
@@ -103,30 +105,36 @@ absl::Status Designs::Set(std::string_view name) {
     };
     PULSE_RETURN_IF_ERROR(StartThread("the design adaptive", run, &adaptive_));
   }
-  name_ = known;
-  if (name_ != "adaptive") {
-    Enforce(name_);
+  if (known != "adaptive") {
+    PULSE_RETURN_IF_ERROR(Enforce(known));
+    name_ = known;
     return absl::OkStatus();
   }
   // It goes on from the design in force, if it may choose that.
   const auto admissible = Admissible();
   if (std::find(admissible.begin(), admissible.end(), now_) == admissible.end()) {
-    Enforce(admissible[0]);
+    PULSE_RETURN_IF_ERROR(Enforce(admissible[0]));
   }
+  name_ = known;
   wake_.notify_one();
   return absl::OkStatus();
 }
 
-void Designs::Enforce(std::string_view name) {
-  if (now_ == name) return;
+absl::Status Designs::Enforce(std::string_view name) {
+  if (now_ == name) return absl::OkStatus();
   const size_t wanted = name == "lat" ? loops_.size() : name == "sav" || name == "dual" ? 1 : 0;
-  while (workers_.size() < wanted) {
-    workers_.push_back(std::make_unique<WorkerPool>(
-        1, absl::StrCat("pulse-host-kv", workers_.size()), host_cpus_));
+  try {
+    while (workers_.size() < wanted) {
+      workers_.push_back(std::make_unique<WorkerPool>(
+          1, absl::StrCat("pulse-host-kv", workers_.size()), host_cpus_));
+    }
+  } catch (const std::system_error&) {
+    return NoThreadError("the design " + std::string(name));
   }
   now_ = name;
   ++changes_;
   generation_.fetch_add(1, std::memory_order_release);
+  return absl::OkStatus();
 }
 
 void Designs::StopWorkers() {
@@ -201,7 +209,9 @@ void Designs::RunAdaptive() {
       for (const LoopFacts& facts : loops_) {
         sample.requests += facts.requests.load(std::memory_order_relaxed);
       }
-      Enforce(admissible[choice.Next(sample)]);
+      // Without its threads a design is not to be had, and the one before serves in its turn.
+      const absl::Status enforced = Enforce(admissible[choice.Next(sample)]);
+      if (!enforced.ok()) LogOnce("design of adaptive", enforced.message());
       wake_.wait_for(lock, std::chrono::nanoseconds(AdaptiveChoice::kTickNanos));
     }
   }

@@ -90,7 +90,8 @@ class Designs {
   void TakeUp(net::EventLoop* loop, Seen* seen);
   // With the mutex. Returns the name as it is known.
   absl::StatusOr<std::string_view> CheckLocked(std::string_view name) const;
-  void Enforce(std::string_view name);
+  // NoThreadError(): what is in force stays so.
+  absl::Status Enforce(std::string_view name);
   bool IsOnHost(size_t loop) const;
   int64_t HostCpu() const;
   void RunAdaptive();
