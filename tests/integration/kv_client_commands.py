@@ -34,7 +34,7 @@ SCRIPTS = {
         CLIENT UNPAUSE x; CLIENT PAUSE 50 ALL; PING; CLIENT PAUSE 50 WRITE; GET a; SET a 1
         CLIENT PAUSE 50 write; MULTI; SET a 1; EXEC; CLIENT UNPAUSE""",
     "acl": """ACL LOG RESET; ACL LOG; ACL LOG x; ACL LOG 0; AUTH a b; AUTH a b; AUTH c d; ACL LOG
-        ACL LOG 1; ACL LOG RESET; ACL LOG""",
+        ACL LOG 1; ACL LOG RESET; ACL LOG; HELLO 3; AUTH a b; ACL LOG; ACL LOG RESET""",
     "reports": """LATENCY LATEST; LATENCY HISTORY x; LATENCY RESET; LATENCY GRAPH x; MEMORY PURGE
         MEMORY USAGE nokey; OBJECT IDLETIME nokey; OBJECT FREQ nokey; OBJECT ENCODING nokey
         CLIENT NO-EVICT on; CLIENT NO-EVICT off; CLIENT NO-EVICT x; CLIENT REPLY; CLIENT REPLY x""",
@@ -71,7 +71,7 @@ class Server:
     def plain(reply):
         """Without what differs from server to server."""
         reply = re.sub(rb"\$\d+\r\nid=[^\r]*\r\n", b"CLIENT\r\n", reply)
-        reply = re.sub(rb"age-seconds\r\n\$\d+\r\n[\d.]+\r\n", b"AGE\r\n", reply)
+        reply = re.sub(rb"age-seconds\r\n(,|\$)(\d+\r\n)?[\d.e-]+\r\n", rb"AGE \1\r\n", reply)
         return reply
 
 

@@ -144,8 +144,8 @@ void ShowLog(AclLog* log, const Arguments& args, ReplyWriter* reply) {
     field("context", entry.in_multi ? "multi" : "toplevel");
     field("object", entry.object);
     field("username", entry.user);
-    field("age-seconds",
-          absl::StrFormat("%.3f", static_cast<double>(now_ms - entry.last_ms) / 1e3));
+    reply->Bulk("age-seconds");
+    reply->Double(absl::StrFormat("%.3f", static_cast<double>(now_ms - entry.last_ms) / 1e3));
     field("client-info", entry.client);
   }
 }

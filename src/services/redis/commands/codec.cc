@@ -398,6 +398,16 @@ void ReplyWriter::Bulk(std::string_view bytes) {
   out_->append("\r\n");
 }
 
+void ReplyWriter::Double(std::string_view digits) {
+  if (protocol_ < 3) {
+    Bulk(digits);
+    return;
+  }
+  out_->push_back(',');
+  out_->append(digits);
+  out_->append("\r\n");
+}
+
 void ReplyWriter::Null() { out_->append(protocol_ >= 3 ? "_\r\n" : "$-1\r\n"); }
 void ReplyWriter::NullArray() { out_->append(protocol_ >= 3 ? "_\r\n" : "*-1\r\n"); }
 

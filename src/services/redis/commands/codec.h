@@ -138,6 +138,8 @@ class ReplyWriter {
   void Error(std::string_view text);
   void Integer(int64_t value) { Head(':', value); }
   void Bulk(std::string_view bytes);
+  // A number with a fraction, in decimal digits; text in version 2.
+  void Double(std::string_view digits);
   void Null();       // no value
   void NullArray();  // an EXEC that was not carried out
   void Array(size_t elements) { Head('*', elements); }
