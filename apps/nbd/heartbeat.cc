@@ -1,4 +1,4 @@
-#include "heartbeat.h"
+#include "apps/nbd/heartbeat.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "lane.h"
+#include "apps/nbd/lane.h"
 
 #include <algorithm>
 #include <chrono>

@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "heartbeat.h"
+#include "apps/nbd/heartbeat.h"
 #include "pulse/files.h"
 
 namespace pulse::nbd {

@@ -9,9 +9,9 @@
 #include <thread>
 #include <vector>
 
-#include "plugin_options.h"
+#include "apps/nbd/plugin_options.h"
+#include "apps/nbd/store_export.h"
 #include "services/files/test_agent.h"
-#include "store_export.h"
 
 namespace pulse::nbd {
 namespace {

@@ -8,8 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "apps/nbd/store_export.h"
 #include "services/files/test_agent.h"
-#include "store_export.h"
 #include "uring/io_backend.h"
 
 namespace pulse::nbd {

@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
+#include "apps/nbd/plugin_options.h"
+#include "apps/nbd/store_export.h"
 #include "base/errors.h"
-#include "plugin_options.h"
-#include "store_export.h"
 
 #define NBDKIT_API_VERSION 2
 #include <nbdkit-plugin.h>

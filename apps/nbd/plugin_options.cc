@@ -1,4 +1,4 @@
-#include "plugin_options.h"
+#include "apps/nbd/plugin_options.h"
 
 #include <filesystem>
 #include <limits>

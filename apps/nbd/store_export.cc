@@ -1,4 +1,4 @@
-#include "store_export.h"
+#include "apps/nbd/store_export.h"
 
 #include <cerrno>
 

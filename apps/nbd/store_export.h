@@ -31,7 +31,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "lane.h"
+#include "apps/nbd/lane.h"
 #include "pulse/files.h"
 
 namespace pulse::nbd {

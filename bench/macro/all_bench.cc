@@ -50,7 +50,7 @@ struct AllStep {
 std::string BuildMark() {
   std::string mark = absl::StrCat(PULSE_VERSION, " ", SourceRevision());
   struct stat self = {};
-  if (SaysLittle(SourceRevision()) && stat("/proc/self/exe", &self) == 0) {
+  if (NamesNoCommit(SourceRevision()) && stat("/proc/self/exe", &self) == 0) {
     absl::StrAppend(&mark, " ", self.st_size, " ", self.st_mtim.tv_sec, " ", self.st_mtim.tv_nsec);
   }
   return mark;

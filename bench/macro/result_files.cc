@@ -49,7 +49,7 @@ nlohmann::json ProgramIn(const nlohmann::json& result) {
 
 }  // namespace
 
-bool SaysLittle(const std::string& revision) {
+bool NamesNoCommit(const std::string& revision) {
   return revision == "unknown" || absl::EndsWith(revision, "-dirty");
 }
 
@@ -123,7 +123,7 @@ std::string RowLog::TakeUp(bool keep_older) {
                         "): it begins again");
   }
   const std::string revision = identity_->value("revision", "unknown");
-  if (!keep_older && SaysLittle(revision)) {
+  if (!keep_older && NamesNoCommit(revision)) {
     return absl::StrCat("an interrupted run cannot go on (revision \"", revision,
                         "\" may be another source each time): it begins again; --keep-older "
                         "goes on with it");
@@ -167,7 +167,7 @@ RedoLog::RedoLog(std::string file, const nlohmann::json& identities)
     : file_(std::move(file)),
       says_little_(std::any_of(identities.begin(), identities.end(),
                                [](const nlohmann::json& identity) {
-                                 return SaysLittle(identity.value("revision", "unknown"));
+                                 return NamesNoCommit(identity.value("revision", "unknown"));
                                })),
       command_(identities.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)) {}
 

@@ -13,7 +13,7 @@
 namespace pulse::bench {
 
 // Whether it stays when the source changes: "unknown", or of a tree with changes.
-bool SaysLittle(const std::string& revision);
+bool NamesNoCommit(const std::string& revision);
 
 struct EarlierResult {
   // kOlder: of another version of the program, and else the same.

@@ -1,9 +1,9 @@
-#include "arrow.h"
+#include "python/native/arrow.h"
 
 #include <memory>
 #include <stdexcept>
 
-#include "gil.h"
+#include "python/native/gil.h"
 
 namespace nb = nanobind;
 

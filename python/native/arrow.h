@@ -3,7 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
-#include "result.h"
+#include "python/native/result.h"
 #include "services/graph/library/arrow.h"
 
 namespace pulse::python {

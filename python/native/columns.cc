@@ -1,4 +1,4 @@
-#include "columns.h"
+#include "python/native/columns.h"
 
 #include <nanobind/stl/string.h>
 

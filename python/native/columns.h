@@ -3,7 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
-#include "arrow.h"
+#include "python/native/arrow.h"
 
 namespace pulse::python {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "convert.h"
+#include "python/native/convert.h"
 #include "services/graph/model/point.h"
 #include "services/graph/model/temporal.h"
 

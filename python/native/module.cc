@@ -10,11 +10,11 @@
 #include <string>
 
 #include "base/clock.h"
-#include "columns.h"
-#include "convert.h"
-#include "gil.h"
 #include "pulse/version.h"
-#include "result.h"
+#include "python/native/columns.h"
+#include "python/native/convert.h"
+#include "python/native/gil.h"
+#include "python/native/result.h"
 #include "services/graph/library/embedded.h"
 #include "services/graph/model/text.h"
 #include "services/graph/syntax/error.h"

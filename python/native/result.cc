@@ -1,6 +1,6 @@
-#include "result.h"
+#include "python/native/result.h"
 
-#include "arrow.h"
+#include "python/native/arrow.h"
 #include "services/graph/library/column_types.h"
 
 namespace nb = nanobind;

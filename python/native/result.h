@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "convert.h"
+#include "python/native/convert.h"
 
 namespace pulse::python {
 

@@ -1,7 +1,7 @@
 #include <Python.h>
 #include <datetime.h>
 
-#include "convert.h"
+#include "python/native/convert.h"
 #include "services/graph/model/point.h"
 #include "services/graph/model/temporal.h"
 #include "services/graph/session/failure.h"

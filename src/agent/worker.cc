@@ -225,7 +225,7 @@ void Worker::ArmDueTimer(int64_t when) {
 void Worker::Looked(bool in_vain) {
   if (options_.pace == nullptr) return;
   if (in_vain) {
-    options_.pace->LookedInVain();
+    options_.pace->FoundNoWork();
   } else if (looking_) {
     options_.pace->StoppedLooking();
   }
@@ -273,7 +273,7 @@ void Worker::Loop() {
     }
     Looked(!busy);
     if (busy) {
-      if (options_.pace != nullptr) options_.pace->Worked();
+      if (options_.pace != nullptr) options_.pace->DidWork();
       idle_since = 0;
       // Control messages must not starve while the rings are busy.
       if (++rounds % 64 == 0) {

@@ -29,11 +29,11 @@ class WorkerPace {
  public:
   virtual ~WorkerPace() = default;
   // A round that did something has ended.
-  virtual void Worked() = 0;
+  virtual void DidWork() = 0;
   // A round has found nothing to do, and another one follows at once: to look for work takes no
   // longer on a slow processor than on a fast one.
-  virtual void LookedInVain() = 0;
-  // After such rounds one has found something, before Worked; or the worker falls asleep.
+  virtual void FoundNoWork() = 0;
+  // After such rounds one has found something, before DidWork; or the worker falls asleep.
   virtual void StoppedLooking() = 0;
 };
 

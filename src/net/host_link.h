@@ -40,7 +40,7 @@ class HostLink final : private StreamEvents {
   std::vector<Lost> TakeLost();
   // The connection that had been there is gone, and that was not told.
   bool closed() const { return closed_; }
-  void ToldClosed() { closed_ = false; }
+  void AcknowledgeClosed() { closed_ = false; }
   bool has_lost() const { return !lost_.empty() || closed_; }
   // What was queued since is not sent, but lost, too. Only while closed().
   void Forget() { Drop(); }

@@ -353,7 +353,7 @@ void ProxyClient::TellLost() {
     telling_closed_ = true;
     flow_->OnHostClosed();
     telling_closed_ = false;
-    link_->ToldClosed();
+    link_->AcknowledgeClosed();
   }
 }
 
@@ -575,7 +575,7 @@ void ProxyClient::Sweep(int64_t now) {
     Die(true);
     return;
   }
-  if (slow > 0 && (IsInTheWay(now) || IsTooSlowForOthers(now))) {
+  if (slow > 0 && (HoldsRoomOthersNeed(now) || IsTooSlowForOthers(now))) {
     EndForOthers();
     return;
   }

@@ -101,7 +101,7 @@ class ProxyClient final : public Client, public Connection, private StreamEvents
   bool HasUnread() const;
   bool OthersWantRoom() const;
   bool OthersWait() const;
-  bool IsInTheWay(int64_t now);
+  bool HoldsRoomOthersNeed(int64_t now);
   bool IsTooSlowForOthers(int64_t now);
   void EndForOthers();
   size_t Held() const;

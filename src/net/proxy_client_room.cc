@@ -95,7 +95,7 @@ bool ProxyClient::OthersWait() const { return place_in_line_.has_value() && Othe
 
 // Whether others have a use for what it holds and does nothing with: it takes next to nothing of
 // its replies, or has not gone on with its message.
-bool ProxyClient::IsInTheWay(int64_t now) {
+bool ProxyClient::HoldsRoomOthersNeed(int64_t now) {
   const int64_t patience = loop_->limits().patience_ms * kMillisecond;
   if (patience == 0 || !OthersWantRoom() || Held() < loop_->budget()->small()) return false;
   if (Output() > 0) return !stream_->out()->empty() && now - taken_at_ >= patience;

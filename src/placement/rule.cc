@@ -25,7 +25,7 @@ void Rule::SetAgent(int tasks, double speed) {
 }
 
 // One compaction here against the same one there.
-bool Rule::HasMoreOfTheAgent(const Load& load) const {
+bool Rule::AgentGivesLargerShare(const Load& load) const {
   const double here = options_.host_cores / (load.host_busy + at_[0] + at_[1] + 1);
   const double there = options_.agent_cores / (at_[2] + kOffloadIoWork * at_[1] + 1);
   return options_.agent_speed * std::min(1.0, there) >= kOffloadIoGain * std::min(1.0, here);
@@ -39,7 +39,7 @@ Place Rule::Decide(const Compaction& job, const Load& load, Part* part) const {
   *part = busy_ && may_defer_ ? Part::kSpareHost : Part::kMoreOfAProcessor;
   if (!room) return Place::kOffloadIo;
   if (*part == Part::kSpareHost && !job.about_to_stall) return Place::kOffloadAll;
-  return HasMoreOfTheAgent(load) ? Place::kOffloadAll : Place::kOffloadIo;
+  return AgentGivesLargerShare(load) ? Place::kOffloadAll : Place::kOffloadIo;
 }
 
 std::string Rule::Why(Part part) const {

@@ -80,7 +80,7 @@ class Rule {
   enum class Part { kNone, kNoAgent, kSpareHost, kMoreOfAProcessor };
 
   Place Decide(const Compaction& job, const Load& load, Part* part) const;
-  bool HasMoreOfTheAgent(const Load& load) const;
+  bool AgentGivesLargerShare(const Load& load) const;
   std::string Why(Part part) const;
 
   RuleOptions options_;

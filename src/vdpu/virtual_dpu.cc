@@ -14,8 +14,8 @@ namespace {
 // the one that did is paid for as any other round.
 class Pace : public WorkerPace {
  public:
-  void Worked() override { CpuThrottle::Settle(); }
-  void LookedInVain() override {
+  void DidWork() override { CpuThrottle::Settle(); }
+  void FoundNoWork() override {
     last_ = last_.has_value() ? CpuThrottle::ExemptSince(*last_) : CpuThrottle::Now();
   }
   void StoppedLooking() override { last_.reset(); }

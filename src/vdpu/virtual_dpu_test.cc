@@ -102,11 +102,11 @@ TEST_F(VirtualDpuTest, Worker_RoundThatFindsWork_EndsTheLooksInVain) {
     std::atomic<int> vain_rounds{0};
     std::atomic<int> worked{0};
     std::atomic<int> worked_in_vain{0};
-    void Worked() override {
+    void DidWork() override {
       ++worked;
       worked_in_vain += in_vain ? 1 : 0;
     }
-    void LookedInVain() override {
+    void FoundNoWork() override {
       in_vain = true;
       ++vain_rounds;
     }

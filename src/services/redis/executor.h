@@ -68,7 +68,6 @@ struct ServerFacts {
   uint32_t max_clients = 0;
   uint32_t idle_seconds = 0;  // after which a client is cut off; 0: never
   uint64_t max_bulk = 0;
-  bool needs_tls = false;
   Clients clients;
   Fences fences;
   TransactionMemory transactions;

@@ -89,7 +89,7 @@ bool StoreView::Get(std::string_view key, Found* found) {
 }
 
 // Of many: each pin keeps a whole block of the cache from being given up.
-void StoreView::LetGo(size_t number, Found* found) {
+void StoreView::Release(size_t number, Found* found) {
   constexpr size_t kMostPinned = 64, kMostCopied = 4096;
   if (number < kMostPinned || !found->pin.IsPinned() || found->pin.size() > kMostCopied) return;
   rocksdb::PinnableSlice own;
@@ -113,7 +113,7 @@ bool StoreView::GetMany(const std::string_view* keys, size_t count, std::vector<
   if (buffered_ || count == 1) {
     for (size_t i = 0; i < count; ++i) {
       if (!Get(keys[i], &(*found)[i])) return false;
-      LetGo(i, &(*found)[i]);
+      Release(i, &(*found)[i]);
       bytes += (*found)[i].pin.size();
       if (bytes > most_bytes && i > 0) {
         found->resize(i);
@@ -148,7 +148,7 @@ bool StoreView::GetMany(const std::string_view* keys, size_t count, std::vector<
       Found* one = &(*found)[done];
       one->pin = std::move(values[i]);
       if (!DecodeFound(statuses[i], keys[done], one)) return false;
-      LetGo(done, one);
+      Release(done, one);
     }
     if (bytes > most_bytes) {
       found->resize(done);
@@ -168,7 +168,7 @@ bool StoreView::GetCached(const std::string_view* keys, size_t count, std::vecto
   for (size_t i = 0; i < count; ++i) {
     Found* one = &(*found)[i];
     if (!GetOne(how, keys[i], one)) return false;
-    LetGo(i, one);
+    Release(i, one);
     bytes += one->pin.size();
     if (bytes > most_bytes && i > 0) {
       found->resize(i);

@@ -65,7 +65,7 @@ class StoreView final : public View {
   // Decodes the value that a read of `key` has put into `found->pin`.
   bool DecodeFound(const rocksdb::Status& status, std::string_view key, Found* found);
   bool GetOne(const rocksdb::ReadOptions& how, std::string_view key, Found* found);
-  void LetGo(size_t number, Found* found);
+  void Release(size_t number, Found* found);
   bool GetCached(const std::string_view* keys, size_t count, std::vector<Found>* found,
                  uint64_t most_bytes);
   void BufferWrite(std::string_view key, std::optional<std::string> stored);

@@ -88,7 +88,7 @@ void BoltConnection::Close() {
 void BoltConnection::Work() {
   Incoming incoming;
   while (true) {
-    const Inbox::Next next = inbox_.PopOrRest(&incoming);
+    const Inbox::Next next = inbox_.PopOrStop(&incoming);
     if (next == Inbox::Next::kClosed) DropTransaction();
     if (next != Inbox::Next::kMessage) return;
     Handle(incoming);

@@ -74,7 +74,7 @@ class Inbox {
   // For the thread that works on it, which stops unless there is a message. After kClosed nobody
   // works on the connection any more.
   enum class Next { kMessage, kRest, kClosed };
-  Next PopOrRest(Incoming* message) {
+  Next PopOrStop(Incoming* message) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (closed_) return Next::kClosed;
     if (messages_.empty()) {

@@ -216,7 +216,6 @@ struct Plan {
   };
   std::unique_ptr<Query> query;  // what the steps point into
   std::vector<ExprPtr> made;     // expressions that the planner made
-  std::vector<std::unique_ptr<PatternPart>> made_parts;
   std::string text;
   std::vector<std::string> names;
   std::vector<std::string> parameters;

@@ -376,7 +376,7 @@ bool IsRoundedByDouble(absl::string_view text) {
          static_cast<int>(std::bit_width(magnitude)) - std::countr_zero(magnitude) > 53;
 }
 
-bool IsRatherText(const CsvField& field, FieldType type) {
+bool MustBeText(const CsvField& field, FieldType type) {
   if (field.quoted) return true;
   if (type == FieldType::kBool) return false;
   const absl::string_view text = field.text;
@@ -398,10 +398,10 @@ void InferredType::Add(const CsvField& field, const CsvDialect& dialect) {
   bool b = false;
   const absl::string_view text = field.text;
   FieldType type = FieldType::kString;
-  if (!IsRatherText(field, FieldType::kInt) && ParseInt(text, &number)) {
+  if (!MustBeText(field, FieldType::kInt) && ParseInt(text, &number)) {
     type = FieldType::kInt;
     rounded_ |= IsRoundedByDouble(text);
-  } else if (!IsRatherText(field, FieldType::kFloat) && ParseFloat(text, &real)) {
+  } else if (!MustBeText(field, FieldType::kFloat) && ParseFloat(text, &real)) {
     // An integer of more than 64 bits: what it identifies would be another thing.
     if (!IsRoundedByDouble(text)) type = FieldType::kFloat;
   } else if (ParseBool(text, &b)) {

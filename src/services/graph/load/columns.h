@@ -87,7 +87,7 @@ class InferredType {
 
 // Whether a field is no number or truth value of a column whose type is inferred, though it could
 // be read as one: what is quoted, 007, and of floats "nan" and "inf".
-bool IsRatherText(const CsvField& field, FieldType type);
+bool MustBeText(const CsvField& field, FieldType type);
 
 // Whether it is an integer that a double does not hold exactly, of 64 bits or of more.
 bool IsRoundedByDouble(absl::string_view text);

@@ -345,7 +345,7 @@ bool ParsedFile::AddField(const Spaces& spaces, size_t at, const CsvField& field
   // Behind the sample: what all of the fields would have made it, texts such as 007 among them.
   if (inferred_[at] != 0 && column.type != FieldType::kString &&
       !IsNullField(field, options_.dialect)) {
-    if (IsRatherText(field, column.type)) return refuse();
+    if (MustBeText(field, column.type)) return refuse();
     if (column.type == FieldType::kFloat && IsRoundedByDouble(field.text)) return refuse();
   }
   return AppendField(column, field, options_.dialect, &part->columns[property]) || refuse();

@@ -117,13 +117,7 @@ class OutputFile : public CompletionTarget {
     const char* data;
     uint64_t length;
   };
-  enum Tag : uint64_t {
-    kTagOpen = 1,
-    kTagSync = 2,
-    kTagClose = 3,
-    kTagRange = 4,
-    kFirstWrite = 16
-  };
+  enum Tag : uint64_t { kTagOpen = 1, kTagClose = 3, kTagRange = 4, kFirstWrite = 16 };
 
   OutputFile(std::string path, std::shared_ptr<OutputTarget> target,
              std::shared_ptr<HostSession> session, OutputOwner* owner)
@@ -230,7 +224,6 @@ class OutputFile : public CompletionTarget {
   uint64_t synced_ = 0;    // ... and of those kept
   uint64_t promised_size_ = 0;
   int64_t sync_asked_ = 0;  // when the agent was asked to sync and close; 0: it was not
-  bool sync_in_flight_ = false;
   bool closed_ = false;
   bool durable_ = false;
   bool finished_ = false;  // no completion can follow

@@ -13,7 +13,7 @@
 #include "base/errors.h"
 #include "base/file_calls.h"
 #include "base/log.h"
-#include "services/lsm/pool/convert/job.h"
+#include "services/lsm/pool/convert/conversion.h"
 #include "services/lsm/pool/pool_former.h"
 #include "services/lsm/pool/pool_guard.h"
 
@@ -37,7 +37,7 @@ struct Item {
 
 class Exporter {
  public:
-  explicit Exporter(Job& job) : job_(job), store_(job.store()) {}
+  explicit Exporter(Conversion& conversion) : conversion_(conversion), store_(conversion.store()) {}
 
   absl::Status Plan();
   absl::Status Run();
@@ -49,25 +49,25 @@ class Exporter {
   absl::Status MarkForDeletion();
   absl::Status DeleteFromPool();
 
-  Job& job_;
+  Conversion& conversion_;
   store::Store& store_;
   std::vector<Item> items_;
 };
 
 absl::Status Exporter::PlanDirectory(const std::string& dir) {
-  PULSE_ASSIGN_OR_RETURN(const auto stored, job_.Stored(dir));
-  PULSE_ASSIGN_OR_RETURN(const auto moving, job_.Stored(dir + kMoving));
+  PULSE_ASSIGN_OR_RETURN(const auto stored, conversion_.Stored(dir));
+  PULSE_ASSIGN_OR_RETURN(const auto moving, conversion_.Stored(dir + kMoving));
   for (const auto& [name, attributes] : stored) {
-    if (!job_.guarded()) {
+    if (!conversion_.guarded()) {
       // The database is plain already. What was stopped before it was all deleted; or an import.
       const auto copy = moving.find(name);
       if (copy == moving.end() || copy->second.id != attributes.id) {
-        job_.report().foreign_files += lsm::IsNumbered(name) ? 1 : 0;
+        conversion_.report().foreign_files += lsm::IsNumbered(name) ? 1 : 0;
         continue;
       }
-    } else if (!job_.Owns(dir, name, attributes.size)) {
+    } else if (!conversion_.Owns(dir, name, attributes.size)) {
       // Another database's, or not in use any more.
-      job_.report().foreign_files += 1;
+      conversion_.report().foreign_files += 1;
       continue;
     }
     const bool in_place = SizeOfPlain(absl::StrCat(dir, "/", name)).has_value();
@@ -84,9 +84,9 @@ absl::Status Exporter::CheckRoom() {
     uint64_t files = 0;
   };
   std::map<dev_t, Disk> disks;
-  Report& report = job_.report();
+  Report& report = conversion_.report();
   for (const Item& item : items_) {
-    if (item.in_place || !job_.guarded()) continue;
+    if (item.in_place || !conversion_.guarded()) continue;
     struct stat st {};
     if (stat(item.dir.c_str(), &st) != 0) return ErrnoError(errno, "looking at", item.dir);
     Disk& disk = disks[st.st_dev];
@@ -95,7 +95,7 @@ absl::Status Exporter::CheckRoom() {
     disk.needed += store::RoundUpToBlock(item.size);
     ++disk.files;
     report.needed += store::RoundUpToBlock(item.size);
-    if (job_.options().dry_run) {
+    if (conversion_.options().dry_run) {
       ++report.copied_files;
       report.copied_bytes += item.size;
     }
@@ -106,7 +106,7 @@ absl::Status Exporter::CheckRoom() {
     // What a call that was killed has left takes room, all that a table will have.
     for (const std::string& dir : disk.dirs) {
       const std::string temporary = absl::StrCat(dir, "/", kTemporaryName);
-      if (!job_.options().dry_run && unlink(temporary.c_str()) != 0 && errno != ENOENT) {
+      if (!conversion_.options().dry_run && unlink(temporary.c_str()) != 0 && errno != ENOENT) {
         return ErrnoError(errno, "deleting", temporary);
       }
     }
@@ -123,31 +123,32 @@ absl::Status Exporter::CheckRoom() {
 }
 
 absl::Status Exporter::Plan() {
-  for (const std::string& dir : job_.database().dirs()) PULSE_RETURN_IF_ERROR(PlanDirectory(dir));
-  Report& report = job_.report();
-  report.switched_before = !job_.guarded();
-  report.already = !job_.guarded() && items_.empty() && !job_.HasMoving();
+  for (const std::string& dir : conversion_.database().dirs())
+    PULSE_RETURN_IF_ERROR(PlanDirectory(dir));
+  Report& report = conversion_.report();
+  report.switched_before = !conversion_.guarded();
+  report.already = !conversion_.guarded() && items_.empty() && !conversion_.HasMoving();
   report.files = items_.size();
   std::map<std::string, uint64_t> stored;
   for (const Item& item : items_) {
     report.bytes += item.size;
-    if (job_.guarded()) stored[item.name] = item.size;
+    if (conversion_.guarded()) stored[item.name] = item.size;
   }
-  PULSE_RETURN_IF_ERROR(job_.database().CheckFiles(stored));
+  PULSE_RETURN_IF_ERROR(conversion_.database().CheckFiles(stored));
   return CheckRoom();
 }
 
 absl::Status Exporter::Place(const Item& item) {
   if (item.in_place) {
-    PULSE_ASSIGN_OR_RETURN(const auto same, job_.Same(item.path(), item.file));
-    if (!same) return job_.Differs(item.path());
+    PULSE_ASSIGN_OR_RETURN(const auto same, conversion_.Same(item.path(), item.file));
+    if (!same) return conversion_.Differs(item.path());
     // It may be there by another's hand.
     const UniqueFd fd = OpenFile(item.path(), O_RDONLY);
     if (!fd.valid()) return ErrnoError(errno, "syncing", item.path());
     return SyncFd(fd.get(), item.path());
   }
   const std::string temporary = absl::StrCat(item.dir, "/", kTemporaryName);
-  PULSE_RETURN_IF_ERROR(job_.CopyOut(item.file, temporary));
+  PULSE_RETURN_IF_ERROR(conversion_.CopyOut(item.file, temporary));
   if (rename(temporary.c_str(), item.path().c_str()) != 0) {
     return ErrnoError(errno, "renaming", temporary);
   }
@@ -155,7 +156,7 @@ absl::Status Exporter::Place(const Item& item) {
 }
 
 absl::Status Exporter::MarkForDeletion() {
-  PULSE_RETURN_IF_ERROR(job_.DeleteMoving());
+  PULSE_RETURN_IF_ERROR(conversion_.DeleteMoving());
   for (const Item& item : items_) {
     const std::string moving = item.dir + kMoving;
     absl::Status st;
@@ -167,7 +168,7 @@ absl::Status Exporter::MarkForDeletion() {
           absl::StrCat(st.message(),
                        ": if the export is cut off now, delete what it leaves in the "
                        "pool with `pulse pool rm`"));
-      PULSE_RETURN_IF_ERROR(job_.DeleteMoving());
+      PULSE_RETURN_IF_ERROR(conversion_.DeleteMoving());
       break;
     }
     PULSE_RETURN_IF_ERROR(st);
@@ -178,9 +179,9 @@ absl::Status Exporter::MarkForDeletion() {
 absl::Status Exporter::DeleteFromPool() {
   // The names in DIR#moving last: with them the others can be told.
   for (const Item& item : items_) PULSE_RETURN_IF_ERROR(store_.Unlink(item.dir, item.name));
-  PULSE_RETURN_IF_ERROR(job_.DeleteMoving());
-  for (const std::string& dir : job_.database().dirs()) {
-    PULSE_ASSIGN_OR_RETURN(const auto left, job_.Stored(dir));
+  PULSE_RETURN_IF_ERROR(conversion_.DeleteMoving());
+  for (const std::string& dir : conversion_.database().dirs()) {
+    PULSE_ASSIGN_OR_RETURN(const auto left, conversion_.Stored(dir));
     if (left.empty() && store_.HasDirectory(dir)) {
       PULSE_RETURN_IF_ERROR(store_.RemoveDirectory(dir));
     }
@@ -189,32 +190,32 @@ absl::Status Exporter::DeleteFromPool() {
 }
 
 absl::Status Exporter::Run() {
-  if (job_.guarded()) {
+  if (conversion_.guarded()) {
     std::set<std::string> dirs;
     for (const Item& item : items_) {
       PULSE_RETURN_IF_ERROR(Place(item));
       dirs.insert(item.dir);
     }
     for (const std::string& dir : dirs) PULSE_RETURN_IF_ERROR(SyncDirectory(dir));
-    PULSE_RETURN_IF_ERROR(job_.Step("switching"));
+    PULSE_RETURN_IF_ERROR(conversion_.Step("switching"));
     PULSE_RETURN_IF_ERROR(MarkForDeletion());
-    PULSE_RETURN_IF_ERROR(lsm::LiftGuard(job_.database().home()));
+    PULSE_RETURN_IF_ERROR(lsm::LiftGuard(conversion_.database().home()));
   } else {
     // An earlier call may have been killed before its rename was durable.
-    PULSE_RETURN_IF_ERROR(SyncDirectory(job_.database().home()));
+    PULSE_RETURN_IF_ERROR(SyncDirectory(conversion_.database().home()));
   }
-  PULSE_RETURN_IF_ERROR(job_.Switched());
+  PULSE_RETURN_IF_ERROR(conversion_.Switched());
   return DeleteFromPool();
 }
 
 }  // namespace
 
 absl::StatusOr<Report> Export(const Options& options) {
-  PULSE_ASSIGN_OR_RETURN(auto job, Job::Open(options, /*into_pool=*/false));
-  Exporter exporter(*job);
+  PULSE_ASSIGN_OR_RETURN(auto conversion, Conversion::Open(options, /*into_pool=*/false));
+  Exporter exporter(*conversion);
   PULSE_RETURN_IF_ERROR(exporter.Plan());
   if (!options.dry_run) PULSE_RETURN_IF_ERROR(exporter.Run());
-  return job->report();
+  return conversion->report();
 }
 
 }  // namespace pulse::convert

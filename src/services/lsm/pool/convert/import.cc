@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
 #include "base/file_calls.h"
-#include "services/lsm/pool/convert/job.h"
+#include "services/lsm/pool/convert/conversion.h"
 #include "services/lsm/pool/pool.h"
 #include "services/lsm/pool/pool_former.h"
 #include "services/lsm/pool/pool_guard.h"
@@ -60,7 +60,7 @@ struct ImportItem {
 
 class Importer {
  public:
-  explicit Importer(Job& job) : job_(job), store_(job.store()) {}
+  explicit Importer(Conversion& conversion) : conversion_(conversion), store_(conversion.store()) {}
 
   absl::Status Plan();
   absl::Status Run();
@@ -73,7 +73,7 @@ class Importer {
   absl::Status Publish();
   absl::Status DeleteOriginals();
 
-  Job& job_;
+  Conversion& conversion_;
   store::Store& store_;
   std::vector<ImportItem> items_;
   std::vector<std::pair<std::string, std::string>> stale_;  // copies that nobody wants any more
@@ -82,25 +82,28 @@ class Importer {
 
 absl::Status Importer::PlanDirectory(const std::string& dir) {
   PULSE_ASSIGN_OR_RETURN(const auto plain, ListPlainFiles(dir));
-  PULSE_ASSIGN_OR_RETURN(const auto stored, job_.Stored(dir));
-  PULSE_ASSIGN_OR_RETURN(const auto moving, job_.Stored(dir + kMoving));
-  const auto id_in = [](const Job::StoredFiles& files, const std::string& name, uint64_t size) {
+  PULSE_ASSIGN_OR_RETURN(const auto stored, conversion_.Stored(dir));
+  PULSE_ASSIGN_OR_RETURN(const auto moving, conversion_.Stored(dir + kMoving));
+  const auto id_in = [](const Conversion::StoredFiles& files, const std::string& name,
+                        uint64_t size) {
     const auto it = files.find(name);
     return it != files.end() && it->second.size == size ? it->second.id : store::kNoFile;
   };
   std::map<std::string, uint64_t> ours;
   for (const auto& [name, size] : plain) {
     if (!lsm::IsNumbered(name)) continue;  // the user's own
-    const bool differs = job_.guarded() && stored.count(name) > 0 && stored.at(name).size != size;
-    if (!differs && !job_.Owns(dir, name, size)) continue;
+    const bool differs =
+        conversion_.guarded() && stored.count(name) > 0 && stored.at(name).size != size;
+    if (!differs && !conversion_.Owns(dir, name, size)) continue;
     ImportItem item;
     item.dir = dir;
     item.name = name;
     item.size = size;
     const store::FileId named = id_in(stored, name, size);
-    if (job_.guarded()) {
+    if (conversion_.guarded()) {
       item.published = named;
-      if (named == store::kNoFile && stored.count(name) > 0) return job_.Differs(item.path());
+      if (named == store::kNoFile && stored.count(name) > 0)
+        return conversion_.Differs(item.path());
     }
     item.copy = id_in(moving, name, size);
     item.linked = item.copy != store::kNoFile && item.copy == named;
@@ -111,7 +114,7 @@ absl::Status Importer::PlanDirectory(const std::string& dir) {
     const auto it = ours.find(name);
     if (it != ours.end() && it->second == attributes.size) continue;
     // First where it would pass for a former database's.
-    if (!job_.guarded() && id_in(stored, name, attributes.size) == attributes.id) {
+    if (!conversion_.guarded() && id_in(stored, name, attributes.size) == attributes.id) {
       stale_.emplace_back(dir, name);
     }
     stale_.emplace_back(dir + kMoving, name);
@@ -123,30 +126,30 @@ absl::Status Importer::PlanDirectory(const std::string& dir) {
 absl::Status Importer::CheckFiles() const {
   std::set<std::string> only_stored;  // of tables
   std::map<std::string, uint64_t> stored_sizes;
-  for (const std::string& dir : job_.database().dirs()) {
-    PULSE_ASSIGN_OR_RETURN(const auto stored, job_.Stored(dir));
+  for (const std::string& dir : conversion_.database().dirs()) {
+    PULSE_ASSIGN_OR_RETURN(const auto stored, conversion_.Stored(dir));
     for (const auto& [name, attributes] : stored) {
-      if (job_.guarded()) stored_sizes[name] = attributes.size;
+      if (conversion_.guarded()) stored_sizes[name] = attributes.size;
       if (lsm::IsNumbered(name) && !SizeOfPlain(absl::StrCat(dir, "/", name))) {
         only_stored.insert(name);
       }
     }
   }
-  const absl::Status checked = job_.database().CheckFiles(stored_sizes);
-  const bool whole = checked.ok() && job_.database().known();
-  if (job_.guarded() || only_stored.empty() || whole) return checked;
+  const absl::Status checked = conversion_.database().CheckFiles(stored_sizes);
+  const bool whole = checked.ok() && conversion_.database().known();
+  if (conversion_.guarded() || only_stored.empty() || whole) return checked;
   // Without its guard, nobody looks for its tables in the pool.
-  const std::string real = absl::StrCat(job_.database().home(), "/", lsm::kRealCurrentName);
+  const std::string real = absl::StrCat(conversion_.database().home(), "/", lsm::kRealCurrentName);
   if (access(real.c_str(), F_OK) != 0) return checked;
   return absl::FailedPreconditionError(absl::StrCat(
-      job_.database().current(), " was replaced without the plug-in, and tables such as ",
+      conversion_.database().current(), " was replaced without the plug-in, and tables such as ",
       *only_stored.begin(), " are in the pool ", store_.path(), " only; move the guard (",
       lsm::kCurrentName, ", ", lsm::kGuardManifestName, ") back from a copy, or remove ", real,
       " to go on without these tables"));
 }
 
 absl::Status Importer::CheckRoom() {
-  Report& report = job_.report();
+  Report& report = conversion_.report();
   const uint64_t segment = store_.geometry().segment_bytes;
   const store::Usage usage = store_.usage();
   uint64_t files = 0;
@@ -161,7 +164,7 @@ absl::Status Importer::CheckRoom() {
     metadata += MetadataOf(item.name, segments);
   }
   report.room = (usage.free + usage.pending) * segment;
-  if (job_.options().dry_run) {
+  if (conversion_.options().dry_run) {
     report.room += stale_bytes_;
     report.copied_files = files;
     report.copied_bytes = bytes;
@@ -172,7 +175,7 @@ absl::Status Importer::CheckRoom() {
                      files, " files to be copied need ", report.needed, " in segments of ", segment,
                      "; make a larger pool, or delete data. The database was not changed"));
   }
-  for (const std::string& dir : job_.database().dirs()) {
+  for (const std::string& dir : conversion_.database().dirs()) {
     if (files == 0) break;
     metadata += 2 * (store::kDirectoryRecordBytes + dir.size() + sizeof(kMoving));
   }
@@ -186,14 +189,15 @@ absl::Status Importer::CheckRoom() {
 }
 
 absl::Status Importer::Plan() {
-  for (const std::string& dir : job_.database().dirs()) PULSE_RETURN_IF_ERROR(PlanDirectory(dir));
+  for (const std::string& dir : conversion_.database().dirs())
+    PULSE_RETURN_IF_ERROR(PlanDirectory(dir));
   PULSE_RETURN_IF_ERROR(CheckFiles());
-  Report& report = job_.report();
+  Report& report = conversion_.report();
   report.files = items_.size();
   for (const ImportItem& item : items_) report.bytes += item.size;
-  report.switched_before = job_.guarded();
-  report.already = job_.guarded() && items_.empty() && !job_.HasMoving();
-  if (!job_.options().dry_run && !stale_.empty()) {
+  report.switched_before = conversion_.guarded();
+  report.already = conversion_.guarded() && items_.empty() && !conversion_.HasMoving();
+  if (!conversion_.options().dry_run && !stale_.empty()) {
     for (const auto& [dir, name] : stale_) PULSE_RETURN_IF_ERROR(store_.Unlink(dir, name));
     PULSE_RETURN_IF_ERROR(store_.Commit());
   }
@@ -204,12 +208,12 @@ absl::Status Importer::Plan() {
 absl::Status Importer::Place(ImportItem* item) {
   PULSE_ASSIGN_OR_RETURN(item->identity, Identity::Of(item->path()));
   if (item->published != store::kNoFile) {
-    PULSE_ASSIGN_OR_RETURN(const auto same, job_.Same(item->path(), item->published));
-    return same ? absl::OkStatus() : job_.Differs(item->path());
+    PULSE_ASSIGN_OR_RETURN(const auto same, conversion_.Same(item->path(), item->published));
+    return same ? absl::OkStatus() : conversion_.Differs(item->path());
   }
   const std::string moving = item->moving();
   if (item->copy != store::kNoFile) {
-    PULSE_ASSIGN_OR_RETURN(const auto same, job_.Same(item->path(), item->copy));
+    PULSE_ASSIGN_OR_RETURN(const auto same, conversion_.Same(item->path(), item->copy));
     if (same) return absl::OkStatus();
     if (item->linked) PULSE_RETURN_IF_ERROR(store_.Unlink(item->dir, item->name));
     PULSE_RETURN_IF_ERROR(store_.Unlink(moving, item->name));
@@ -217,16 +221,16 @@ absl::Status Importer::Place(ImportItem* item) {
   }
   if (!store_.HasDirectory(moving)) PULSE_RETURN_IF_ERROR(store_.CreateDirectory(moving));
   PULSE_ASSIGN_OR_RETURN(const auto file, store_.CreateFile(moving, item->name));
-  PULSE_RETURN_IF_ERROR(job_.CopyIn(item->path(), item->size, file));
+  PULSE_RETURN_IF_ERROR(conversion_.CopyIn(item->path(), item->size, file));
   item->copy = file;
   return store_.Commit();
 }
 
 // The copies' names in DIR, durably.
 absl::Status Importer::Publish() {
-  PULSE_RETURN_IF_ERROR(job_.Step("naming"));
-  for (const std::string& dir : job_.database().dirs()) {
-    if (job_.guarded()) continue;
+  PULSE_RETURN_IF_ERROR(conversion_.Step("naming"));
+  for (const std::string& dir : conversion_.database().dirs()) {
+    if (conversion_.guarded()) continue;
     std::set<std::string> ours;
     for (const ImportItem& item : items_) {
       if (item.dir == dir && item.linked) ours.insert(item.name);
@@ -246,7 +250,7 @@ absl::Status Importer::Publish() {
 absl::Status Importer::DeleteOriginals() {
   std::set<std::string> dirs;
   for (const ImportItem& item : items_) {
-    PULSE_RETURN_IF_ERROR(job_.Step("deleting"));
+    PULSE_RETURN_IF_ERROR(conversion_.Step("deleting"));
     const std::string path = item.path();
     const auto now = Identity::Of(path);
     if (ErrnoOf(now.status()) == ENOENT) continue;
@@ -267,22 +271,22 @@ absl::Status Importer::DeleteOriginals() {
 absl::Status Importer::Run() {
   for (ImportItem& item : items_) PULSE_RETURN_IF_ERROR(Place(&item));
   PULSE_RETURN_IF_ERROR(Publish());
-  PULSE_RETURN_IF_ERROR(job_.Step("switching"));
-  PULSE_RETURN_IF_ERROR(lsm::WriteGuard(job_.database().home(), lsm::GuardInfoOf(store_)));
-  PULSE_RETURN_IF_ERROR(job_.DeleteMoving());
+  PULSE_RETURN_IF_ERROR(conversion_.Step("switching"));
+  PULSE_RETURN_IF_ERROR(lsm::WriteGuard(conversion_.database().home(), lsm::GuardInfoOf(store_)));
+  PULSE_RETURN_IF_ERROR(conversion_.DeleteMoving());
   PULSE_RETURN_IF_ERROR(store_.Commit());
-  PULSE_RETURN_IF_ERROR(job_.Switched());
+  PULSE_RETURN_IF_ERROR(conversion_.Switched());
   return DeleteOriginals();
 }
 
 }  // namespace
 
 absl::StatusOr<Report> Import(const Options& options) {
-  PULSE_ASSIGN_OR_RETURN(auto job, Job::Open(options, /*into_pool=*/true));
-  Importer importer(*job);
+  PULSE_ASSIGN_OR_RETURN(auto conversion, Conversion::Open(options, /*into_pool=*/true));
+  Importer importer(*conversion);
   PULSE_RETURN_IF_ERROR(importer.Plan());
   if (!options.dry_run) PULSE_RETURN_IF_ERROR(importer.Run());
-  return job->report();
+  return conversion->report();
 }
 
 }  // namespace pulse::convert

@@ -1,6 +1,6 @@
-// Job: what Import and Export share: the database and the pool they hold, progress, and the files
-// of both sides, which it copies past the page cache where the file systems allow it, and compares
-// byte by byte.
+// Conversion: what Import and Export share: the database and the pool they hold, progress, and the
+// files of both sides, which it copies past the page cache where the file systems allow it, and
+// compares byte by byte.
 //
 // What it writes it reads back and compares, piece by piece; and it syncs. A copy counts only when
 // its length is there: CopyIn declares it, and CopyOut cuts the file to it, as the last step after
@@ -23,10 +23,10 @@
 
 namespace pulse::convert {
 
-class Job {
+class Conversion {
  public:
   // Takes the database's LOCK and the pool. FailedPrecondition where the guard names another pool.
-  static absl::StatusOr<std::unique_ptr<Job>> Open(const Options& options, bool into_pool);
+  static absl::StatusOr<std::unique_ptr<Conversion>> Open(const Options& options, bool into_pool);
 
   const Options& options() const { return options_; }
   const ClosedDatabase& database() const { return *database_; }
@@ -63,7 +63,7 @@ class Job {
 
  private:
   struct Mapped;
-  explicit Job(const Options& options);
+  explicit Conversion(const Options& options);
   absl::StatusOr<Mapped> Map(store::FileId file) const;
   absl::Status ReadMapped(const Mapped& file, uint64_t at, uint64_t n, uint8_t* data) const;
   absl::Status WritePieces(const Mapped& file, const std::string& plain);

@@ -1,4 +1,4 @@
-#include "services/lsm/pool/convert/job.h"
+#include "services/lsm/pool/convert/conversion.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -79,17 +79,18 @@ absl::Status NotGivenBack(const std::string& what, uint64_t at) {
 
 }  // namespace
 
-struct Job::Mapped {
+struct Conversion::Mapped {
   uint64_t size = 0;
   std::vector<store::Extent> extents;
   int fd = -1;
 };
 
-Job::Job(const Options& options) : options_(options), data_(kPiece), again_(kPiece) {}
+Conversion::Conversion(const Options& options) : options_(options), data_(kPiece), again_(kPiece) {}
 
-absl::StatusOr<std::unique_ptr<Job>> Job::Open(const Options& options, bool into_pool) {
-  std::unique_ptr<Job> job(new Job(options));
-  PULSE_ASSIGN_OR_RETURN(job->database_,
+absl::StatusOr<std::unique_ptr<Conversion>> Conversion::Open(const Options& options,
+                                                             bool into_pool) {
+  std::unique_ptr<Conversion> conversion(new Conversion(options));
+  PULSE_ASSIGN_OR_RETURN(conversion->database_,
                          ClosedDatabase::Open(options.database, options.db_paths, options.dry_run));
   // As the plug-in spells it, since the guard shows it.
   std::error_code ec;
@@ -99,18 +100,18 @@ absl::StatusOr<std::unique_ptr<Job>> Job::Open(const Options& options, bool into
   if (into_pool) PULSE_RETURN_IF_ERROR(lsm::CheckPoolPath(path));
   auto store = store::Store::Open(path, {.read_only = options.dry_run, .device = nullptr});
   if (!store.ok()) return store.status();
-  job->store_ = *std::move(store);
-  job->report_.database = job->database_->home();
-  job->report_.pool = path;
-  const auto& guard = job->database_->guard();
-  job->switched_ = guard.has_value() == into_pool;
-  const lsm::GuardInfo here = lsm::GuardInfoOf(*job->store_);
+  conversion->store_ = *std::move(store);
+  conversion->report_.database = conversion->database_->home();
+  conversion->report_.pool = path;
+  const auto& guard = conversion->database_->guard();
+  conversion->switched_ = guard.has_value() == into_pool;
+  const lsm::GuardInfo here = lsm::GuardInfoOf(*conversion->store_);
   if (guard.has_value() && guard->pool_id != here.pool_id) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "the tables of ", job->database_->home(), " are in the pool ", guard->pool, " (",
+        "the tables of ", conversion->database_->home(), " are in the pool ", guard->pool, " (",
         guard->pool_id, "), not in ", path, " (", here.pool_id, "); name that one"));
   }
-  const ClosedDatabase& db = *job->database_;
+  const ClosedDatabase& db = *conversion->database_;
   for (const std::string& dir : db.dirs()) {
     if (dir.size() + sizeof(kMoving) <= store::kMaxDirectoryName) continue;
     return absl::InvalidArgumentError(absl::StrCat(
@@ -118,7 +119,7 @@ absl::StatusOr<std::unique_ptr<Job>> Job::Open(const Options& options, bool into
         kMoving,
         " besides; rename the directory, through the plug-in if its tables are in a pool"));
   }
-  if (db.known()) return job;
+  if (db.known()) return conversion;
   if (db.dirs().size() > 1) {
     return absl::FailedPreconditionError(absl::StrCat(
         db.home(),
@@ -138,10 +139,10 @@ absl::StatusOr<std::unique_ptr<Job>> Job::Open(const Options& options, bool into
   Log(LogLevel::kWarn, absl::StrCat(db.home(),
                                     ": its MANIFEST has records that are not understood: "
                                     "not checked whether all tables are there"));
-  return job;
+  return conversion;
 }
 
-bool Job::Owns(const std::string& dir, const std::string& name, uint64_t size) const {
+bool Conversion::Owns(const std::string& dir, const std::string& name, uint64_t size) const {
   if (dir == database_->home()) return true;
   if (!database_->Owns(name, size)) return false;
   for (const std::string& before : database_->dirs()) {
@@ -156,7 +157,7 @@ bool Job::Owns(const std::string& dir, const std::string& name, uint64_t size) c
   return true;
 }
 
-absl::StatusOr<Job::StoredFiles> Job::Stored(const std::string& dir) const {
+absl::StatusOr<Conversion::StoredFiles> Conversion::Stored(const std::string& dir) const {
   StoredFiles found;
   const auto files = store_->List(dir);
   if (!files.ok()) {
@@ -167,14 +168,14 @@ absl::StatusOr<Job::StoredFiles> Job::Stored(const std::string& dir) const {
   return found;
 }
 
-bool Job::HasMoving() const {
+bool Conversion::HasMoving() const {
   const auto& dirs = database_->dirs();
   return std::any_of(dirs.begin(), dirs.end(), [this](const std::string& dir) {
     return store_->HasDirectory(dir + kMoving);
   });
 }
 
-absl::Status Job::DeleteMoving() {
+absl::Status Conversion::DeleteMoving() {
   for (const std::string& dir : database_->dirs()) {
     const std::string moving = dir + kMoving;
     if (!store_->HasDirectory(moving)) continue;
@@ -184,20 +185,20 @@ absl::Status Job::DeleteMoving() {
   return absl::OkStatus();
 }
 
-absl::Status Job::Step(const char* what, uint64_t bytes) {
+absl::Status Conversion::Step(const char* what, uint64_t bytes) {
   done_ += bytes;
   if (options_.on_step == nullptr) return absl::OkStatus();
   return options_.on_step({what, done_, report_.bytes, switched_});
 }
 
-absl::Status Job::Switched() {
+absl::Status Conversion::Switched() {
   switched_ = true;
   if (options_.verify == nullptr) return absl::OkStatus();
   PULSE_RETURN_IF_ERROR(Step("verifying"));
   return options_.verify(report_);
 }
 
-absl::StatusOr<Job::Mapped> Job::Map(store::FileId file) const {
+absl::StatusOr<Conversion::Mapped> Conversion::Map(store::FileId file) const {
   PULSE_ASSIGN_OR_RETURN(const auto now, store_->Stat(file));
   Mapped stored;
   stored.size = now.size;
@@ -213,13 +214,14 @@ absl::StatusOr<Job::Mapped> Job::Map(store::FileId file) const {
   return stored;
 }
 
-absl::Status Job::ReadMapped(const Mapped& file, uint64_t at, uint64_t n, uint8_t* data) const {
+absl::Status Conversion::ReadMapped(const Mapped& file, uint64_t at, uint64_t n,
+                                    uint8_t* data) const {
   const bool whole = file.extents.empty() || !file.extents.back().hole();
   return lsm::ReadExtents(file.fd, file.extents, at, whole ? store::RoundUpToBlock(n) : n,
                           reinterpret_cast<char*>(data), store_->path());
 }
 
-absl::StatusOr<bool> Job::Same(const std::string& plain, store::FileId file) {
+absl::StatusOr<bool> Conversion::Same(const std::string& plain, store::FileId file) {
   const uint64_t before = done_;
   PULSE_RETURN_IF_ERROR(Step("comparing"));
   PULSE_ASSIGN_OR_RETURN(const auto stored, Map(file));
@@ -241,14 +243,14 @@ absl::StatusOr<bool> Job::Same(const std::string& plain, store::FileId file) {
   return true;
 }
 
-absl::Status Job::Differs(const std::string& plain) const {
+absl::Status Conversion::Differs(const std::string& plain) const {
   return absl::FailedPreconditionError(absl::StrCat(
       plain, " is a plain file, and is not what the pool ", store_->path(),
       " has of that name, which is what the database reads; move the plain file away and run the "
       "command again"));
 }
 
-absl::Status Job::CopyIn(const std::string& from, uint64_t size, store::FileId to) {
+absl::Status Conversion::CopyIn(const std::string& from, uint64_t size, store::FileId to) {
   PULSE_RETURN_IF_ERROR(Step("copying"));
   const UniqueFd fd = OpenPlain(from, O_RDONLY);
   if (!fd.valid()) return ErrnoError(errno, "opening", from);
@@ -279,7 +281,7 @@ absl::Status Job::CopyIn(const std::string& from, uint64_t size, store::FileId t
   return absl::OkStatus();
 }
 
-absl::Status Job::WritePieces(const Mapped& stored, const std::string& to) {
+absl::Status Conversion::WritePieces(const Mapped& stored, const std::string& to) {
   if (unlink(to.c_str()) != 0 && errno != ENOENT) return ErrnoError(errno, "replacing", to);
   const UniqueFd fd = OpenPlain(to, O_RDWR | O_CREAT | O_EXCL);
   if (!fd.valid()) return ErrnoError(errno, "creating", to);
@@ -305,7 +307,7 @@ absl::Status Job::WritePieces(const Mapped& stored, const std::string& to) {
   return SyncFd(fd.get(), to);
 }
 
-absl::Status Job::CopyOut(store::FileId from, const std::string& to) {
+absl::Status Conversion::CopyOut(store::FileId from, const std::string& to) {
   PULSE_RETURN_IF_ERROR(Step("copying"));
   PULSE_ASSIGN_OR_RETURN(const Mapped stored, Map(from));
   if (const absl::Status st = WritePieces(stored, to); !st.ok()) {
