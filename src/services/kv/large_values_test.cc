@@ -38,6 +38,23 @@ class KvLargeValuesTest : public KvServerTest, public testing::WithParamInterfac
     return request;
   }
   uint64_t Held() const { return server_->numbers().held_bytes; }
+  // Clients with parts of `k` that they do not read: more than half of what connections may hold,
+  // less than all of it.
+  std::vector<std::unique_ptr<redis::BlockingClient>> KeepMuch() {
+    std::vector<std::unique_ptr<redis::BlockingClient>> silent;
+    while (Held() <= kValue + kValue / 2) {
+      EXPECT_LT(silent.size(), 16u) << "the kernel keeps what they do not read";
+      if (silent.size() >= 16) break;
+      silent.push_back(std::make_unique<redis::BlockingClient>(port()));
+      silent.back()->TakeLittle();
+      silent.back()->Send("GETRANGE k 0 8388607\r\n");
+      // Its reply is counted before the next one is asked for: who comes when there is no room for
+      // a reply is first in line, and has two minutes to take it.
+      silent.back()->AwaitBytes();
+      testing_util::SettledValue([&] { return Held(); });
+    }
+    return silent;
+  }
 };
 
 TEST_P(KvLargeValuesTest, Sets_OfSeveralClients_AllSucceed) {
@@ -104,18 +121,7 @@ TEST_P(KvLargeValuesTest, Exec_WhileOthersKeepTheRoom_IsCarriedOut) {
   const std::string value(kValue, 'v');
   writer.Send(SetOf("k", value));
   ASSERT_EQ(writer.Receive(), "+OK\r\n");
-  // More than half of what connections may hold, less than all of it.
-  std::vector<std::unique_ptr<redis::BlockingClient>> silent;
-  while (Held() <= kValue + kValue / 2) {
-    ASSERT_LT(silent.size(), 16u) << "the kernel keeps what they do not read";
-    silent.push_back(std::make_unique<redis::BlockingClient>(port()));
-    silent.back()->TakeLittle();
-    silent.back()->Send("GETRANGE k 0 8388607\r\n");
-    // Its reply is counted before the next one is asked for: who comes when there is no room for
-    // a reply is first in line, and has two minutes to take it.
-    silent.back()->AwaitBytes();
-    testing_util::SettledValue([&] { return Held(); });
-  }
+  const auto silent = KeepMuch();
   const std::string bulk = absl::StrCat("$", kValue, "\r\n", value, "\r\n");
   redis::BlockingClient client(port());
   client.Send("MULTI\r\nGET k\r\nEXEC\r\n");
@@ -127,6 +133,34 @@ TEST_P(KvLargeValuesTest, Exec_WhileOthersKeepTheRoom_IsCarriedOut) {
   redis::BlockingClient memcached(port());
   memcached.Send("get k\r\n");
   EXPECT_EQ(memcached.ReadUntil("END\r\n").size(), value.size() + 27);
+}
+
+// Of small replies: a few are made at a time, and none is forgotten.
+TEST_P(KvLargeValuesTest, Pipeline_WhileOthersKeepTheRoom_IsAnsweredToItsEnd) {
+  OpenForLargeValues();
+  redis::BlockingClient writer(port());
+  writer.Send(SetOf("k", std::string(kValue, 'v')));
+  ASSERT_EQ(writer.Receive(), "+OK\r\n");
+  const auto silent = KeepMuch();
+  const std::string value(2000, 's');
+  ASSERT_EQ(writer.Ask("SET small " + value), "+OK\r\n");
+  constexpr int kRequests = 3000;  // 6 MB of replies
+  std::string requests;
+  for (int i = 0; i < kRequests; ++i) requests += "GET small\r\n";
+  redis::BlockingClient client(port());
+  client.TakeLittle();
+  EXPECT_EQ(client.Ask("PING"), "+PONG\r\n");
+  client.Send(requests);
+  const std::string reply = absl::StrCat("$2000\r\n", value, "\r\n");
+  for (int i = 0; i < kRequests; ++i) ASSERT_EQ(client.Receive(), reply) << i;
+  redis::BlockingClient memcached(port());
+  memcached.TakeLittle();
+  requests.clear();
+  for (int i = 0; i < kRequests; ++i) requests += "get small\r\n";
+  memcached.Send(requests + "mn\r\n");
+  const std::string all = memcached.ReadUntil("MN\r\n");
+  EXPECT_EQ(all.size(),
+            kRequests * absl::StrCat("VALUE small 0 2000\r\n", value, "\r\nEND\r\n").size() + 4);
 }
 
 // Beside the store's memory: replies, and values that are made of others.

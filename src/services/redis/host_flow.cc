@@ -157,8 +157,11 @@ class HostFlow : public SplitFlow {
   size_t expected() const override { return splitter_.expected(); }
   bool listens() const override { return session_->facts.subscribed; }
   void OnRoom() override {
+    // Looked at before more is pushed: who is told of much has its turn, too.
+    const bool sends_first = state_ == State::kFull && batch_->lacks == 0 &&
+                             RequestBatch::MustSendFirst(*connection_, session_->buffers);
     if (state_ != State::kWaiting) PushChanges();
-    if (state_ != State::kFull) return;
+    if (state_ != State::kFull || sends_first) return;
     if (!batch_->MayGoOn(connection_, session_->buffers)) return;
     if (worker_ != nullptr) {
       JoinGroup();
@@ -195,7 +198,10 @@ class HostFlow : public SplitFlow {
     batch_bytes_ = std::exchange(incoming_bytes_, 0);
     batch_->may_exceed = connection_->MayExceed();
     worker_ = WorkerOfDesign();
-    if (worker_ != nullptr || (app_->groups_ && executor_->IsPlainSet(*session_, batch_.get()))) {
+    if (RequestBatch::MustSendFirst(*connection_, session_->buffers)) {
+      state_ = State::kFull;  // until OnRoom
+    } else if (worker_ != nullptr ||
+               (app_->groups_ && executor_->IsPlainSet(*session_, batch_.get()))) {
       JoinGroup();
     } else {
       RunBatch();
