@@ -4,11 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "base/testing.h"
 #include "services/kv/test_executor.h"
 #include "services/kv/test_server.h"
@@ -188,6 +190,77 @@ TEST(KvRoomTest, Commands_WaitForTheRoomThatTheyTake_AndNoMore) {
         "strlen k", "set k v nx", "setnx k v", "append small x", "getbit k 7", "bitcount k"}) {
     EXPECT_EQ(lacks(line), 0u) << line;
   }
+}
+
+// What each may have at the most, on a loop and while nothing is held.
+TEST(KvRoomTest, Lists_OfKeysAndClients_WaitForTheRoomThatTheyMayTake) {
+  TestExecutor test;
+  test.session.buffers = std::make_shared<net::ByteBudget>(uint64_t{1} << 20);
+  const auto lacks = [&](const std::string& line) {
+    test.batch.Clear();
+    test.batch.Add(1, line + "\r\n");
+    const bool full = test.Run(/*may_block=*/false) == redis::Executor::Stop::kFull;
+    EXPECT_EQ(full, test.batch.lacks > 0) << line;
+    return test.batch.lacks;
+  };
+  const uint64_t most = test.store->limits().max_reply;
+  std::string unsubscribe = "unsubscribe";
+  for (int i = 0; i < 30'000; ++i) unsubscribe += " c";
+  EXPECT_EQ(lacks("keys none*"), most);
+  EXPECT_EQ(lacks("scan 0 match none* count 1000000"), most);
+  EXPECT_EQ(lacks("scan 0 count 2000"), uint64_t{2000} << 10);
+  EXPECT_EQ(lacks("cluster getkeysinslot 1 1000000"), most);
+  EXPECT_GT(lacks(unsubscribe), uint64_t{1} << 20);
+  for (const char* line : {"scan 0", "scan 0 count x", "client list", "client id", "cluster info",
+                           "cluster countkeysinslot 1", "unsubscribe"}) {
+    EXPECT_EQ(lacks(line), 0u) << line;
+  }
+  redis::ClientFacts facts;
+  facts.name = std::string(1000, 'n');
+  std::vector<uint64_t> ids;
+  for (int i = 0; i < 1000; ++i) ids.push_back(test.facts.clients.Add(facts, nullptr, nullptr));
+  EXPECT_GT(lacks("client list"), uint64_t{1000} * 1000);
+  for (const uint64_t id : ids) test.facts.clients.Remove(id);
+  EXPECT_EQ(lacks("client list"), 0u);
+  EXPECT_EQ(test.facts.clients.list_bytes(), 0u);
+}
+
+TEST(KvRoomTest, ListOfKeys_OfWhomItIsTheTurn_IsAnswered) {
+  TestExecutor test;
+  ASSERT_EQ(redis::RunLine(test.store.get(), "SET k v"), "+OK");
+  test.session.buffers = std::make_shared<net::ByteBudget>(uint64_t{1} << 20);
+  for (const char* line : {"multi\r\n", "keys *\r\n", "exec\r\n"}) test.batch.Add(1, line);
+  EXPECT_EQ(test.Run(), redis::Executor::Stop::kFull);
+  EXPECT_EQ(test.batch.lacks, test.store->limits().max_reply);
+  test.batch.lacks = 0;
+  test.batch.may_exceed = true;
+  EXPECT_EQ(test.Run(), redis::Executor::Stop::kEnd);
+  EXPECT_THAT(test.batch.out, testing::EndsWith("*1\r\n*1\r\n$1\r\nk\r\n"));
+  EXPECT_EQ(test.session.buffers->held(), 0u);
+}
+
+// So that what it may need is known before it begins.
+TEST(KvRoomTest, Scan_OfLongKeys_EndsEarlyAndMeetsAllOfThem) {
+  TestExecutor test;
+  constexpr size_t kKeys = 200, kKey = 20'000;
+  for (size_t i = 0; i < kKeys; ++i) {
+    const std::string key = absl::StrCat(1000 + i, std::string(kKey, 'k'));
+    ASSERT_EQ(redis::RunLine(test.store.get(), absl::StrCat("SET ", key, " v")), "+OK");
+  }
+  std::set<std::string> met;
+  std::string cursor = "0";
+  do {
+    const std::string reply =
+        redis::RunLine(test.store.get(), absl::StrCat("SCAN ", cursor, " COUNT 1000"));
+    // Beyond it, what is left of one bucket.
+    ASSERT_LT(reply.size(), kKeys * kKey / 2);
+    // *2 $n cursor *m $k key ...
+    const std::vector<std::string> words = absl::StrSplit(reply, ' ');
+    ASSERT_GE(words.size(), 4u);
+    cursor = words[2];
+    for (size_t i = 5; i < words.size(); i += 2) met.insert(words[i]);
+  } while (cursor != "0");
+  EXPECT_EQ(met.size(), kKeys);
 }
 
 // Several loops may look at the same room: each asks first.

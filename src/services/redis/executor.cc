@@ -327,7 +327,7 @@ Executor::Stop Executor::RunOne(Session* session, RequestBatch* batch, bool may_
   const bool is_tight = session->buffers != nullptr && session->buffers->IsTight();
   // Of several threads, all at once would find that there is room: each takes it first.
   const bool may_be_large =
-      session->buffers != nullptr && MayBeLarge(*session, *command, request->size());
+      session->buffers != nullptr && MayBeLarge(*session, *command, request->arguments());
   if (is_tight || may_be_large) {
     const Stop stop = CheckRoom(*session, *command, request->arguments(), may_block, batch);
     if (stop != Stop::kEnd) return stop;

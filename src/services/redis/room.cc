@@ -1,5 +1,5 @@
 // Of Executor: commands whose reply, or new value, may be large wait where all connections together
-// hold too much.
+// hold too much. So do lists of keys and of clients, by what they may have at the most.
 #include <algorithm>
 
 #include "net/byte_budget.h"
@@ -57,24 +57,88 @@ bool AnswersValues(const CommandInfo& command, const Arguments& args) {
   }
 }
 
+// Whether a command may need much that no value has: all others are not looked at any further.
+constexpr bool MayAskForMuch(Command command) {
+  switch (command) {
+    case Command::kClient:
+    case Command::kCluster:
+    case Command::kKeys:
+    case Command::kScan:
+    case Command::kSubscribe:
+    case Command::kUnsubscribe:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// What SCAN is given, if it is given one; nothing that is none is carried out.
+int64_t CountOfScan(const Arguments& args) {
+  int64_t count = 10;
+  for (size_t i = 2; i + 1 < args.size(); i += 2) {
+    if (EqualsIgnoringCase(args[i], "count") && !ParseInteger(args[i + 1], &count)) return 0;
+  }
+  return count;
+}
+
 }  // namespace
 
-bool Executor::MayBeLarge(const Session& session, const CommandInfo& command, size_t words) const {
+uint64_t Executor::AskedFor(const CommandInfo& command, const Arguments& args) const {
+  if (!MayAskForMuch(command.id)) return 0;
+  const uint64_t most = store_->limits().max_reply;
+  const bool has_sub = args.size() > 1;
+  switch (command.id) {
+    case Command::kKeys:
+      return most;
+    case Command::kScan:
+      return MostOfScan(CountOfScan(args), most);
+    case Command::kCluster: {
+      int64_t count = 0;
+      if (args.size() != 4 || !EqualsIgnoringCase(args[1], "getkeysinslot")) return 0;
+      if (!ParseInteger(args[3], &count) || count <= 0) return 0;
+      // It has all that were asked for: they may be as long as keys are.
+      const uint64_t of_key = std::max(store_->largest_value(), kScanBytesPerKey);
+      return static_cast<uint64_t>(count) > most / of_key ? most
+                                                          : static_cast<uint64_t>(count) * of_key;
+    }
+    case Command::kClient:
+      return has_sub && EqualsIgnoringCase(args[1], "list") ? facts_->clients.list_bytes() : 0;
+    case Command::kSubscribe:
+    case Command::kUnsubscribe: {
+      // A message for each word.
+      constexpr uint64_t kOfMessage = 48;
+      uint64_t bytes = 0;
+      for (const std::string_view word : args) bytes += kOfMessage + word.size();
+      return bytes;
+    }
+    default:
+      return 0;
+  }
+}
+
+bool Executor::MayBeLarge(const Session& session, const CommandInfo& command,
+                          const Arguments& args) const {
   // Each key is a word behind the command's name.
-  size_t keys = words - 1;
+  size_t keys = args.size() - 1;
+  uint64_t asked = AskedFor(command, args);
   if (command.id == Command::kExec) {
     keys = 0;
-    for (const auto& queued : session.queue) keys += queued->request.size() - 1;
+    for (const auto& queued : session.queue) {
+      keys += queued->request.size() - 1;
+      asked += AskedFor(*queued->command, queued->request.arguments());
+    }
   }
-  return keys > 0 && store_->largest_value() > kSmallReply / keys;
+  return asked > kSmallReply || (keys > 0 && store_->largest_value() > kSmallReply / keys);
 }
 
 Executor::Stop Executor::CheckRoom(const Session& session, const CommandInfo& command,
                                    const Arguments& args, bool may_block, RequestBatch* batch) {
   uint64_t bytes = 0;
+  uint64_t asked = 0;
   bool done = true;
   const auto add = [&](const CommandInfo& of, const Arguments& its) {
     const bool makes = MakesValue(of.id);
+    asked += AskedFor(of, its);
     if (!makes && !AnswersValues(of, its)) return;
     uint64_t largest = 0;
     uint64_t sum = 0;
@@ -94,6 +158,8 @@ Executor::Stop Executor::CheckRoom(const Session& session, const CommandInfo& co
     add(command, args);
   }
   if (!done) return Stop::kWouldBlock;
+  // What a transaction's lists have beyond one reply's bound is an error in its reply.
+  bytes += std::min(asked, std::max(store_->limits().max_reply, AskedFor(command, args)));
   return batch->MustWait(session.buffers, bytes) ? Stop::kFull : Stop::kEnd;
 }
 
