@@ -32,6 +32,7 @@ class TestConnection final : public net::Connection {
   }
   bool Push(std::string_view bytes) override {
     sent += bytes;
+    if (counts_pushes) unsent_now += bytes.size();
     return true;
   }
   void Close(std::string_view) override { closed = true; }
@@ -49,6 +50,7 @@ class TestConnection final : public net::Connection {
   std::string sent;
   bool closed = false;
   size_t unsent_now = 0;
+  bool counts_pushes = false;  // there
   static constexpr uint64_t kRoom = uint64_t{1} << 30, kSmall = 2048;
   const std::shared_ptr<net::ByteBudget> room = std::make_shared<net::ByteBudget>(kRoom, kSmall);
 
@@ -267,6 +269,51 @@ TEST_F(ShortRoomTest, NextRequest_WhileRepliesAreUnsent_WaitsUntilTheyHaveLeft) 
 TEST_F(ShortRoomTest, NextRequestOfMemcached_WhileRepliesAreUnsent_WaitsUntilTheyHaveLeft) {
   EXPECT_EQ(Ask("set k 0 0 1\r\n1"), "STORED\r\n");
   ExpectToWait("get k", "VALUE k 0 1\r\n1\r\nEND\r\n");
+}
+
+TEST_F(ShortRoomTest, ManyChanges_OfAClientThatTakesNothing_BecomeOneOfAll) {
+  EXPECT_THAT(Ask("HELLO 3"), testing::StartsWith("%7"));
+  connection_.unsent_now = TestConnection::kSmall + 1;
+  const auto told = Tracker(1'000'001);
+  for (int i = 0; i < 200; ++i) {
+    Tell(told, "a-key-that-is-rather-long-" + std::to_string(i));
+    connection_.RunPosted();
+    ASSERT_LE(flow_->held(), TestConnection::kSmall);
+  }
+  EXPECT_EQ(connection_.sent, "");
+  EXPECT_TRUE(flow_->waits_for_room());
+  connection_.unsent_now = 0;
+  flow_->OnRoom();
+  EXPECT_THAT(connection_.sent, testing::StartsWith(kInvalidateAll));
+  EXPECT_LT(connection_.sent.size(), TestConnection::kSmall);
+  EXPECT_EQ(flow_->held(), 0u);
+}
+
+TEST_F(ShortRoomTest, ManyChangesAtOnce_AreSentAsOneOfAll) {
+  EXPECT_THAT(Ask("HELLO 3"), testing::StartsWith("%7"));
+  const auto told = Tracker(1'000'001);
+  for (int i = 0; i < 200; ++i) Tell(told, "a-key-that-is-rather-long-" + std::to_string(i));
+  connection_.RunPosted();
+  EXPECT_EQ(connection_.sent, kInvalidateAll);
+  connection_.sent.clear();
+  Tell(told, "k");
+  connection_.RunPosted();
+  EXPECT_EQ(connection_.sent, ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n");
+}
+
+// Replies that wait for what was pushed to leave have their turn, although more is pushed.
+TEST_F(ShortRoomTest, Replies_OfAClientThatIsToldOfMuch_AreMade) {
+  EXPECT_THAT(Ask("HELLO 3"), testing::StartsWith("%7"));
+  const auto told = Tracker(1'000'001);
+  connection_.unsent_now = TestConnection::kSmall + 1;
+  connection_.counts_pushes = true;
+  EXPECT_EQ(Ask("ECHO k"), "");
+  Tell(told, "k");
+  connection_.RunPosted();
+  EXPECT_EQ(connection_.sent, "");
+  connection_.unsent_now = 0;
+  flow_->OnRoom();
+  EXPECT_EQ(connection_.sent, ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n$1\r\nk\r\n");
 }
 
 class PausedClientTest : public RedirectionTest {

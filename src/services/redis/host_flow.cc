@@ -105,8 +105,8 @@ class HostFlow : public SplitFlow {
     if (!app_->private_ && connection->Push({})) {
       session_->notify = Posted([this](std::shared_ptr<Told> told) {
         AddDue(std::move(told));
+        if (due_bytes_ > RequestBatch::MostOf(session_->buffers, Told::kMostUntaken)) TellOfAll();
         if (state_ != State::kWaiting) PushChanges();
-        if (due_bytes_ > Told::kMostUntaken) TellOfAll();
       });
     }
     // An agent would only connect again for its client.
@@ -329,9 +329,10 @@ class HostFlow : public SplitFlow {
   }
 
   // Tells the client what has changed of what it keeps, or what another one keeps: behind all
-  // replies that were made before.
+  // replies that were made before. What is left goes on in OnRoom, once some has been sent.
   void PushChanges() {
-    while (!due_.empty() && state_ != State::kClosed && connection_->unsent() <= kMostUnsent) {
+    while (!due_.empty() && state_ != State::kClosed &&
+           connection_->unsent() <= RequestBatch::MostOf(session_->buffers, kMostUnsent)) {
       const Due due = std::move(due_.front());
       due_.pop_front();
       due_bytes_ -= due.bytes;

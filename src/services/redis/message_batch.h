@@ -79,8 +79,11 @@ struct MessageBatch {
   // Whether what there is has to be delivered before more is made. Where room is short, small
   // replies are made without a look at it: so there are few of them.
   bool IsFull(const std::shared_ptr<net::ByteBudget>& budget) const {
-    const bool is_tight = budget != nullptr && budget->IsTight();
-    return out.size() >= (is_tight ? budget->small() : kFullBytes);
+    return out.size() >= MostOf(budget, kFullBytes);
+  }
+  // What a connection may have of something: as usual, or little where room is short.
+  static size_t MostOf(const std::shared_ptr<net::ByteBudget>& budget, size_t usual) {
+    return budget != nullptr && budget->IsTight() ? budget->small() : usual;
   }
   // Of small replies where room is short, until it is full.
   uint64_t SmallLeft(const net::ByteBudget& budget) const {
