@@ -225,6 +225,47 @@ TEST(KvRoomTest, Lists_OfKeysAndClients_WaitForTheRoomThatTheyMayTake) {
   EXPECT_EQ(test.facts.clients.list_bytes(), 0u);
 }
 
+TEST(KvRoomTest, Values_ThatEndWhereTheArgumentsSay_WaitForTheRoomThatTheyTake) {
+  TestExecutor test;
+  constexpr uint64_t kSize = uint64_t{2} << 20;
+  test.session.buffers = std::make_shared<net::ByteBudget>(kSize / 2);
+  const auto lacks = [&](const std::vector<std::string_view>& words) {
+    std::string bytes;
+    redis::AppendRequest(words, &bytes);
+    test.batch.Clear();
+    test.batch.Add(1, bytes);
+    const bool full = test.Run(/*may_block=*/false) == redis::Executor::Stop::kFull;
+    EXPECT_EQ(full, test.batch.lacks > 0) << words[0];
+    return test.batch.lacks;
+  };
+  const std::string value(kSize, 'v');
+  // Packed, 8000 bytes that become as many; its sum is not looked at before there is room.
+  const std::string packed = std::string("\x00\xC3\x5F\x40\x80\x00\x20\x00\x00", 9) +
+                             std::string(8000, 'p') + std::string(10, '\0');
+  for (const std::vector<std::string_view>& words :
+       std::vector<std::vector<std::string_view>>{{"SETRANGE", "new", "2097150", "xy"},
+                                                  {"SETBIT", "new", "16777215", "1"},
+                                                  {"BITFIELD", "new", "SET", "u8", "#2097151", "1"},
+                                                  {"BITFIELD", "new", "GET", "u8", "0", "OVERFLOW",
+                                                   "SAT", "INCRBY", "i16", "16777200", "1"},
+                                                  {"APPEND", "new", value},
+                                                  {"RESTORE", "new", "0", packed}}) {
+    EXPECT_EQ(lacks(words), kSize) << words[0];
+  }
+  for (const std::vector<std::string_view>& words :
+       std::vector<std::vector<std::string_view>>{{"SETRANGE", "new", "99999999999", "xy"},
+                                                  {"SETRANGE", "new", "2097150", ""},
+                                                  {"SETRANGE", "new", "-1", "xy"},
+                                                  {"SETBIT", "new", "99999999999", "1"},
+                                                  {"SETBIT", "new", "7", "1"},
+                                                  {"BITFIELD", "new", "GET", "u8", "#2097151"},
+                                                  {"BITFIELD", "new", "SET", "u8", "x", "1"},
+                                                  {"BITFIELD", "new", "SET", "u8"},
+                                                  {"RESTORE", "new", "0", "no dump"}}) {
+    EXPECT_EQ(lacks(words), 0u) << words[0];
+  }
+}
+
 TEST(KvRoomTest, ListOfKeys_OfWhomItIsTheTurn_IsAnswered) {
   TestExecutor test;
   ASSERT_EQ(redis::RunLine(test.store.get(), "SET k v"), "+OK");

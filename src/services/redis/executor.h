@@ -208,7 +208,8 @@ class Executor {
   // room.cc: whether the values that it reads, or what it asks for by its arguments, may be more
   // than kSmallReply.
   bool MayBeLarge(const Session& session, const CommandInfo& command, const Arguments& args) const;
-  // What it may need whatever values there are: for a list in its reply.
+  // What it may need whatever values there are: for a list in its reply, or for the value that it
+  // makes.
   uint64_t AskedFor(const CommandInfo& command, const Arguments& args) const;
   // Whether its reply fits into what all connections may hold: kEnd; else kFull. Or
   // kWouldBlock.
