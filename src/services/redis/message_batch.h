@@ -79,7 +79,7 @@ struct MessageBatch {
   // Whether what there is has to be delivered before more is made. Where room is short, small
   // replies are made without a look at it: so there are few of them.
   bool IsFull(const std::shared_ptr<net::ByteBudget>& budget) const {
-    return out.size() >= MostOf(budget, kFullBytes);
+    return !out.empty() && out.size() >= MostOf(budget, kFullBytes);
   }
   // What a connection may have of something: as usual, or little where room is short.
   static size_t MostOf(const std::shared_ptr<net::ByteBudget>& budget, size_t usual) {
