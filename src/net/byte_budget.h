@@ -37,8 +37,8 @@ class ByteBudget {
   ByteBudget& operator=(const ByteBudget&) = delete;
 
   uint64_t held() const { return held_.load(); }
-  // Beyond the limit each connection may still have this much: all of them together do not have
-  // much more than it.
+  // Beyond the limit each connection may still have this much of requests, and of replies, with the
+  // last one of them: all of them together do not have much more than it.
   uint64_t small() const { return small_; }
   bool IsOver() const { return held() > limit_; }
   // Whether the next reply may be too large to fit, so that its size has to be known.

@@ -34,6 +34,8 @@ class ClientRemote final : public Remote, public std::enable_shared_from_this<Cl
       if (client == nullptr || client->state_ == ProxyClient::State::kDead) return;
       work();
       client->Stirred();  // what its flow holds may have changed
+      // At once, as others of this turn ask for room, too.
+      if (client->Output() > kAlwaysAllowed) client->loop_->Account(client, client->Held());
     });
   }
   void Detach() { client_ = nullptr; }
@@ -140,7 +142,7 @@ void ProxyClient::Take(std::string_view bytes) {
     if (need_more_) TakeKept();
   }
   // At once, as other connections of this turn ask for room, too.
-  if (in_.size() > kAlwaysAllowed) loop_->Account(this, Held());
+  if (in_.size() > kAlwaysAllowed || Output() > kAlwaysAllowed) loop_->Account(this, Held());
 }
 
 // Never for more than will come: a string alone would take up to twice as much.

@@ -4,11 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "base/testing.h"
 #include "services/kv/test_executor.h"
 #include "services/kv/test_server.h"
@@ -38,6 +40,23 @@ class KvLargeValuesTest : public KvServerTest, public testing::WithParamInterfac
     return request;
   }
   uint64_t Held() const { return server_->numbers().held_bytes; }
+  // Clients with parts of `k` that they do not read: more than half of what connections may hold,
+  // less than all of it.
+  std::vector<std::unique_ptr<redis::BlockingClient>> KeepMuch() {
+    std::vector<std::unique_ptr<redis::BlockingClient>> silent;
+    while (Held() <= kValue + kValue / 2) {
+      EXPECT_LT(silent.size(), 16u) << "the kernel keeps what they do not read";
+      if (silent.size() >= 16) break;
+      silent.push_back(std::make_unique<redis::BlockingClient>(port()));
+      silent.back()->TakeLittle();
+      silent.back()->Send("GETRANGE k 0 8388607\r\n");
+      // Its reply is counted before the next one is asked for: who comes when there is no room for
+      // a reply is first in line, and has two minutes to take it.
+      silent.back()->AwaitBytes();
+      testing_util::SettledValue([&] { return Held(); });
+    }
+    return silent;
+  }
 };
 
 TEST_P(KvLargeValuesTest, Sets_OfSeveralClients_AllSucceed) {
@@ -104,18 +123,7 @@ TEST_P(KvLargeValuesTest, Exec_WhileOthersKeepTheRoom_IsCarriedOut) {
   const std::string value(kValue, 'v');
   writer.Send(SetOf("k", value));
   ASSERT_EQ(writer.Receive(), "+OK\r\n");
-  // More than half of what connections may hold, less than all of it.
-  std::vector<std::unique_ptr<redis::BlockingClient>> silent;
-  while (Held() <= kValue + kValue / 2) {
-    ASSERT_LT(silent.size(), 16u) << "the kernel keeps what they do not read";
-    silent.push_back(std::make_unique<redis::BlockingClient>(port()));
-    silent.back()->TakeLittle();
-    silent.back()->Send("GETRANGE k 0 8388607\r\n");
-    // Its reply is counted before the next one is asked for: who comes when there is no room for
-    // a reply is first in line, and has two minutes to take it.
-    silent.back()->AwaitBytes();
-    testing_util::SettledValue([&] { return Held(); });
-  }
+  const auto silent = KeepMuch();
   const std::string bulk = absl::StrCat("$", kValue, "\r\n", value, "\r\n");
   redis::BlockingClient client(port());
   client.Send("MULTI\r\nGET k\r\nEXEC\r\n");
@@ -127,6 +135,34 @@ TEST_P(KvLargeValuesTest, Exec_WhileOthersKeepTheRoom_IsCarriedOut) {
   redis::BlockingClient memcached(port());
   memcached.Send("get k\r\n");
   EXPECT_EQ(memcached.ReadUntil("END\r\n").size(), value.size() + 27);
+}
+
+// Of small replies: a few are made at a time, and none is forgotten.
+TEST_P(KvLargeValuesTest, Pipeline_WhileOthersKeepTheRoom_IsAnsweredToItsEnd) {
+  OpenForLargeValues();
+  redis::BlockingClient writer(port());
+  writer.Send(SetOf("k", std::string(kValue, 'v')));
+  ASSERT_EQ(writer.Receive(), "+OK\r\n");
+  const auto silent = KeepMuch();
+  const std::string value(2000, 's');
+  ASSERT_EQ(writer.Ask("SET small " + value), "+OK\r\n");
+  constexpr int kRequests = 3000;  // 6 MB of replies
+  std::string requests;
+  for (int i = 0; i < kRequests; ++i) requests += "GET small\r\n";
+  redis::BlockingClient client(port());
+  client.TakeLittle();
+  EXPECT_EQ(client.Ask("PING"), "+PONG\r\n");
+  client.Send(requests);
+  const std::string reply = absl::StrCat("$2000\r\n", value, "\r\n");
+  for (int i = 0; i < kRequests; ++i) ASSERT_EQ(client.Receive(), reply) << i;
+  redis::BlockingClient memcached(port());
+  memcached.TakeLittle();
+  requests.clear();
+  for (int i = 0; i < kRequests; ++i) requests += "get small\r\n";
+  memcached.Send(requests + "mn\r\n");
+  const std::string all = memcached.ReadUntil("MN\r\n");
+  EXPECT_EQ(all.size(),
+            kRequests * absl::StrCat("VALUE small 0 2000\r\n", value, "\r\nEND\r\n").size() + 4);
 }
 
 // Beside the store's memory: replies, and values that are made of others.
@@ -154,6 +190,118 @@ TEST(KvRoomTest, Commands_WaitForTheRoomThatTheyTake_AndNoMore) {
         "strlen k", "set k v nx", "setnx k v", "append small x", "getbit k 7", "bitcount k"}) {
     EXPECT_EQ(lacks(line), 0u) << line;
   }
+}
+
+// What each may have at the most, on a loop and while nothing is held.
+TEST(KvRoomTest, Lists_OfKeysAndClients_WaitForTheRoomThatTheyMayTake) {
+  TestExecutor test;
+  test.session.buffers = std::make_shared<net::ByteBudget>(uint64_t{1} << 20);
+  const auto lacks = [&](const std::string& line) {
+    test.batch.Clear();
+    test.batch.Add(1, line + "\r\n");
+    const bool full = test.Run(/*may_block=*/false) == redis::Executor::Stop::kFull;
+    EXPECT_EQ(full, test.batch.lacks > 0) << line;
+    return test.batch.lacks;
+  };
+  const uint64_t most = test.store->limits().max_reply;
+  std::string unsubscribe = "unsubscribe";
+  for (int i = 0; i < 30'000; ++i) unsubscribe += " c";
+  EXPECT_EQ(lacks("keys none*"), most);
+  EXPECT_EQ(lacks("scan 0 match none* count 1000000"), most);
+  EXPECT_EQ(lacks("scan 0 count 2000"), uint64_t{2000} << 10);
+  EXPECT_EQ(lacks("cluster getkeysinslot 1 1000000"), most);
+  EXPECT_GT(lacks(unsubscribe), uint64_t{1} << 20);
+  for (const char* line : {"scan 0", "scan 0 count x", "client list", "client id", "cluster info",
+                           "cluster countkeysinslot 1", "unsubscribe"}) {
+    EXPECT_EQ(lacks(line), 0u) << line;
+  }
+  redis::ClientFacts facts;
+  facts.name = std::string(1000, 'n');
+  std::vector<uint64_t> ids;
+  for (int i = 0; i < 1000; ++i) ids.push_back(test.facts.clients.Add(facts, nullptr, nullptr));
+  EXPECT_GT(lacks("client list"), uint64_t{1000} * 1000);
+  for (const uint64_t id : ids) test.facts.clients.Remove(id);
+  EXPECT_EQ(lacks("client list"), 0u);
+  EXPECT_EQ(test.facts.clients.list_bytes(), 0u);
+}
+
+TEST(KvRoomTest, Values_ThatEndWhereTheArgumentsSay_WaitForTheRoomThatTheyTake) {
+  TestExecutor test;
+  constexpr uint64_t kSize = uint64_t{2} << 20;
+  test.session.buffers = std::make_shared<net::ByteBudget>(kSize / 2);
+  const auto lacks = [&](const std::vector<std::string_view>& words) {
+    std::string bytes;
+    redis::AppendRequest(words, &bytes);
+    test.batch.Clear();
+    test.batch.Add(1, bytes);
+    const bool full = test.Run(/*may_block=*/false) == redis::Executor::Stop::kFull;
+    EXPECT_EQ(full, test.batch.lacks > 0) << words[0];
+    return test.batch.lacks;
+  };
+  const std::string value(kSize, 'v');
+  // Packed, 8000 bytes that become as many; its sum is not looked at before there is room.
+  const std::string packed = std::string("\x00\xC3\x5F\x40\x80\x00\x20\x00\x00", 9) +
+                             std::string(8000, 'p') + std::string(10, '\0');
+  for (const std::vector<std::string_view>& words :
+       std::vector<std::vector<std::string_view>>{{"SETRANGE", "new", "2097150", "xy"},
+                                                  {"SETBIT", "new", "16777215", "1"},
+                                                  {"BITFIELD", "new", "SET", "u8", "#2097151", "1"},
+                                                  {"BITFIELD", "new", "GET", "u8", "0", "OVERFLOW",
+                                                   "SAT", "INCRBY", "i16", "16777200", "1"},
+                                                  {"APPEND", "new", value},
+                                                  {"RESTORE", "new", "0", packed}}) {
+    EXPECT_EQ(lacks(words), kSize) << words[0];
+  }
+  for (const std::vector<std::string_view>& words :
+       std::vector<std::vector<std::string_view>>{{"SETRANGE", "new", "99999999999", "xy"},
+                                                  {"SETRANGE", "new", "2097150", ""},
+                                                  {"SETRANGE", "new", "-1", "xy"},
+                                                  {"SETBIT", "new", "99999999999", "1"},
+                                                  {"SETBIT", "new", "7", "1"},
+                                                  {"BITFIELD", "new", "GET", "u8", "#2097151"},
+                                                  {"BITFIELD", "new", "SET", "u8", "x", "1"},
+                                                  {"BITFIELD", "new", "SET", "u8"},
+                                                  {"RESTORE", "new", "0", "no dump"}}) {
+    EXPECT_EQ(lacks(words), 0u) << words[0];
+  }
+}
+
+TEST(KvRoomTest, ListOfKeys_OfWhomItIsTheTurn_IsAnswered) {
+  TestExecutor test;
+  ASSERT_EQ(redis::RunLine(test.store.get(), "SET k v"), "+OK");
+  test.session.buffers = std::make_shared<net::ByteBudget>(uint64_t{1} << 20);
+  for (const char* line : {"multi\r\n", "keys *\r\n", "exec\r\n"}) test.batch.Add(1, line);
+  EXPECT_EQ(test.Run(), redis::Executor::Stop::kFull);
+  EXPECT_EQ(test.batch.lacks, test.store->limits().max_reply);
+  test.batch.lacks = 0;
+  test.batch.may_exceed = true;
+  EXPECT_EQ(test.Run(), redis::Executor::Stop::kEnd);
+  EXPECT_THAT(test.batch.out, testing::EndsWith("*1\r\n*1\r\n$1\r\nk\r\n"));
+  EXPECT_EQ(test.session.buffers->held(), 0u);
+}
+
+// So that what it may need is known before it begins.
+TEST(KvRoomTest, Scan_OfLongKeys_EndsEarlyAndMeetsAllOfThem) {
+  TestExecutor test;
+  constexpr size_t kKeys = 200, kKey = 20'000;
+  for (size_t i = 0; i < kKeys; ++i) {
+    const std::string key = absl::StrCat(1000 + i, std::string(kKey, 'k'));
+    ASSERT_EQ(redis::RunLine(test.store.get(), absl::StrCat("SET ", key, " v")), "+OK");
+  }
+  std::set<std::string> met;
+  std::string cursor = "0";
+  do {
+    const std::string reply =
+        redis::RunLine(test.store.get(), absl::StrCat("SCAN ", cursor, " COUNT 1000"));
+    // Beyond it, what is left of one bucket.
+    ASSERT_LT(reply.size(), kKeys * kKey / 2);
+    // *2 $n cursor *m $k key ...
+    const std::vector<std::string> words = absl::StrSplit(reply, ' ');
+    ASSERT_GE(words.size(), 4u);
+    cursor = words[2];
+    for (size_t i = 5; i < words.size(); i += 2) met.insert(words[i]);
+  } while (cursor != "0");
+  EXPECT_EQ(met.size(), kKeys);
 }
 
 // Several loops may look at the same room: each asks first.

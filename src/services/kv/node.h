@@ -49,6 +49,7 @@ class KvNode final : public redis::Keyspace {
     return store_->SizeOfValue(key, may_block, bytes);
   }
   int64_t now_ms() const override { return store_->now_ms(); }
+  const redis::KeyspaceLimits& limits() const override { return store_->limits(); }
   void AddInfo(std::string_view section, std::string* out) const override {
     store_->AddInfo(place_, section, out);
   }

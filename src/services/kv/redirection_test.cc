@@ -1,6 +1,7 @@
 // What a connection owes its client of other clients' keys (CLIENT TRACKING REDIRECT), where the
-// client does not take it, and where the connection turns out to be of another protocol. By its
-// flow alone: what is posted to its loop runs when the test says so.
+// client does not take it, and where the connection turns out to be of another protocol; and what
+// it is given at a time where room is short. By its flow alone: what is posted to its loop runs
+// when the test says so.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,7 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/testing.h"
+#include "net/byte_budget.h"
 #include "services/kv/memcached/flow.h"
 #include "services/kv/test_executor.h"
 #include "services/redis/host_flow.h"
@@ -29,6 +32,7 @@ class TestConnection final : public net::Connection {
   }
   bool Push(std::string_view bytes) override {
     sent += bytes;
+    if (counts_pushes) unsent_now += bytes.size();
     return true;
   }
   void Close(std::string_view) override { closed = true; }
@@ -36,6 +40,7 @@ class TestConnection final : public net::Connection {
   net::BufferPool* buffers() override { return nullptr; }
   size_t outstanding() const override { return 0; }
   size_t unsent() const override { return unsent_now; }
+  std::shared_ptr<net::ByteBudget> budget() override { return room; }
   const std::string& peer() const override { return peer_; }
 
   void RunPosted() {
@@ -45,6 +50,9 @@ class TestConnection final : public net::Connection {
   std::string sent;
   bool closed = false;
   size_t unsent_now = 0;
+  bool counts_pushes = false;  // there
+  static constexpr uint64_t kRoom = uint64_t{1} << 30, kSmall = 2048;
+  const std::shared_ptr<net::ByteBudget> room = std::make_shared<net::ByteBudget>(kRoom, kSmall);
 
  private:
   struct Loop final : net::Remote {
@@ -190,6 +198,122 @@ TEST_F(RedirectionTest, TargetEndsWithoutHavingTaken_TrackersLearnThatItIsGone) 
   EXPECT_THAT(gone_, testing::IsEmpty());
   flow_.reset();
   EXPECT_THAT(gone_, testing::ElementsAre(told->id(), other->id()));
+}
+
+// All that connections may hold is taken.
+class ShortRoomTest : public RedirectionTest {
+ protected:
+  ShortRoomTest() { connection_.room->Take(TestConnection::kRoom); }
+  // Requests that have arrived together, of a client that takes nothing of the replies until no
+  // more are made.
+  void ExpectFewAtATime(const std::string& line, const std::string& reply) {
+    constexpr int kRequests = 300;
+    const std::string bytes = line + "\r\n";
+    std::string replies;
+    for (int i = 0; i < kRequests; ++i) {
+      ASSERT_TRUE(flow_->SplitRequest(bytes).ok());
+      flow_->OnRequest(++ticket_, bytes);
+      replies += reply;
+    }
+    flow_->OnRequestsEnd();
+    std::string taken;
+    while (taken.size() < replies.size()) {
+      ASSERT_GT(connection_.sent.size(), 0u) << "after " << taken.size();
+      ASSERT_LE(connection_.sent.size(), 2 * TestConnection::kSmall);
+      connection_.unsent_now = connection_.sent.size();
+      flow_->OnRoom();
+      connection_.unsent_now = 1;
+      flow_->OnRoom();
+      ASSERT_LE(connection_.sent.size(), 2 * TestConnection::kSmall);
+      taken += std::exchange(connection_.sent, "");
+      connection_.unsent_now = 0;
+      flow_->OnRoom();
+    }
+    EXPECT_EQ(taken, replies);
+    EXPECT_EQ(flow_->held(), 0u);
+  }
+  // It is carried out once all before it has left.
+  void ExpectToWait(const std::string& line, const std::string& reply) {
+    connection_.unsent_now = 1;
+    EXPECT_EQ(Ask(line), "");
+    EXPECT_FALSE(flow_->lacks_room());
+    flow_->OnRoom();
+    EXPECT_EQ(connection_.sent, "");
+    connection_.unsent_now = 0;
+    flow_->OnRoom();
+    EXPECT_EQ(connection_.sent, reply);
+    // Where there is room, it does not wait.
+    connection_.room->Give(TestConnection::kRoom);
+    connection_.unsent_now = 1;
+    EXPECT_EQ(Ask(line), reply);
+  }
+  const std::string value_ = std::string(1000, 'v');
+};
+
+TEST_F(ShortRoomTest, Pipeline_OfRedis_IsAnsweredAFewRepliesAtATime) {
+  EXPECT_EQ(Ask("SET k " + value_), "+OK\r\n");
+  const std::string reply = absl::StrCat("$1000\r\n", value_, "\r\n");
+  for (const char* line : {"GET k", "GETRANGE k 0 -1"}) ExpectFewAtATime(line, reply);
+}
+
+TEST_F(ShortRoomTest, Pipeline_OfMemcached_IsAnsweredAFewRepliesAtATime) {
+  EXPECT_EQ(Ask("set k 0 0 1000\r\n" + value_), "STORED\r\n");
+  ExpectFewAtATime("get k", absl::StrCat("VALUE k 0 1000\r\n", value_, "\r\nEND\r\n"));
+}
+
+TEST_F(ShortRoomTest, NextRequest_WhileRepliesAreUnsent_WaitsUntilTheyHaveLeft) {
+  EXPECT_EQ(Ask("SET k 1"), "+OK\r\n");
+  ExpectToWait("GET k", "$1\r\n1\r\n");
+}
+
+TEST_F(ShortRoomTest, NextRequestOfMemcached_WhileRepliesAreUnsent_WaitsUntilTheyHaveLeft) {
+  EXPECT_EQ(Ask("set k 0 0 1\r\n1"), "STORED\r\n");
+  ExpectToWait("get k", "VALUE k 0 1\r\n1\r\nEND\r\n");
+}
+
+TEST_F(ShortRoomTest, ManyChanges_OfAClientThatTakesNothing_BecomeOneOfAll) {
+  EXPECT_THAT(Ask("HELLO 3"), testing::StartsWith("%7"));
+  connection_.unsent_now = TestConnection::kSmall + 1;
+  const auto told = Tracker(1'000'001);
+  for (int i = 0; i < 200; ++i) {
+    Tell(told, "a-key-that-is-rather-long-" + std::to_string(i));
+    connection_.RunPosted();
+    ASSERT_LE(flow_->held(), TestConnection::kSmall);
+  }
+  EXPECT_EQ(connection_.sent, "");
+  EXPECT_TRUE(flow_->waits_for_room());
+  connection_.unsent_now = 0;
+  flow_->OnRoom();
+  EXPECT_THAT(connection_.sent, testing::StartsWith(kInvalidateAll));
+  EXPECT_LT(connection_.sent.size(), TestConnection::kSmall);
+  EXPECT_EQ(flow_->held(), 0u);
+}
+
+TEST_F(ShortRoomTest, ManyChangesAtOnce_AreSentAsOneOfAll) {
+  EXPECT_THAT(Ask("HELLO 3"), testing::StartsWith("%7"));
+  const auto told = Tracker(1'000'001);
+  for (int i = 0; i < 200; ++i) Tell(told, "a-key-that-is-rather-long-" + std::to_string(i));
+  connection_.RunPosted();
+  EXPECT_EQ(connection_.sent, kInvalidateAll);
+  connection_.sent.clear();
+  Tell(told, "k");
+  connection_.RunPosted();
+  EXPECT_EQ(connection_.sent, ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n");
+}
+
+// Replies that wait for what was pushed to leave have their turn, although more is pushed.
+TEST_F(ShortRoomTest, Replies_OfAClientThatIsToldOfMuch_AreMade) {
+  EXPECT_THAT(Ask("HELLO 3"), testing::StartsWith("%7"));
+  const auto told = Tracker(1'000'001);
+  connection_.unsent_now = TestConnection::kSmall + 1;
+  connection_.counts_pushes = true;
+  EXPECT_EQ(Ask("ECHO k"), "");
+  Tell(told, "k");
+  connection_.RunPosted();
+  EXPECT_EQ(connection_.sent, "");
+  connection_.unsent_now = 0;
+  flow_->OnRoom();
+  EXPECT_EQ(connection_.sent, ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n$1\r\nk\r\n");
 }
 
 class PausedClientTest : public RedirectionTest {

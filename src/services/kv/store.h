@@ -94,6 +94,7 @@ class KvStore final : public redis::Keyspace {
   bool SizeOfValue(std::string_view key, bool may_block, uint64_t* bytes) override;
   uint64_t largest_value() const override { return largest_item_.load(std::memory_order_relaxed); }
   int64_t now_ms() const override { return options_.clock(); }
+  const redis::KeyspaceLimits& limits() const override { return options_.limits; }
   void AddInfo(std::string_view section, std::string* out) const override;
   std::string_view section_name() const override { return "KV"; }
   std::vector<Setting> Settings() const override;

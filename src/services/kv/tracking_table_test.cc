@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/testing.h"
+#include "net/byte_budget.h"
 #include "services/kv/test_executor.h"
 #include "services/redis/pause.h"
 #include "services/redis/tracking.h"
@@ -50,6 +51,32 @@ TEST(TrackingTest, ClientsThatAreGone_TakeNoRoomFromThoseThatStay) {
   tracking.OnChange("k", /*by_client=*/true);
   tracking.OnChange("mine", /*by_client=*/true);
   EXPECT_THAT(stays->Take().keys, testing::ElementsAre("k", "mine"));
+}
+
+TEST(TrackingTest, Changes_ThatAreNotTaken_AreCountedAndFewWhereRoomIsShort) {
+  const auto room = std::make_shared<net::ByteBudget>(uint64_t{1} << 20, 2048);
+  redis::Tracking tracking;
+  auto told = std::make_shared<redis::Told>(
+      1, redis::TrackingOptions(), [](const std::shared_ptr<redis::Told>&) {}, room);
+  const std::string key(100, 'k');
+  const auto tell = [&] {
+    for (int i = 0; i < 100; ++i) tracking.Tell(told, key);
+  };
+  tell();
+  EXPECT_GT(room->held(), 100 * key.size());
+  EXPECT_EQ(told->Take().keys.size(), 100u);
+  EXPECT_EQ(room->held(), 0u);
+  room->Take(uint64_t{1} << 20);
+  tracking.Tell(told, key);
+  EXPECT_FALSE(told->Take().all);
+  tell();
+  EXPECT_EQ(room->held(), uint64_t{1} << 20);
+  EXPECT_TRUE(told->Take().all);
+  room->Give(uint64_t{1} << 20);
+  tell();
+  EXPECT_GT(room->held(), 0u);
+  told.reset();
+  EXPECT_EQ(room->held(), 0u);
 }
 
 TEST(TrackingTest, NoRoom_OneIsToldAtOnce) {

@@ -314,7 +314,8 @@ void Executor::ClientTracking(Session* session, const Arguments& args, ReplyWrit
       own(std::move(told));
     };
   }
-  auto told = std::make_shared<Told>(session->facts.id, std::move(options), std::move(notify));
+  auto told = std::make_shared<Told>(session->facts.id, std::move(options), std::move(notify),
+                                     session->buffers);
   if (const absl::Status s = facts_->tracking.Start(told); !s.ok()) {
     return reply->Error(absl::StrCat("ERR ", s.message()));
   }

@@ -20,8 +20,6 @@ constexpr size_t kMostBatched = 64;
 using RequestList = absl::InlinedVector<const Request*, kMostBatched>;
 // Of a SET that goes with those of other connections.
 constexpr size_t kLargestTogether = size_t{64} << 10;
-// Replies that are delivered before more are made.
-constexpr size_t kFullBytes = size_t{256} << 10;
 // Of one transaction.
 constexpr size_t kMostQueued = size_t{64} << 20;
 constexpr size_t kMostQueuedCommands = 100'000;
@@ -208,7 +206,7 @@ Executor::Stop Executor::Run(Session* session, RequestBatch* batch, bool may_blo
     const int skipped = session->skip_replies;
     const bool may_exceed = batch->may_exceed;
     batch->command = nullptr;
-    stop = batch->out.size() >= kFullBytes ? Stop::kFull : RunOne(session, batch, may_block);
+    stop = batch->IsFull(session->buffers) ? Stop::kFull : RunOne(session, batch, may_block);
     batch->CountReplies(session->buffers);
     const uint64_t now = Cycles();
     if (batch->command != nullptr) Note(*session, *batch, first, begin, now - since);
@@ -329,7 +327,7 @@ Executor::Stop Executor::RunOne(Session* session, RequestBatch* batch, bool may_
   const bool is_tight = session->buffers != nullptr && session->buffers->IsTight();
   // Of several threads, all at once would find that there is room: each takes it first.
   const bool may_be_large =
-      session->buffers != nullptr && MayBeLarge(*session, *command, request->size());
+      session->buffers != nullptr && MayBeLarge(*session, *command, request->arguments());
   if (is_tight || may_be_large) {
     const Stop stop = CheckRoom(*session, *command, request->arguments(), may_block, batch);
     if (stop != Stop::kEnd) return stop;
@@ -348,8 +346,10 @@ Executor::Stop Executor::RunOne(Session* session, RequestBatch* batch, bool may_
       const size_t before = batch->ends.size();
       // Of several GETs, the size of the first one's reply is known; others are left out that would
       // be too much with it.
-      const bool few = is_tight || (may_block && may_be_large);
-      const size_t most = few ? net::ByteBudget::kMostSmall : kFullBytes;
+      const bool few = may_block && may_be_large;
+      const uint64_t most = is_tight ? batch->SmallLeft(*session->buffers)
+                            : few    ? net::ByteBudget::kMostSmall
+                                     : kFullBytes;
       const auto ran =
           store_->RunGets(request, length, most, may_block, &reply, &batch->ends, &batch->counts);
       if (ran == Keyspace::RunResult::kWouldBlock) return Stop::kWouldBlock;

@@ -204,8 +204,12 @@ class Executor {
              ReplyWriter* reply);
   Stop Transact(Session* session, const CommandInfo& command, bool may_block, ReplyWriter* reply,
                 CommandCounts* counts);
-  // room.cc: whether the values that it reads may be more than kSmallReply.
-  bool MayBeLarge(const Session& session, const CommandInfo& command, size_t words) const;
+  // room.cc: whether the values that it reads, or what it asks for by its arguments, may be more
+  // than kSmallReply.
+  bool MayBeLarge(const Session& session, const CommandInfo& command, const Arguments& args) const;
+  // What it may need whatever values there are: for a list in its reply, or for the value that it
+  // makes.
+  uint64_t AskedFor(const CommandInfo& command, const Arguments& args) const;
   // Whether its reply fits into what all connections may hold: kEnd; else kFull. Or
   // kWouldBlock.
   Stop CheckRoom(const Session& session, const CommandInfo& command, const Arguments& args,

@@ -105,8 +105,8 @@ class HostFlow : public SplitFlow {
     if (!app_->private_ && connection->Push({})) {
       session_->notify = Posted([this](std::shared_ptr<Told> told) {
         AddDue(std::move(told));
+        if (due_bytes_ > RequestBatch::MostOf(session_->buffers, Told::kMostUntaken)) TellOfAll();
         if (state_ != State::kWaiting) PushChanges();
-        if (due_bytes_ > Told::kMostUntaken) TellOfAll();
       });
     }
     // An agent would only connect again for its client.
@@ -157,8 +157,11 @@ class HostFlow : public SplitFlow {
   size_t expected() const override { return splitter_.expected(); }
   bool listens() const override { return session_->facts.subscribed; }
   void OnRoom() override {
+    // Looked at before more is pushed: who is told of much has its turn, too.
+    const bool sends_first = state_ == State::kFull && batch_->lacks == 0 &&
+                             RequestBatch::MustSendFirst(*connection_, session_->buffers);
     if (state_ != State::kWaiting) PushChanges();
-    if (state_ != State::kFull) return;
+    if (state_ != State::kFull || sends_first) return;
     if (!batch_->MayGoOn(connection_, session_->buffers)) return;
     if (worker_ != nullptr) {
       JoinGroup();
@@ -195,7 +198,10 @@ class HostFlow : public SplitFlow {
     batch_bytes_ = std::exchange(incoming_bytes_, 0);
     batch_->may_exceed = connection_->MayExceed();
     worker_ = WorkerOfDesign();
-    if (worker_ != nullptr || (app_->groups_ && executor_->IsPlainSet(*session_, batch_.get()))) {
+    if (RequestBatch::MustSendFirst(*connection_, session_->buffers)) {
+      state_ = State::kFull;  // until OnRoom
+    } else if (worker_ != nullptr ||
+               (app_->groups_ && executor_->IsPlainSet(*session_, batch_.get()))) {
       JoinGroup();
     } else {
       RunBatch();
@@ -323,9 +329,10 @@ class HostFlow : public SplitFlow {
   }
 
   // Tells the client what has changed of what it keeps, or what another one keeps: behind all
-  // replies that were made before.
+  // replies that were made before. What is left goes on in OnRoom, once some has been sent.
   void PushChanges() {
-    while (!due_.empty() && state_ != State::kClosed && connection_->unsent() <= kMostUnsent) {
+    while (!due_.empty() && state_ != State::kClosed &&
+           connection_->unsent() <= RequestBatch::MostOf(session_->buffers, kMostUnsent)) {
       const Due due = std::move(due_.front());
       due_.pop_front();
       due_bytes_ -= due.bytes;

@@ -4,6 +4,7 @@
 // Threads: one at a time; Deliver on the connection's loop.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -19,6 +20,8 @@ namespace pulse::redis {
 
 // A reply that needs no look at the room that there is, while there is much.
 inline constexpr uint64_t kSmallReply = uint64_t{64} << 10;
+// Replies that are delivered before more are made, the same.
+inline constexpr size_t kFullBytes = size_t{256} << 10;
 
 struct MessageBatch {
   struct Entry {
@@ -71,6 +74,27 @@ struct MessageBatch {
     } else {
       share.Set(nullptr, 0);
     }
+  }
+
+  // Whether what there is has to be delivered before more is made. Where room is short, small
+  // replies are made without a look at it: so there are few of them.
+  bool IsFull(const std::shared_ptr<net::ByteBudget>& budget) const {
+    return !out.empty() && out.size() >= MostOf(budget, kFullBytes);
+  }
+  // What a connection may have of something: as usual, or little where room is short.
+  static size_t MostOf(const std::shared_ptr<net::ByteBudget>& budget, size_t usual) {
+    return budget != nullptr && budget->IsTight() ? budget->small() : usual;
+  }
+  // Of small replies where room is short, until it is full.
+  uint64_t SmallLeft(const net::ByteBudget& budget) const {
+    return budget.small() - std::min<uint64_t>(budget.small(), out.size());
+  }
+  // Whether all that the client was given has to leave before more is made, as room is short. Its
+  // flow is then as full as one whose client takes nothing, and goes on in OnRoom: at the end of
+  // this turn, if all leaves then, and else when the socket has taken more (StreamEvents::OnSent).
+  static bool MustSendFirst(const net::Connection& connection,
+                            const std::shared_ptr<net::ByteBudget>& budget) {
+    return budget != nullptr && budget->IsTight() && connection.unsent() > 0;
   }
 
   static uint64_t Small(const net::ByteBudget& budget) {

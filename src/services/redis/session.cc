@@ -28,18 +28,36 @@ bool IsClientName(std::string_view name) {
 uint64_t Clients::Add(ClientFacts facts, std::function<void()> end, Told::Notify notify) {
   const std::lock_guard<std::mutex> lock(mutex_);
   facts.id = ++last_id_;
+  list_bytes_ += ListBytesOf(facts);
   clients_.emplace(last_id_, Client{std::move(facts), std::move(end), std::move(notify)});
   return last_id_;
 }
 
 void Clients::Set(const ClientFacts& facts) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (const auto it = clients_.find(facts.id); it != clients_.end()) it->second.facts = facts;
+  const auto it = clients_.find(facts.id);
+  if (it == clients_.end()) return;
+  list_bytes_ += ListBytesOf(facts) - ListBytesOf(it->second.facts);
+  it->second.facts = facts;
 }
 
 void Clients::Remove(uint64_t id) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  clients_.erase(id);
+  const auto it = clients_.find(id);
+  if (it == clients_.end()) return;
+  list_bytes_ -= ListBytesOf(it->second.facts);
+  clients_.erase(it);
+}
+
+uint64_t Clients::ListBytesOf(const ClientFacts& facts) {
+  constexpr uint64_t kWithoutNames = 512;
+  return kWithoutNames + facts.peer.size() + facts.local.size() + facts.name.size() +
+         facts.library.size() + facts.library_version.size() + facts.user.size();
+}
+
+uint64_t Clients::list_bytes() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return list_bytes_;
 }
 
 std::vector<ClientFacts> Clients::List() const {
@@ -56,6 +74,7 @@ bool Clients::End(uint64_t id) {
     const auto it = clients_.find(id);
     if (it == clients_.end() || it->second.end == nullptr) return false;
     end = std::move(it->second.end);
+    list_bytes_ -= ListBytesOf(it->second.facts);
     clients_.erase(it);
   }
   end();

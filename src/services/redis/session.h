@@ -71,8 +71,11 @@ class Clients {
   // Gives one the messages of another. False: there is none of this id, or it takes none.
   bool Notify(uint64_t id, std::shared_ptr<Told> told);
   size_t size() const;
+  // What List takes, and lines of it (ClientLine), about.
+  uint64_t list_bytes() const;
 
  private:
+  static uint64_t ListBytesOf(const ClientFacts& facts);
   struct Client {
     ClientFacts facts;
     std::function<void()> end;
@@ -81,6 +84,7 @@ class Clients {
   mutable std::mutex mutex_;
   uint64_t last_id_;
   std::map<uint64_t, Client> clients_;
+  uint64_t list_bytes_ = 0;
 };
 
 // Connections by the id that PULSE.HELLO gave them, and who waits for their end (PULSE.FENCE).

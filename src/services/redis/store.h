@@ -74,6 +74,7 @@ class Store final : public Keyspace {
              std::string* error) override;
   bool SizeOfValue(std::string_view key, bool may_block, uint64_t* bytes) override;
   int64_t now_ms() const override { return options_.clock(); }
+  const KeyspaceLimits& limits() const override { return options_.limits; }
   void AddInfo(std::string_view section, std::string* out) const override;
   std::string_view section_name() const override { return "RocksDB"; }
   std::vector<Setting> Settings() const override;

@@ -24,7 +24,14 @@ Told::Changes Told::Take(size_t* bytes) {
   notified_ = false;
   if (bytes != nullptr) *bytes = bytes_;
   bytes_ = 0;
+  Count(0);
   return std::exchange(changes_, {});
+}
+
+void Told::Count(size_t bytes) {
+  if (bytes == counted_) return;
+  share_.Set(bytes > 0 ? budget_ : nullptr, bytes);
+  counted_ = bytes;
 }
 
 void Told::Add(std::string_view key) {
@@ -32,10 +39,14 @@ void Told::Add(std::string_view key) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (changes_.all) return;
     bytes_ += sizeof(std::string) + key.size();
-    if (bytes_ > kMostUntaken) {
+    const bool is_tight = budget_ != nullptr && budget_->IsTight();
+    if (bytes_ > (is_tight ? budget_->small() : kMostUntaken)) {
       changes_ = {true, {}};
+      Count(0);
     } else {
       changes_.keys.emplace_back(key);
+      // Some together, as all threads write there.
+      if (budget_ != nullptr && bytes_ - counted_ >= budget_->small()) Count(bytes_);
     }
     if (std::exchange(notified_, true)) return;
   }
@@ -46,6 +57,7 @@ void Told::AddAll() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     changes_ = {true, {}};
+    Count(0);
     if (std::exchange(notified_, true)) return;
   }
   NotifySoon();
@@ -81,6 +93,7 @@ void Told::NotifyAgain(bool of_all) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (of_all) {
       changes_ = {true, {}};
+      Count(0);
       notified_ = true;
     }
     if (!notified_) return;

@@ -13,7 +13,8 @@
 // keep it. Clients that are gone are forgotten once half of what is remembered is theirs, or an
 // eighth where there is no room. What a client has not taken yet is at most kMostUntaken bytes, and
 // again so much with its connection, of all that redirect to it; beyond that it is told that
-// everything has changed.
+// everything has changed. What all connections may hold counts this, and where it is short, a
+// client has no more than ByteBudget::small() before it is told so.
 //
 // With REDIRECT another connection is told, in RESP2 as if it had subscribed to a channel.
 //
@@ -38,6 +39,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
+#include "net/byte_budget.h"
 #include "services/redis/commands/watch.h"
 
 namespace pulse::redis {
@@ -61,8 +63,13 @@ class Told : public std::enable_shared_from_this<Told> {
 
   // `notify` is called when there is something, by any thread, once until Take.
   using Notify = std::function<void(std::shared_ptr<Told>)>;
-  Told(uint64_t id, TrackingOptions options, Notify notify)
-      : id_(id), options_(std::move(options)), notify_(std::move(notify)) {}
+  // `budget`: what it has is counted there; null: nowhere.
+  Told(uint64_t id, TrackingOptions options, Notify notify,
+       std::shared_ptr<net::ByteBudget> budget = nullptr)
+      : id_(id),
+        options_(std::move(options)),
+        notify_(std::move(notify)),
+        budget_(std::move(budget)) {}
 
   struct Changes {
     bool all = false;
@@ -88,14 +95,18 @@ class Told : public std::enable_shared_from_this<Told> {
   void AddAll();
   void NotifySoon();
   bool Wants(std::string_view key) const;
+  void Count(size_t bytes);
 
   const uint64_t id_;
   const TrackingOptions options_;
   const Notify notify_;
+  const std::shared_ptr<net::ByteBudget> budget_;
   std::atomic<bool> broken_{false};
   std::mutex mutex_;
   Changes changes_;
   size_t bytes_ = 0;
+  size_t counted_ = 0;  // of them, in share_
+  net::BudgetShare share_;
   bool notified_ = false;
 };
 

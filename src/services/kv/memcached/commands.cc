@@ -23,6 +23,16 @@ bool HasWords(const Request& request, size_t least, size_t most) {
   return request.words.size() >= least && request.words.size() <= most;
 }
 
+// Whether it makes a value of an old one, and its own: append and prepend, and ms in these modes.
+bool Extends(const Request& request) {
+  if (request.command != Command::kMetaSet) {
+    return request.command == Command::kAppend || request.command == Command::kPrepend;
+  }
+  const auto& words = request.words;
+  return std::any_of(words.begin() + std::min<ptrdiff_t>(3, std::ssize(words)), words.end(),
+                     [](std::string_view flag) { return flag == "MA" || flag == "MP"; });
+}
+
 void AppendStat(std::string_view name, const absl::AlphaNum& value, std::string* out) {
   absl::StrAppend(out, "STAT ", redis::AbslOf(name), " ", value, "\r\n");
 }
@@ -37,10 +47,20 @@ bool Executor::Run(const Request& request, bool may_block, std::string* out) con
 
 bool Executor::MayBeLarge(const Request& request) const {
   const size_t keys = std::max<size_t>(request.words.size(), 2) - 1;
-  return store_->largest_value() > redis::kSmallReply / keys;
+  return store_->largest_value() > redis::kSmallReply / keys ||
+         (request.data.size() > redis::kSmallReply && Extends(request));
 }
 
 bool Executor::SizeOfReply(const Request& request, bool may_block, uint64_t* bytes) const {
+  if (Extends(request)) {
+    if (request.words.size() < 2) return true;
+    std::string decoded;
+    const std::string_view key =
+        request.command == Command::kMetaSet ? KeyOfMeta(request, &decoded) : request.words[1];
+    if (!store_->SizeOfValue(key, may_block, bytes)) return false;
+    *bytes += request.data.size();
+    return true;
+  }
   size_t first = 1;
   switch (request.command) {
     case Command::kGat:
@@ -57,7 +77,7 @@ bool Executor::SizeOfReply(const Request& request, bool may_block, uint64_t* byt
         return true;
       }
       std::string decoded;
-      return store_->SizeOfValue(KeyOfMetaGet(request, &decoded), may_block, bytes);
+      return store_->SizeOfValue(KeyOfMeta(request, &decoded), may_block, bytes);
     }
     default:
       return true;

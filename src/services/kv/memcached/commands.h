@@ -109,9 +109,10 @@ class Executor {
   // Carries one request out and appends the reply, if it has one. False: it would have blocked;
   // nothing was done, and it is to be run again with `may_block`.
   bool Run(const Request& request, bool may_block, std::string* out) const;
-  // Whether the values of the reply may be more than kSmallReply.
+  // Whether the values of the reply, or the one that is made beside the store's memory, may be more
+  // than kSmallReply.
   bool MayBeLarge(const Request& request) const;
-  // How many bytes of values the reply will have, about. False: it would block.
+  // How many bytes these will have, about. False: it would block.
   bool SizeOfReply(const Request& request, bool may_block, uint64_t* bytes) const;
   const ExecutorOptions& options() const { return options_; }
 
@@ -146,8 +147,8 @@ inline constexpr std::string_view kNotNumeric =
 inline constexpr std::string_view kObjectTooLarge = "SERVER_ERROR object too large for cache";
 inline constexpr std::string_view kOutOfMemory = "SERVER_ERROR out of memory storing object";
 
-// meta_commands.cc: the key that mg asks for; in `decoded`, where it is in base64.
-std::string_view KeyOfMetaGet(const Request& request, std::string* decoded);
+// meta_commands.cc: the key that mg or ms names; in `decoded`, where it is in base64.
+std::string_view KeyOfMeta(const Request& request, std::string* decoded);
 
 inline void AppendLine(std::string_view line, std::string* out) {
   out->append(line).append("\r\n");

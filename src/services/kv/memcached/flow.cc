@@ -6,12 +6,6 @@
 #include "base/cpu_profile.h"
 
 namespace pulse::kv::memcached {
-namespace {
-
-// Of replies that the client has not taken: no more are made beyond it.
-constexpr size_t kFullBytes = size_t{256} << 10;
-
-}  // namespace
 
 absl::StatusOr<size_t> MemcachedFlow::SplitReply(std::string_view bytes) {
   return absl::InternalError("there is no host");
@@ -44,7 +38,8 @@ void MemcachedFlow::OnRequestsEnd() {
 
 void MemcachedFlow::OnRoom() {
   // Otherwise there is another turn once the client has taken more.
-  if (state_ != State::kFull || connection_->unsent() > kFullBytes) return;
+  if (state_ != State::kFull || connection_->unsent() > redis::kFullBytes) return;
+  if (batch_->lacks == 0 && Batch::MustSendFirst(*connection_, batch_->budget)) return;
   if (!batch_->MayGoOn(connection_, batch_->budget)) return;
   RunBatch();
 }
@@ -55,7 +50,8 @@ void MemcachedFlow::StartBatch() {
   batch_bytes_ = std::exchange(incoming_bytes_, 0);
   batch_->budget = connection_->budget();
   batch_->may_exceed = connection_->MayExceed();
-  if (connection_->unsent() > kFullBytes) {
+  if (connection_->unsent() > redis::kFullBytes ||
+      Batch::MustSendFirst(*connection_, batch_->budget)) {
     state_ = State::kFull;
   } else {
     RunBatch();
@@ -64,7 +60,7 @@ void MemcachedFlow::StartBatch() {
 
 MemcachedFlow::Stop MemcachedFlow::Run(const Executor& executor, Batch* batch, bool may_block) {
   while (batch->next < batch->entries.size()) {
-    if (batch->out.size() > kFullBytes) return Stop::kFull;
+    if (batch->IsFull(batch->budget)) return Stop::kFull;
     {
       const CpuScope scope(CpuComponent::kParse);
       batch->request.Parse(batch->At(batch->next));

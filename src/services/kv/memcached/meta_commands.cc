@@ -50,7 +50,7 @@ bool DecodeKey(std::string_view key, std::string* decoded) {
 
 }  // namespace
 
-std::string_view KeyOfMetaGet(const Request& request, std::string* decoded) {
+std::string_view KeyOfMeta(const Request& request, std::string* decoded) {
   if (request.words.size() < 2) return {};
   for (size_t i = 2; i < request.words.size(); ++i) {
     if (request.words[i][0] == 'b' && DecodeKey(request.words[1], decoded)) return *decoded;

@@ -130,6 +130,35 @@ TEST_P(MemcachedTest, MetaGet_WithoutTheValue_NeedsNoRoomForIt) {
   EXPECT_EQ(room("mg a\r\n") + room("mg\r\n"), 0u);
 }
 
+// It is made beside the store's memory.
+TEST_P(MemcachedTest, Append_InAnyForm_NeedsRoomForTheValueThatItMakes) {
+  Put("a", std::string(1000, 'x'));
+  const auto room = [&](const std::string& line) {
+    const std::string bytes = line + "\r\nabc\r\n";
+    Request request;
+    request.Parse(bytes);
+    uint64_t needed = 0;
+    EXPECT_TRUE(executor_->SizeOfReply(request, true, &needed));
+    return needed;
+  };
+  for (const char* line :
+       {"append a 0 0 3", "prepend a 0 0 3 noreply", "ms a 3 MA", "ms YQ== 3 b MP"}) {
+    EXPECT_EQ(room(line), 1003u) << line;
+  }
+  for (const char* line : {"set a 0 0 3", "ms a 3", "ms a 3 MS", "ms MA 3"}) {
+    EXPECT_EQ(room(line), 0u) << line;
+  }
+  const std::string data = "70000\r\n" + std::string(70'000, 'd') + "\r\n";
+  const auto may_be_large = [&](const std::string& line) {
+    const std::string bytes = line + data;
+    Request request;
+    request.Parse(bytes);
+    return executor_->MayBeLarge(request);
+  };
+  EXPECT_TRUE(may_be_large("append a 0 0 "));
+  EXPECT_FALSE(may_be_large("set a 0 0 "));
+}
+
 TEST_P(MemcachedTest, Get_OfValuesThatMayBeMoreThanASmallReply_SaysSo) {
   Put("a", std::string(1000, 'x'));
   const auto may_be_large = [&](int keys) {

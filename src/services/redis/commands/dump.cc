@@ -1,5 +1,6 @@
 #include "services/redis/commands/dump.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
@@ -15,10 +16,13 @@ constexpr uint16_t kDumpVersion = 10;
 constexpr uint64_t kNewestVersion = 99;  // they have grown by less than one a year
 constexpr char kStringType = 0;
 constexpr size_t kDumpTail = 10;
+constexpr size_t kMostDigits = 11;  // of an integer, which has fewer bytes
 constexpr unsigned char kInteger8 = 0xC0;
 constexpr unsigned char kInteger16 = 0xC1;
 constexpr unsigned char kInteger32 = 0xC2;
 constexpr unsigned char kPacked = 0xC3;
+// A copy of three packed bytes makes so many: what claims more of each is not believed.
+constexpr uint64_t kMostOfPacked = 264;
 
 // CRC-64 "Jones", reflected: eight bytes at a time.
 constexpr uint64_t kPolynomial = 0x95ac9329ac4bc9b5;
@@ -157,7 +161,7 @@ uint64_t DumpChecksum(std::string_view bytes) {
 std::string EncodeDump(std::string_view data) {
   std::string out(1, kStringType);
   int64_t number = 0;
-  if (data.size() <= 11 && ParseInteger(data, &number) && number >= INT32_MIN &&
+  if (data.size() <= kMostDigits && ParseInteger(data, &number) && number >= INT32_MIN &&
       number <= INT32_MAX) {
     const bool one = number >= INT8_MIN && number <= INT8_MAX;
     const bool two = number >= INT16_MIN && number <= INT16_MAX;
@@ -201,8 +205,7 @@ DumpError DecodeDump(std::string_view dump, uint64_t most_bytes, std::string* da
       return DumpError::kFormat;
     }
     if (length > most_bytes) return DumpError::kTooLong;
-    // A copy of three bytes makes 264: what claims more is not believed.
-    if (length / 264 > packed || !Unpack(taken, length, data)) return DumpError::kFormat;
+    if (length / kMostOfPacked > packed || !Unpack(taken, length, data)) return DumpError::kFormat;
   } else {
     uint64_t length = 0;
     if (!reader.TakeLength(&length) || !reader.Take(length, &taken)) return DumpError::kFormat;
@@ -210,6 +213,22 @@ DumpError DecodeDump(std::string_view dump, uint64_t most_bytes, std::string* da
     *data = taken;
   }
   return reader.rest().empty() ? DumpError::kNone : DumpError::kFormat;
+}
+
+uint64_t BytesOfDump(std::string_view dump) {
+  if (dump.size() < kDumpTail) return 0;
+  Reader reader(dump.substr(0, dump.size() - kDumpTail));
+  std::string_view taken;
+  if (!reader.Take(1, &taken) || taken[0] != kStringType || reader.rest().empty()) return 0;
+  if (static_cast<unsigned char>(reader.rest()[0]) != kPacked) {
+    return std::max(reader.rest().size(), kMostDigits);
+  }
+  uint64_t packed = 0;
+  uint64_t length = 0;
+  if (!reader.Take(1, &taken) || !reader.TakeLength(&packed) || !reader.TakeLength(&length)) {
+    return 0;
+  }
+  return packed > reader.rest().size() || length / kMostOfPacked > packed ? 0 : length;
 }
 
 }  // namespace pulse::redis

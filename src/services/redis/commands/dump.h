@@ -21,5 +21,7 @@ enum class DumpError { kNone, kChecksum, kType, kFormat, kTooLong };
 // Replaces `*data`, which is longer than `most_bytes` in no case. kType: of a value that is no
 // string.
 DumpError DecodeDump(std::string_view dump, uint64_t most_bytes, std::string* data);
+// How many bytes DecodeDump may make of it, at the most, before it has looked at all of it.
+uint64_t BytesOfDump(std::string_view dump);
 
 }  // namespace pulse::redis

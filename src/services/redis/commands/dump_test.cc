@@ -93,6 +93,17 @@ TEST(DumpTest, Damage_IsRefused) {
   }
 }
 
+TEST(DumpTest, BytesOfDump_AreAsManyAsItMayMake) {
+  EXPECT_EQ(BytesOfDump(EncodeDump(std::string(70'000, 'v'))), 70'005u);
+  EXPECT_GE(BytesOfDump(EncodeDump("-2147483648")), 11u);
+  const std::string claim = "\x00\xC3\x02\x42\x00"s;  // two bytes become 512
+  EXPECT_EQ(BytesOfDump(Sealed(claim + "ab")), 512u);
+  EXPECT_EQ(BytesOfDump(Sealed(claim + "a")), 0u) << "too few";
+  EXPECT_EQ(BytesOfDump(Sealed("\x00\xC3\x02\x80\xFF\xFF\xFF\xFF"s + "ab")), 0u) << "a bomb";
+  EXPECT_EQ(BytesOfDump(Sealed("\x01\x03"s + "abc")), 0u) << "a list";
+  EXPECT_EQ(BytesOfDump("short"), 0u);
+}
+
 // With a right sum, anything may come.
 TEST(DumpTest, HostilePayload_IsRefused) {
   EXPECT_EQ(Restored(Sealed("\x00\x03"s + "abc")), "abc");
@@ -118,6 +129,7 @@ TEST(DumpTest, HostilePayload_IsRefused) {
     std::string data;
     if (DecodeDump(Sealed(bytes), kMost, &data) == DumpError::kNone) {
       EXPECT_LE(data.size(), kMost);
+      EXPECT_LE(data.size(), BytesOfDump(Sealed(bytes)));
     }
   }
 }

@@ -3,6 +3,8 @@
 // replied is dropped. May be called again from the start.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <string_view>
 
 #include "absl/strings/string_view.h"
@@ -62,6 +64,16 @@ bool ReadExpiry(Call& call, std::string_view text, bool seconds, bool relative, 
 
 // How many bytes of a value GETRANGE's `begin` and `end` mean, and from which one on.
 uint64_t CountRange(uint64_t size, int64_t* begin, int64_t end);
+
+// Of keys in a reply of SCAN: it ends early where those it has met are longer than so much for each
+// of its COUNT, so that what it may need is known before.
+inline constexpr uint64_t kScanBytesPerKey = 1024;
+inline uint64_t MostOfScan(int64_t count, uint64_t most_reply) {
+  uint64_t bytes = 0;
+  const auto keys = static_cast<uint64_t>(std::max<int64_t>(count, 0));
+  return __builtin_mul_overflow(keys, kScanBytesPerKey, &bytes) ? most_reply
+                                                                : std::min(bytes, most_reply);
+}
 
 // Redis's patterns: * ? [a-c] [^a] and a backslash before a character that stands for itself. Time
 // is bounded by the product of the lengths.

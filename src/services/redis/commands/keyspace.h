@@ -194,6 +194,8 @@ class Keyspace {
   }
   // The same without its effect: an error where Configure would refuse it.
   virtual std::string CheckSetting(std::string_view name, std::string_view value) const;
+  // What bounds the work of its commands; known once it is open.
+  virtual const KeyspaceLimits& limits() const = 0;
   // About the largest value that it can hold; known once it is open.
   virtual uint64_t most_value() const { return UINT64_MAX; }
   // CONFIG RESETSTAT: its counters of INFO's "stats" begin anew.

@@ -85,7 +85,7 @@ void Scan(Call& call) {
   std::string body;
   ReplyWriter keys(&body, call.reply.protocol());
   size_t matches = 0;
-  const uint64_t most = call.view.limits().max_reply;
+  const uint64_t most = MostOfScan(options.count, call.view.limits().max_reply);
   const auto use = [&](std::string_view key) {
     if (options.strings && MatchesPattern(options.pattern, key)) {
       keys.Bulk(key);
