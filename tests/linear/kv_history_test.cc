@@ -52,6 +52,7 @@ class FaultyKeyspace : public redis::Keyspace {
   FaultyKeyspace(std::unique_ptr<redis::Keyspace> store, Fault fault)
       : store_(std::move(store)), fault_(fault) {}
 
+  const redis::KeyspaceLimits& limits() const override { return store_->limits(); }
   RunResult Run(const redis::CommandInfo& command, const redis::Arguments& args, bool may_block,
                 redis::ReplyWriter* reply, redis::CommandCounts* counts) override {
     if (fault_ != Fault::kTornMset || command.id != redis::Command::kMset) {
