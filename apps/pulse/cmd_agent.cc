@@ -208,6 +208,7 @@ absl::Status RunAgent(const AgentArgs& args) {
   front_status->Set(nullptr);
   Say(absl::StrFormat("pulse agent: draining %d session(s)", server->session_count()));
   if (front != nullptr) front->Stop();
+  (*services)->Stop();
   server.reset();
   return absl::OkStatus();
 }

@@ -165,16 +165,16 @@ void RowLog::Forget() const { std::remove(file_.c_str()); }
 
 RedoLog::RedoLog(std::string file, const nlohmann::json& identities)
     : file_(std::move(file)),
-      says_little_(std::any_of(identities.begin(), identities.end(),
-                               [](const nlohmann::json& identity) {
-                                 return NamesNoCommit(identity.value("revision", "unknown"));
-                               })),
+      names_no_commit_(std::any_of(identities.begin(), identities.end(),
+                                   [](const nlohmann::json& identity) {
+                                     return NamesNoCommit(identity.value("revision", "unknown"));
+                                   })),
       command_(identities.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)) {}
 
 std::string RedoLog::TakeUp(bool keep_older) {
   std::ifstream in(file_);
   if (!in) return "";
-  if (says_little_ && !keep_older) {
+  if (names_no_commit_ && !keep_older) {
     return "an interrupted --redo was of a revision that may be another source each time: all "
            "begins anew; --keep-older goes on with it";
   }

@@ -81,8 +81,8 @@ class RedoLog {
 
  private:
   const std::string file_;
-  const bool says_little_;     // the revision
-  const std::string command_;  // a text that is the same for the same identities
+  const bool names_no_commit_;  // the revision
+  const std::string command_;   // a text that is the same for the same identities
   std::vector<std::string> begun_;
 };
 

@@ -79,6 +79,8 @@ class ServiceModule {
   virtual std::optional<OfferedService> Offer() = 0;
   // What remote clients connect to; null: none do. Lives as long as the module.
   virtual NetworkFront* front() { return nullptr; }
+  // What remote clients connect to beside it ends. Before the agent's sessions do; no effect later.
+  virtual void Stop() {}
   // What is counted for the agent as a whole; an empty name: nothing.
   virtual NumberGroup Numbers() const { return {"", {}}; }
   // For the line with which an agent says that it runs, such as ", store /data/pool"; may be empty.

@@ -55,6 +55,10 @@ std::string ServiceModules::Describe() const {
   return text;
 }
 
+void ServiceModules::Stop() {
+  for (const auto& module : modules_) module->Stop();
+}
+
 NetworkFront* ServiceModules::front() const {
   for (const auto& module : modules_) {
     if (NetworkFront* front = module->front(); front != nullptr) return front;

@@ -30,6 +30,7 @@ class ServiceModules {
   std::vector<const ServiceSpec*> Known() const;
   std::vector<NumberGroup> Numbers() const;
   std::string Describe() const;
+  void Stop();
   // Of the service that serves remote clients; null: there is none.
   NetworkFront* front() const;
 

@@ -46,10 +46,11 @@ class BlockOfOneKey : public rocksdb::FlushBlockPolicyFactory {
   };
 };
 
-// Its files are written by way of the same file system.
+// Its files are written by way of the same file system. It takes no less than one of its files may
+// have, 100 MiB.
 void PersistentCache(Setup& s) {
   const rocksdb::Status made =
-      rocksdb::NewPersistentCache(s.options.env, s.dir + "/cache", 16 << 20, nullptr,
+      rocksdb::NewPersistentCache(s.options.env, s.dir + "/cache", 128 << 20, nullptr,
                                   /*optimized_for_nvm=*/false, &s.table.persistent_cache);
   PULSE_CHECK(made.ok());
 }

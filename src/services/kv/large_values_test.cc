@@ -165,6 +165,25 @@ TEST_P(KvLargeValuesTest, Pipeline_WhileOthersKeepTheRoom_IsAnsweredToItsEnd) {
             kRequests * absl::StrCat("VALUE small 0 2000\r\n", value, "\r\nEND\r\n").size() + 4);
 }
 
+// What was delivered leaves at once, and then nothing more happens to the connection.
+TEST_P(KvLargeValuesTest, LargeReplyBehindSmallOne_WhileOthersKeepTheRoom_Comes) {
+  OpenForLargeValues();
+  const std::string value(kValue, 'v');
+  const std::string small(16 << 10, 's');
+  redis::BlockingClient writer(port());
+  writer.Send(SetOf("k", value));
+  ASSERT_EQ(writer.Receive(), "+OK\r\n");
+  ASSERT_EQ(writer.Ask("SET small " + small), "+OK\r\n");
+  const auto silent = KeepMuch();
+  redis::BlockingClient memcached(port());
+  memcached.Send("get small\r\nget k\r\nmn\r\n");
+  EXPECT_GT(memcached.ReadUntil("MN\r\n").size(), value.size() + small.size());
+  redis::BlockingClient client(port());
+  client.Send("GET small\r\nGET k\r\n");
+  EXPECT_EQ(client.Receive().size(), small.size() + 10);
+  EXPECT_EQ(client.Receive().size(), value.size() + 13);
+}
+
 // Beside the store's memory: replies, and values that are made of others.
 TEST(KvRoomTest, Commands_WaitForTheRoomThatTheyTake_AndNoMore) {
   TestExecutor test;

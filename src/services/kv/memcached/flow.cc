@@ -89,8 +89,9 @@ MemcachedFlow::Stop MemcachedFlow::Run(const Executor& executor, Batch* batch, b
 void MemcachedFlow::RunBatch() {
   // A connection without a loop is carried out where it arrives.
   if (net::EventLoop* loop = connection_->loop(); designs_ != nullptr && loop != nullptr) {
-    if (auto* worker = designs_->WorkerFor(loop, batch_->entries.size() - batch_->next);
-        worker != nullptr) {
+    // What goes on was counted when it began.
+    const size_t begun = batch_->next == 0 ? batch_->entries.size() : 0;
+    if (auto* worker = designs_->WorkerFor(loop, begun); worker != nullptr) {
       return RunBatchOnPool(worker);
     }
   }
@@ -126,6 +127,9 @@ void MemcachedFlow::HandleStop(Stop stop) {
       break;
     case Stop::kFull:
       state_ = State::kFull;
+      // Nothing else may happen to the connection: it takes its place among those that wait for
+      // room.
+      if (batch_->lacks > 0) connection_->remote()->Post([] {});
       break;
     case Stop::kClose:
       state_ = State::kClosed;

@@ -57,10 +57,10 @@ class Module : public ServiceModule {
  public:
   Module(std::unique_ptr<IngestServer> server, std::string host)
       : server_(std::move(server)), host_(std::move(host)) {}
-  ~Module() override {
+
+  void Stop() override {
     server_->Stop();
     const IngestStats s = server_->stats();
-    if (s.streams == 0) return;
     Say(
         absl::StrFormat("pulse agent: %d stream(s) filtered, %d of them reset; %d bytes received, "
                         "%d decompressed, %d sent",
