@@ -22,9 +22,11 @@
 #include "apps/pulse/metrics/endpoint.h"
 #include "apps/pulse/server_options.h"
 #include "apps/pulse/util/cluster_options.h"
+#include "apps/pulse/util/disk.h"
 #include "apps/pulse/util/option_values.h"
 #include "base/errors.h"
 #include "base/log.h"
+#include "base/machine_memory.h"
 #include "base/stop_signal.h"
 #include "net/address.h"
 #include "services/kv/agent/host_server.h"
@@ -316,7 +318,15 @@ absl::Status RunKv(KvArgs args) {
                      udp_bytes == 0 ? "" : " and those of --udp-port",
                      agent_bytes == 0 ? "" : " and the loops of agents"));
   }
-  PULSE_ASSIGN_OR_RETURN(store.policy, kv::ParsePolicy(args.policy));
+  if (const uint64_t all = MachineMemory(); all != 0 && memory > all) {
+    Log(LogLevel::kWarn,
+        absl::StrFormat("--memory %s: the machine, or this process's cgroup, has %s; the kernel "
+                        "ends the server when that is full",
+                        args.memory, FormatBytes(all)));
+  }
+  const auto policy = kv::ParsePolicy(args.policy);
+  if (!policy.ok()) return OptionError("--policy", policy.status());
+  store.policy = *policy;
   store.memory_bytes = memory - set_aside;
   store.told_memory_bytes = memory;
   args.options.buffer_bytes = shares.buffers;

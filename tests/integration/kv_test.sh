@@ -30,7 +30,7 @@ expect_error kv-value '--memory 256M;;--max-value of 200M' \
   "$PULSE" kv --port 0 --memory 256M --max-value 200M
 expect_error kv-threads '--memory;;at least' "$PULSE" kv --port 0 --memory 64M --threads 8
 expect_error kv-size '--memory' "$PULSE" kv --port 0 --memory plenty
-expect_error kv-policy 'volatile-lru;;allkeys-lfu' "$PULSE" kv --port 0 --policy volatile-lru
+expect_error kv-policy '--policy;;volatile-lru;;allkeys-lfu' "$PULSE" kv --port 0 --policy volatile-lru
 expect_error kv-design '--design;;--agent-cpus' "$PULSE" kv --port 0 --design shrd
 expect_error kv-one-loop '--design;;--threads 2' "$PULSE" kv --port 0 --agent-cpus 0 --design dual
 expect_error kv-no-design '--design;;cpu, dpu, lat, sav, dual' "$PULSE" kv --port 0 --design fast
@@ -42,6 +42,11 @@ expect_error kv-agent-memory 'MiB of the agent;;--agent-memory' \
   "$PULSE" kv --port 0 --agent-cpus 0 --agent-memory 64M --design dpu
 expect_error kv-port 'another program has this port;;--port' "$PULSE" kv --port "$PORT"
 expect_error kv-open 'other machines;;--insecure' "$PULSE" kv --port 0 --bind 0.0.0.0
+
+start "$SCRATCH/large.log" "$PULSE" kv --port 0 --memory 4000G
+await 60 grep -q -- '--memory 4000G: the machine' "$SCRATCH/large.log" ||
+  fail "nobody says that the machine has less memory" "$SCRATCH/large.log"
+kill "$STARTED"
 
 # 2. Both protocols, the same keys.
 says set OK "${cli[@]}" set greeting hello
