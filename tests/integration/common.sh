@@ -192,19 +192,28 @@ start_server() {
 # nobody takes them before their server starts. Tests at the same time get others.
 free_ports() {
   python3 - "$1" <<'EOF'
-import os, socket, sys
+import fcntl, os, random, socket, sys, tempfile
 with open("/proc/sys/net/ipv4/ip_local_port_range") as f:
     low, high = map(int, f.read().split())
 ports = [p for p in range(10000, 65536) if not low <= p <= high]
-start, held = os.getpid() * 16 % len(ports), []
-for port in ports[start:] + ports[:start]:
-    try:
-        held.append(socket.create_server(("127.0.0.1", port)))
-    except OSError:
-        continue
-    if len(held) == int(sys.argv[1]):
-        print(*(s.getsockname()[1] for s in held))
-        sys.exit(0)
+held = []
+# Each call goes on where the one before it ended, whichever test made it: what was printed is bound
+# only later.
+with open(os.path.join(tempfile.gettempdir(), f"pulse-test-ports-{os.getuid()}"), "a+") as last:
+    fcntl.flock(last, fcntl.LOCK_EX)
+    last.seek(0)
+    text = last.read()
+    start = int(text) % len(ports) if text.isdigit() else random.randrange(len(ports))
+    for n in range(len(ports)):
+        try:
+            held.append(socket.create_server(("127.0.0.1", ports[(start + n) % len(ports)])))
+        except OSError:
+            continue
+        if len(held) == int(sys.argv[1]):
+            last.truncate(0)
+            last.write(str(start + n + 16))  # with room for those that follow a server's first one
+            print(*(s.getsockname()[1] for s in held))
+            sys.exit(0)
 sys.exit("no ports are free")
 EOF
 }

@@ -32,9 +32,8 @@ constexpr Conflict kConflicts[] = {
     {"options.allow_concurrent_memtable_write=", "options.memtable_factory="},
     {"options.allow_concurrent_memtable_write=", "options.inplace_update_support="},
     {"options.memtable_protection_bytes_per_key=", "options.inplace_update_support="},
-    // Its writes wait for compactions that nobody does.
-    {"options.level0_slowdown_writes_trigger=",
-     "options.compaction_style=rocksdb::kCompactionStyleNone"},
+    // Writes wait for compactions of files that these styles leave as they are.
+    {"options.level0_slowdown_writes_trigger=", "options.compaction_style="},
     {"options.cf_paths=", "options.db_paths="},
     {"options.db_paths=", "options.compaction_style="},
     {"options.cf_paths=", "options.compaction_style="},
