@@ -43,8 +43,8 @@ expect_error kv-agent-memory 'MiB of the agent;;--agent-memory' \
 expect_error kv-port 'another program has this port;;--port' "$PULSE" kv --port "$PORT"
 expect_error kv-open 'other machines;;--insecure' "$PULSE" kv --port 0 --bind 0.0.0.0
 
-start "$SCRATCH/large.log" "$PULSE" kv --port 0 --memory 4000G
-await 60 grep -q -- '--memory 4000G: the machine' "$SCRATCH/large.log" ||
+start "$SCRATCH/large.log" "$PULSE" kv --port 0 --memory 1000G
+await 60 grep -q -- '--memory 1000G: the machine' "$SCRATCH/large.log" ||
   fail "nobody says that the machine has less memory" "$SCRATCH/large.log"
 kill "$STARTED"
 

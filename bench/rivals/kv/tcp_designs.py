@@ -25,13 +25,10 @@ import sys
 import tempfile
 import time
 
+from tcp_rivals import free_port
+
 VALUE_BYTES = 100
 LOADS = [(1, 50), (1, 500), (32, 50), (1, 1)]  # pipeline, connections
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as s:
-        return s.getsockname()[1]
 
 
 def wait_for(port, process):

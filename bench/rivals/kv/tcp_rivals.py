@@ -15,6 +15,7 @@ database lies in --dir, and writes are synced when the kernel likes; redis-serve
 import argparse
 import json
 import os
+import random
 import re
 import resource
 import shutil
@@ -31,8 +32,17 @@ CLIENT_IS_LIMIT = 0.9
 
 
 def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as s:
-        return s.getsockname()[1]
+    """None of those that the kernel gives to whoever connects, who could take it before the server starts."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as f:
+        low, high = map(int, f.read().split())
+    ports = [port for port in range(10000, 65536) if not low <= port <= high]
+    while True:
+        port = random.choice(ports)
+        try:
+            socket.create_server(("127.0.0.1", port)).close()
+            return port
+        except OSError:
+            pass  # another server's
 
 
 class Server:
