@@ -2,10 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <pthread.h>
 
 #include <memory>
 
+#include "base/test_no_threads.h"
 #include "base/testing.h"
 #include "uring/denied_uring_test_util.h"
 #include "uring/io_backend_suite.h"
@@ -74,18 +74,12 @@ TEST(FallbackTest, Create_UringDenied_ServesWithThreads) {
 TEST(FallbackTest, Create_WhereNoThreadStarts_IsAnErrorUntilOneDoes) {
   IoBackendOptions options;
   options.kind = EngineKind::kThreads;
-  pthread_attr_t before;
-  ASSERT_EQ(pthread_getattr_default_np(&before), 0);
-  pthread_attr_t huge;
-  pthread_attr_init(&huge);
-  ASSERT_EQ(pthread_attr_setstacksize(&huge, size_t{1} << 60), 0);
-  ASSERT_EQ(pthread_setattr_default_np(&huge), 0);
-  const absl::Status st = CreateIoBackend(options).status();
-  ASSERT_EQ(pthread_setattr_default_np(&before), 0);
-  EXPECT_THAT(Text(st), HasSubstr("engine threads: no thread can be started"));
+  {
+    const testing_util::NoThreads no_threads;
+    EXPECT_THAT(Text(CreateIoBackend(options).status()),
+                HasSubstr("engine threads: no thread can be started"));
+  }
   EXPECT_TRUE(CreateIoBackend(options).ok());
-  pthread_attr_destroy(&huge);
-  pthread_attr_destroy(&before);
 }
 
 TEST(FallbackTest, Create_WithAFactory_TakesItsEngineOrError) {

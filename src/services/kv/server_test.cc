@@ -1,7 +1,6 @@
 // The in-memory store behind the server of Redis's protocol, by its sockets, in each design.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <pthread.h>
 
 #include <atomic>
 #include <cctype>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "base/own_threads.h"
+#include "base/test_no_threads.h"
 #include "base/testing.h"
 #include "services/kv/test_server.h"
 #include "services/redis/commands/command_suite.h"
@@ -244,21 +244,13 @@ TEST_F(KvServerTest, Design_ThatCannotRun_IsRefusedAndTheOldOneStays) {
 TEST_F(KvServerTest, Design_WhoseThreadsCannotStart_IsRefusedUntilTheyCan) {
   Open(2);
   redis::BlockingClient client(port());
-  pthread_attr_t before;
-  ASSERT_EQ(pthread_getattr_default_np(&before), 0);
-  pthread_attr_t huge;
-  pthread_attr_init(&huge);
-  ASSERT_EQ(pthread_attr_setstacksize(&huge, size_t{1} << 60), 0);
-  ASSERT_EQ(pthread_setattr_default_np(&huge), 0);
-  const std::string refusal = client.Ask("config set design lat");
-  const std::string design = client.Ask("config get design");
-  ASSERT_EQ(pthread_setattr_default_np(&before), 0);
-  EXPECT_THAT(refusal, HasSubstr("no thread can be started"));
-  EXPECT_THAT(design, HasSubstr("cpu"));
+  {
+    const testing_util::NoThreads no_threads;
+    EXPECT_THAT(client.Ask("config set design lat"), HasSubstr("no thread can be started"));
+    EXPECT_THAT(client.Ask("config get design"), HasSubstr("cpu"));
+  }
   EXPECT_EQ(client.Ask("config set design lat"), "+OK\r\n");
   EXPECT_EQ(client.Ask("set a 1"), "+OK\r\n");
-  pthread_attr_destroy(&huge);
-  pthread_attr_destroy(&before);
 }
 
 TEST_F(KvServerTest, InfoKv_InEachDesign_SaysWhereTheItemsLie) {

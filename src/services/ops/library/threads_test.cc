@@ -1,7 +1,6 @@
 // The threads of pulse/ops.h: on which CPUs they call the functions of a program, when they start,
 // and that none of them leaves a request to another one that sleeps.
 #include <gtest/gtest.h>
-#include <pthread.h>
 
 #include <chrono>
 #include <condition_variable>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "base/cpu_list.h"
+#include "base/test_no_threads.h"
 #include "base/testing.h"
 #include "pulse/ops.h"
 #include "services/ops/test_data.h"
@@ -86,20 +86,14 @@ TEST(OpsThreadsTest, Submit_WhereNoThreadStarts_FailsUntilOneDoes) {
   ASSERT_TRUE(all);
   Request request(PULSE_OPS_COMPRESS);
   request.From("text");
-  pthread_attr_t before;
-  ASSERT_EQ(pthread_getattr_default_np(&before), 0);
-  pthread_attr_t huge;
-  pthread_attr_init(&huge);
-  ASSERT_EQ(pthread_attr_setstacksize(&huge, size_t{1} << 60), 0);
-  ASSERT_EQ(pthread_setattr_default_np(&huge), 0);
-  EXPECT_EQ(pulse_ops_submit(all.get(), &request), PULSE_OPS_FAILED);
-  ASSERT_EQ(pthread_setattr_default_np(&before), 0);
+  {
+    const testing_util::NoThreads no_threads;
+    EXPECT_EQ(pulse_ops_submit(all.get(), &request), PULSE_OPS_FAILED);
+  }
   EXPECT_EQ(pulse_ops_submit(all.get(), &request), PULSE_OPS_OK);
   Result result;
   EXPECT_EQ(pulse_ops_wait(all.get(), result.get(), 60000), PULSE_OPS_OK);
   EXPECT_TRUE(result.ok()) << result.message();
-  pthread_attr_destroy(&huge);
-  pthread_attr_destroy(&before);
 }
 
 // A request whose output is not taken until Open.
