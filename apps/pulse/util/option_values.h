@@ -11,14 +11,10 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/cpu_list.h"
+#include "base/option_error.h"
 #include "base/uri_options.h"
 
 namespace pulse {
-
-// The error of what `option` was given, with the option's name.
-inline absl::Status OptionError(const char* option, const absl::Status& why) {
-  return absl::InvalidArgumentError(absl::StrCat(option, ": ", why.message()));
-}
 
 // A check of CLI11's: an empty variable of a script is no name.
 inline std::string NotEmpty(const std::string& value) {

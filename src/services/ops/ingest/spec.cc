@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "base/errors.h"
 #include "base/log.h"
+#include "base/option_error.h"
 #include "base/uri_options.h"
 #include "services/ops/filter/rules_file.h"
 #include "services/ops/ingest/ingest.h"
@@ -49,10 +50,6 @@ constexpr const OptionSpec& kMaxLine = kOptions[3];
 constexpr const OptionSpec& kFilter = kOptions[4];
 constexpr const OptionSpec& kTo = kOptions[5];
 
-absl::Status WithName(const OptionSpec& option, const absl::Status& why) {
-  return absl::InvalidArgumentError(absl::StrCat(option.name, ": ", why.message()));
-}
-
 class Module : public ServiceModule {
  public:
   Module(std::unique_ptr<IngestServer> server, std::string host)
@@ -83,7 +80,7 @@ absl::Status ReadAddresses(const OptionValues& given, IngestOptions* options) {
   const std::string text = given.Text(kListen);
   const bool is_port = text.find(':') == std::string::npos;
   auto listen = net::ParseAddress(is_port ? absl::StrCat("127.0.0.1:", text) : text);
-  if (!listen.ok()) return WithName(kListen, listen.status());
+  if (!listen.ok()) return OptionError(kListen.name, listen.status());
   options->listen = *listen;
   if (!given.Flag(kAnywhere) && !listen->is_loopback() && !listen->is_unix()) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -92,7 +89,7 @@ absl::Status ReadAddresses(const OptionValues& given, IngestOptions* options) {
         kAnywhere.name));
   }
   auto host = net::ParseAddress(given.Text(kTo));
-  if (!host.ok()) return WithName(kTo, host.status());
+  if (!host.ok()) return OptionError(kTo.name, host.status());
   options->host = *host;
   return absl::OkStatus();
 }
@@ -123,7 +120,7 @@ absl::StatusOr<std::unique_ptr<ServiceModule>> Open(const OptionValues& given,
   PULSE_ASSIGN_OR_RETURN(auto set,
                          filter::RuleSet::Compile(std::move(rules), filter::RuleSetOptions()));
   auto server = IngestServer::Open(std::move(options), std::move(set));
-  if (!server.ok()) return WithName(kListen, server.status());
+  if (!server.ok()) return OptionError(kListen.name, server.status());
   return std::make_unique<Module>(*std::move(server), given.Text(kTo));
 }
 
