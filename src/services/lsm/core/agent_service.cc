@@ -64,7 +64,11 @@ class AgentService : public Service, public FileEngine::Client {
 
   void OnFile(uint32_t file, UniqueFd fd) override {
     // One that has no place fails at its kOpen, where the host hears of it.
-    if (shutdown_ || (passed_.size() >= MaxFiles() && passed_.count(file) == 0)) return;
+    if (shutdown_) return;
+    if (passed_.size() >= MaxFiles() && passed_.count(file) == 0) {
+      turned_away_ = true;
+      return;
+    }
     Passed& p = passed_[file];
     if (p.fd.valid()) session_->GiveDescriptorBack();
     p.error = !fd.valid() ? EMFILE : !IsFileOrDisk(fd.get()) ? EINVAL : session_->TakeDescriptor();
@@ -257,7 +261,7 @@ class AgentService : public Service, public FileEngine::Client {
         fd = std::move(it->second.fd);
         error = it->second.error;
         passed_.erase(it);
-      } else if (passed_.size() >= MaxFiles()) {
+      } else if (turned_away_ || passed_.size() >= MaxFiles()) {
         error = ENFILE;
       }
     }
@@ -356,6 +360,7 @@ class AgentService : public Service, public FileEngine::Client {
   bool shutdown_ = false;
   size_t in_flight_ = 0;
   std::unordered_map<uint32_t, Passed> passed_;
+  bool turned_away_ = false;  // a descriptor had no place in passed_: one not found may be that
   std::unordered_map<uint32_t, FileEngine::File*> files_;
   std::vector<Pending> pending_;
   std::vector<uint32_t> free_;

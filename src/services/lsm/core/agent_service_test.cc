@@ -229,6 +229,23 @@ TEST_F(AgentServiceTest, Descriptors_PassedAndNeverOpened_AreBounded) {
   EXPECT_EQ(usage_->files, 10u);
 }
 
+// The host passes both before either is opened; the second has no place, though one is free later.
+TEST_F(AgentServiceTest, Open_HadNoPlaceAmongThePassed_SaysThatFilesAreLimited) {
+  AgentLimits limits;
+  limits.max_session_files = 1;
+  limits.max_total_files = 100;
+  Start(limits);
+  UniqueFd fd = Scratch();
+  ASSERT_TRUE(host_->SendFile(1, fd.get()).ok());
+  ASSERT_TRUE(session_->HandleSocket());
+  ASSERT_TRUE(host_->SendFile(2, fd.get()).ok());
+  ASSERT_TRUE(session_->HandleSocket());
+  EXPECT_EQ(Ask(Request(Opcode::kOpen, 1)), 0);
+  EXPECT_EQ(Ask(Request(Opcode::kOpen, 2)), -ENFILE);
+  EXPECT_EQ(Ask(Request(Opcode::kDiscard, 1)), 0);
+  EXPECT_EQ(OpenFile(3, fd.get()), 0);
+}
+
 TEST_F(AgentServiceTest, Open_TotalFileLimitReached_FailsUntilOneIsClosed) {
   AgentLimits limits;
   limits.max_total_files = 2;

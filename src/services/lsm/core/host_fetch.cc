@@ -17,6 +17,7 @@
 #include "base/shortage.h"
 #include "base/trace.h"
 #include "base/unique_fd.h"
+#include "services/lsm/core/refusal.h"
 #include "services/lsm/core/thread_waits.h"
 
 namespace pulse::lsm {
@@ -173,9 +174,9 @@ void FetchedFile::OnCompletion(const wire::Completion& c) {
   if (c.tag == kTagOpen) {
     if (c.result >= 0) return;
     refused_ = true;
-    LogOnce("fetch refused", absl::StrCat("the agent cannot open what compactions read: ",
-                                          std::strerror(static_cast<int>(-c.result)),
-                                          "; the host reads it, and asks again with each file"));
+    LogOnce("fetch refused",
+            absl::StrCat("reading what compactions need without the agent, which ",
+                         WhyRefused(static_cast<int>(-c.result)), "; it is asked for each file"));
     return;
   }
   if (c.tag == kTagClose) {

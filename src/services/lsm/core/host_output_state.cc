@@ -2,7 +2,6 @@
 // agent's completions change.
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,14 +9,9 @@
 #include "base/errors.h"
 #include "base/log.h"
 #include "services/lsm/core/host_output.h"
+#include "services/lsm/core/refusal.h"
 
 namespace pulse::lsm {
-namespace {
-
-// Whether the agent turned a file down for want of descriptors, its own or those on the way.
-bool IsRefusal(int err) { return err == EBADF || err == ENFILE || err == EMFILE; }
-
-}  // namespace
 
 absl::Status OutputFile::WaitWritten() {
   std::unique_lock lock(session_->mu());
@@ -105,13 +99,8 @@ void OutputFile::OnCompletion(const wire::Completion& c) {
     open_answered_ = true;
     if (c.result < 0 && IsRefusal(static_cast<int>(-c.result))) {
       refused_ = true;
-      const int err = static_cast<int>(-c.result);
-      const std::string why =
-          err == ENFILE ? " for this process; raise its --max-files, or its limit of open files"
-                        : absl::StrCat(": ", std::strerror(err), "; raise its limit of open files");
-      LogOnce("refused",
-              absl::StrCat("writing ", path_, " without the agent, which has no descriptors left",
-                           why, " (ulimit -n)"));
+      LogOnce("refused", absl::StrCat("writing ", path_, " without the agent, which ",
+                                      WhyRefused(static_cast<int>(-c.result))));
       if (kept_lease_.queue != nullptr) RescueRefusedLocked();
       return;
     }
