@@ -22,7 +22,7 @@ done
 memcached_tests=(incrdecr:24 noreply:10 flags:9 getset:37992 cas:44 getandtouch:16 touch:5
   multiversioning:14 issue_14:22 issue_41:692 issue_70:5 issue_108:5 issue_152:3 chunked-items:16630
   evictions:93 expirations:36 flush-all:24 64bit:1 issue_22:82 issue_29:2 issue_42:10 issue_61:6
-  issue_163:6 issue_183:4 bogus-commands:0 metaget:139)
+  issue_163:6 issue_183:4 bogus-commands:0 metaget:149)
 for name in "${@:2}"; do
   [[ " ${redis_tests[*]%:*} ${memcached_tests[*]%:*} " == *" $name "* ]] || {
     echo "kv-suites.sh: no file $name; there are ${redis_tests[*]%:*} ${memcached_tests[*]%:*}" >&2

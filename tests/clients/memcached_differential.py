@@ -5,9 +5,9 @@ Sends the same random commands, text and meta, to a server of ours and to Debian
 (1.6.18), both on this machine (they are emptied), and compares the replies byte for byte. Stops at the first
 difference, with the commands that led to it on the key. Prints its seed.
 
-Left out, as the servers differ on purpose (src/services/kv/memcached/commands.h): mg h and l, what
-marks numbers as stale, E, blanks behind numbers that got shorter, wrong lines with a data block, delays of
-flush_all, statistics; and ma T, which memcached 1.6.18 gives to the old item when the number gets
+Left out, as the servers differ on purpose (src/services/kv/memcached/commands.h): mg l, which memcached
+keeps to the minute, and h of numbers, which it may store anew while they are counted; what marks numbers as stale,
+E, blanks behind numbers that got shorter, wrong lines with a data block, delays of flush_all, statistics; and ma T, which memcached 1.6.18 gives to the old item when the number gets
 longer. Versions are compared by what they do. Times may be a second apart.
 """
 import argparse
@@ -95,7 +95,7 @@ def command(draw):
     if kind == 14 and draw.random() < 0.1:
         return key, f"flush_all{draw.choice(['', ' 0', ' -1', ' x'])}{noreply}\r\n"
     if kind < 17:
-        some = common + ["T" + time] + (["s"] if key not in NUMBERS else [])
+        some = common + ["T" + time] + (["s", "h"] if key not in NUMBERS else [])
         if key not in NUMBERS:
             some += [draw.choice(["N30", "N0", "Nx"]), draw.choice(["R30", "R1000", "R0"])]
         return key, f"mg {key}{flags(draw, some)}\r\n"

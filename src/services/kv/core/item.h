@@ -4,7 +4,7 @@
 //   u32 value size | u16 key size | u8 which fields | u8 zero
 //   i64 expiry, milliseconds since 1970          if kHasExpiry
 //   u64 CAS number                               if kHasCas
-//   u32 client flags, u32 zero                   if kHasClientFlags
+//   u32 client flags, u32 use (ItemUse)          if kHasClientFlags
 //
 // Items are written and read by the owner of their partition. What is in a file must make sense
 // wherever the process is killed: its stores are seen in the order of the program, which InOrder
@@ -25,11 +25,37 @@ inline constexpr uint32_t kMaxKeyBytes = 65'535;
 inline constexpr uint32_t kMaxValueBytes = uint32_t{512} << 20;
 inline constexpr int64_t kNoExpiry = INT64_MAX;
 
+// When an item was used last, and whether it was since it was stored. Memcached's items know; those
+// of others have 0, which is not kept.
+class ItemUse {
+ public:
+  ItemUse() = default;
+  explicit ItemUse(uint32_t word) : word_(word) {}
+  static ItemUse Stored(int64_t now_ms) { return ItemUse(kKept | SecondsOf(now_ms)); }
+  static ItemUse Used(int64_t now_ms) { return ItemUse(kKept | kHit | SecondsOf(now_ms)); }
+
+  uint32_t word() const { return word_; }
+  bool kept() const { return (word_ & kKept) != 0; }
+  bool hit() const { return (word_ & kHit) != 0; }
+  // Of what is kept. Up to 34 years, which is where the seconds begin anew.
+  uint32_t SecondsSince(int64_t now_ms) const { return (SecondsOf(now_ms) - word_) & kSeconds; }
+
+ private:
+  static constexpr uint32_t kKept = uint32_t{1} << 31;
+  static constexpr uint32_t kHit = uint32_t{1} << 30;
+  static constexpr uint32_t kSeconds = kHit - 1;
+  static uint32_t SecondsOf(int64_t now_ms) {
+    return static_cast<uint32_t>(now_ms / 1000) & kSeconds;
+  }
+
+  uint32_t word_ = 0;
+};
+
 enum ItemFields : uint8_t {
   kHasExpiry = 1,
   kHasCas = 2,
-  kHasClientFlags = 4,
-  kDead = 8,  // overwritten, deleted or moved: no slot points here
+  kHasClientFlags = 4,  // or a use
+  kDead = 8,            // overwritten, deleted or moved: no slot points here
   // Marks, of memcached's meta commands; they take no bytes.
   kStale = 16,
   kTaken = 32,  // a client was told to make it anew
@@ -41,13 +67,15 @@ struct ItemFacts {
   int64_t expires_ms = kNoExpiry;
   uint64_t cas = 0;  // 0: none
   uint32_t client_flags = 0;
+  ItemUse use = {};
   bool stale = false;
   bool taken = false;
 
   uint8_t fields() const {
-    return static_cast<uint8_t>(
-        (expires_ms != kNoExpiry ? kHasExpiry : 0) | (cas != 0 ? kHasCas : 0) |
-        (client_flags != 0 ? kHasClientFlags : 0) | (stale ? kStale : 0) | (taken ? kTaken : 0));
+    return static_cast<uint8_t>((expires_ms != kNoExpiry ? kHasExpiry : 0) |
+                                (cas != 0 ? kHasCas : 0) |
+                                (client_flags != 0 || use.kept() ? kHasClientFlags : 0) |
+                                (stale ? kStale : 0) | (taken ? kTaken : 0));
   }
 };
 
@@ -93,8 +121,8 @@ class Item {
       at += 8;
     }
     if ((fields & kHasClientFlags) != 0) {
-      const uint64_t flags = facts.client_flags;
-      std::memcpy(at, &flags, 8);
+      const uint64_t both = facts.client_flags | uint64_t{facts.use.word()} << 32;
+      std::memcpy(at, &both, 8);
     }
   }
   ItemFacts facts() const {
@@ -108,7 +136,12 @@ class Item {
       std::memcpy(&facts.cas, at, 8);
       at += 8;
     }
-    if ((fields_ & kHasClientFlags) != 0) std::memcpy(&facts.client_flags, at, 4);
+    if ((fields_ & kHasClientFlags) != 0) {
+      uint32_t use;
+      std::memcpy(&facts.client_flags, at, 4);
+      std::memcpy(&use, at + 4, 4);
+      facts.use = ItemUse(use);
+    }
     facts.stale = (fields_ & kStale) != 0;
     facts.taken = (fields_ & kTaken) != 0;
     return facts;
@@ -129,6 +162,15 @@ class Item {
   }
   bool ExpiredAt(int64_t now_ms) const {
     return (fields_ & kHasExpiry) != 0 && expires_ms() <= now_ms;
+  }
+  // It is used now; one that keeps no use notes nothing.
+  void NoteUse(int64_t now_ms) {
+    if ((fields_ & kHasClientFlags) == 0) return;
+    char* at = bytes() + FieldBytes(fields_ & (kHasExpiry | kHasCas)) + 4;
+    uint32_t use;
+    std::memcpy(&use, at, 4);
+    const uint32_t now = ItemUse::Used(now_ms).word();
+    if (ItemUse(use).kept() && use != now) std::memcpy(at, &now, 4);
   }
   std::string_view key() const { return {bytes() + FieldBytes(fields_), key_size_}; }
   std::string_view value() const { return {value_bytes(), value_size_}; }

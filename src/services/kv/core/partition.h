@@ -116,6 +116,11 @@ class Partition final : private Index::Items {
     DropExpired(at);
     return nullptr;
   }
+  // Counts the key as used, though nobody reads its item: it stays longer.
+  void Count(std::string_view key, uint64_t hash) {
+    uint64_t* at = policy_ == Policy::kNoEviction ? nullptr : FindSlot(key, hash);
+    if (at != nullptr) CountUse(at);
+  }
   // Makes the key's item one with room for `value_size` bytes, which the caller writes to
   // (*item)->value_bytes() before any other call.
   // `urgent`: for an item that only changes its facts or name; it may use what is otherwise kept
@@ -295,6 +300,7 @@ class Partition final : private Index::Items {
       return nullptr;
     }
     if (policy_ != Policy::kNoEviction) CountUse(at);
+    item->NoteUse(now_ms_);
     return item;
   }
   // As often as it takes for 255 to stand for some ten thousand uses.

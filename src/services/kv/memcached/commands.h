@@ -1,8 +1,8 @@
 // memcached's commands, text and meta, on a KvStore: what memcached 1.6.18 answers, byte for byte,
 // but for:
 //
-// - mg h and l are answered as unknown flags are: an item of this store does not know when it was
-//   used. me tells exp, cas and size alone.
+// - mg l counts from each use; memcached's clock of an item may be a minute behind. What a Redis
+//   client has stored knows no use: h is 0, l is -1. me does not tell cls.
 // - ms, ma and md I also know E (the version to give the item), from later releases; not 0.
 // - Without `b`, k returns the key as it is: the store does not remember that it was set with `b`.
 // - incr and decr leave no blanks behind a number that gets shorter, and a number is all digits:

@@ -92,7 +92,7 @@ TEST_P(MemcachedTest, RedisRewritesOrMovesTheValue_FlagsStay) {
 
 TEST_P(MemcachedTest, Gets_OfWhatRedisWrote_GivesAVersion) {
   EXPECT_EQ(Redis("SET a 5 EX 100"), "+OK");
-  EXPECT_EQ(Line("me a"), "ME a exp=100 cas=0 size=24");
+  EXPECT_EQ(Line("me a"), "ME a exp=100 la=-1 cas=0 fetch=no size=24");
   EXPECT_EQ(Set("cas a 0 0 1 0", "x"), "EXISTS");
   const std::string first = Line("gets a");
   EXPECT_THAT(first, HasSubstr("VALUE a 0 1 "));
@@ -419,7 +419,7 @@ TEST_P(MemcachedTest, Stats_EachForm_Tells) {
        {"STAT pid ", "STAT uptime 5\r\n", "STAT time 1700000000\r\n", "STAT version 1.6.18\r\n",
         "STAT pointer_size 64\r\n", "STAT cmd_get 2\r\n", "STAT cmd_set 1\r\n",
         "STAT get_hits 1\r\n", "STAT get_misses 1\r\n", "STAT limit_maxbytes 67108864\r\n",
-        "STAT bytes 24\r\n", "STAT curr_items 1\r\n", "STAT evictions 0\r\n"}) {
+        "STAT bytes 32\r\n", "STAT curr_items 1\r\n", "STAT evictions 0\r\n"}) {
     EXPECT_THAT(stats, HasSubstr(part));
   }
   EXPECT_TRUE(stats.ends_with("\r\nEND"));

@@ -28,7 +28,8 @@ struct Meta {
   bool base64 = false;
   bool quiet = false;
   bool value = false;
-  bool uses = true;  // what it finds counts as used
+  bool uses = true;        // what it finds counts as used
+  bool tells_use = false;  // h or l
   bool opaque_too_long = false;
   char mode = 0;
   std::optional<int64_t> ttl;
@@ -126,8 +127,10 @@ std::string_view ParseFlag(std::string_view flag, Meta* meta) {
     case 't':
     case 'c':
     case 'f':
+      break;
     case 'h':
     case 'l':
+      meta->tells_use = true;
       break;
     default:
       return kInvalidFlag;
@@ -178,6 +181,11 @@ bool EndsSooner(int64_t expires_ms, int64_t ttl, int64_t now_ms) {
   return SecondsLeft(expires_ms, now_ms) < SecondsLeft(ExpiryOf(ttl, now_ms), now_ms);
 }
 
+// -1 of an item that does not know, as memcached says -1 of one that never ends.
+int64_t SecondsUnused(ItemUse use, int64_t now_ms) {
+  return use.kept() ? int64_t{use.SecondsSince(now_ms)} : -1;
+}
+
 // A code and what every reply repeats.
 bool Code(const Meta& meta, std::string_view code, std::string* out) {
   out->append(code);
@@ -195,11 +203,16 @@ bool Executor::MetaGet(const Request& request, bool may_block, std::string* out)
     return Refuse("CLIENT_ERROR options flags are too long", out);
   }
   Meta meta;
-  if (const auto error = ParseMeta(request, 2, "hlE", &meta); !error.empty()) {
+  if (const auto error = ParseMeta(request, 2, "E", &meta); !error.empty()) {
     return Refuse(error, out);
   }
   if (meta.opaque_too_long) return Refuse(kOpaqueTooLong, out);
   const auto use = [&](Partition& partition, uint64_t hash) {
+    ItemUse before;  // this one
+    if (meta.tells_use && meta.uses) {
+      const Item* const used = partition.Peek(meta.key, hash);
+      if (used != nullptr) before = used->facts().use;
+    }
     Item* item = meta.uses ? partition.Find(meta.key, hash) : partition.Peek(meta.key, hash);
     const bool created = item == nullptr;
     (created ? counters_->misses : counters_->hits).Add(1);
@@ -213,9 +226,11 @@ bool Executor::MetaGet(const Request& request, bool may_block, std::string* out)
     ItemFacts facts;  // of a new item, N says when it ends
     if (created) {
       facts.cas = store_->NextCas();
+      facts.use = ItemUse::Stored(partition.now_ms());
     } else {
       facts = item->facts();
     }
+    if (created || !meta.uses) before = facts.use;
     bool changed = false;
     bool versions = false;
     bool won = created;
@@ -251,6 +266,12 @@ bool Executor::MetaGet(const Request& request, bool may_block, std::string* out)
         case 'f':
           absl::StrAppend(out, " f", facts.client_flags);
           break;
+        case 'h':
+          out->append(before.hit() ? " h1" : " h0");
+          break;
+        case 'l':
+          absl::StrAppend(out, " l", SecondsUnused(before, partition.now_ms()));
+          break;
         default:
           AppendRepeated(meta, flag, out);
       }
@@ -267,6 +288,7 @@ bool Executor::MetaGet(const Request& request, bool may_block, std::string* out)
     if (meta.value) out->append(value).append("\r\n");
     Outcome outcome = Outcome::kDone;
     if (created) {
+      if (meta.uses) facts.use = ItemUse::Used(partition.now_ms());
       outcome = AddEmpty(&partition, meta.key, hash, facts);
     } else if (versions) {
       outcome = GiveVersion(&partition, meta.key, hash, facts, changed);
@@ -484,8 +506,9 @@ bool Executor::MetaDebug(const Request& request, bool may_block, std::string* ou
     }
     const ItemFacts facts = item->facts();
     absl::StrAppend(out, "ME ", redis::AbslOf(words[1]),
-                    " exp=", SecondsLeft(facts.expires_ms, partition.now_ms()), " cas=", facts.cas,
-                    " size=", item->size(), "\r\n");
+                    " exp=", SecondsLeft(facts.expires_ms, partition.now_ms()),
+                    " la=", SecondsUnused(facts.use, partition.now_ms()), " cas=", facts.cas,
+                    " fetch=", facts.use.hit() ? "yes" : "no", " size=", item->size(), "\r\n");
   });
 }
 

@@ -24,6 +24,49 @@ TEST_P(MemcachedTest, MetaGet_EachFlag_IsToldInItsOrder) {
   EXPECT_EQ(counters_.misses.total(), 4u);
 }
 
+TEST_P(MemcachedTest, MetaGet_HitAndLastUse_AreThoseBeforeIt) {
+  Put("a", "1");
+  EXPECT_EQ(Line("mg a h l v"), "VA 1 h0 l0\r\n1");
+  now_ms_ += 7'000;
+  EXPECT_EQ(Line("mg a l h"), "HD l7 h1");
+  now_ms_ += 3'000;
+  EXPECT_EQ(Line("mg a h l u"), "HD h1 l3");
+  EXPECT_EQ(Line("mg a h l"), "HD h1 l3") << "with u it did not count";
+  EXPECT_EQ(Line("mg a h l"), "HD h1 l0");
+  for (const char* use : {"get a", "gets a", "gat 100 a", "touch a 0", "mg a"}) {
+    now_ms_ += 5'000;
+    Line(use);
+    now_ms_ += 2'000;
+    EXPECT_EQ(Line("mg a h l u"), "HD h1 l2") << use;
+  }
+  now_ms_ += 5'000;
+  EXPECT_EQ(Redis("GET a"), "$1 1");
+  EXPECT_EQ(Line("mg a h l u"), "HD h1 l0");
+  now_ms_ += 5'000;
+  EXPECT_EQ(Line("incr a 1"), "2");
+  EXPECT_EQ(Line("mg a h l u"), "HD h1 l5") << "to count is no hit";
+  EXPECT_EQ(Line("incr a 10"), "12");
+  EXPECT_EQ(Line("mg a h l u"), "HD h0 l0") << "but a longer number is a new item";
+  for (const char* store : {"set a 7 0 1", "set a 0 100 1", "append a 0 0 1", "ms a 1"}) {
+    now_ms_ += 5'000;
+    Set(store, "5");
+    now_ms_ += 1'000;
+    EXPECT_EQ(Line("mg a l h"), "HD l1 h0") << store;
+  }
+}
+
+TEST_P(MemcachedTest, MetaGet_HitAndLastUse_OfItemsThatWereNotSet) {
+  EXPECT_EQ(Line("mg new h l N30"), "HD h0 l0 W");
+  EXPECT_EQ(Line("mg unused u N30"), "HD W");
+  EXPECT_EQ(Line("ma number N0 J5 v"), "VA 1\r\n5");
+  now_ms_ += 4'000;
+  EXPECT_EQ(Line("mg new h l"), "HD h1 l4 Z") << "to make it counts";
+  EXPECT_EQ(Line("mg unused h l"), "HD h0 l4 Z");
+  EXPECT_EQ(Line("mg number h l"), "HD h0 l4");
+  EXPECT_EQ(Redis("SET a 5"), "+OK");
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(Line("mg a h l"), "HD h0 l-1") << "it does not know";
+}
+
 TEST_P(MemcachedTest, MetaGet_Wrong_IsRefused) {
   EXPECT_EQ(Line("mg"), "ERROR");
   EXPECT_EQ(Line("mg " + std::string(251, 'k')), "CLIENT_ERROR bad command line format");
@@ -35,10 +78,7 @@ TEST_P(MemcachedTest, MetaGet_Wrong_IsRefused) {
   std::string line = "mg a";
   for (char flag = 'a'; flag < 'a' + 18; ++flag) line += absl::StrCat(" ", std::string(1, flag));
   EXPECT_EQ(Line(line), "CLIENT_ERROR options flags are too long");
-  // What an item of this store cannot tell.
-  for (const char* flag : {"h", "l", "E5"}) {
-    EXPECT_EQ(Line(absl::StrCat("mg a v ", flag)), "CLIENT_ERROR invalid flag") << flag;
-  }
+  EXPECT_EQ(Line("mg a v E5"), "CLIENT_ERROR invalid flag");
   EXPECT_EQ(Line("get a"), "END");
 }
 
@@ -225,8 +265,12 @@ TEST_P(MemcachedTest, MetaArithmetic_EachFlag_Counts) {
 TEST_P(MemcachedTest, MetaDebug_EachForm_Tells) {
   EXPECT_EQ(Line("me a"), "EN");
   Set("set a 5 100 3", "abc");
-  EXPECT_EQ(Line("me a"), absl::StrCat("ME a exp=100 cas=", CasOf("a"), " size=40"));
-  EXPECT_EQ(Line("me YQ== b"), absl::StrCat("ME YQ== exp=100 cas=", CasOf("a"), " size=40"));
+  EXPECT_THAT(Line("me a"), HasSubstr("ME a exp=100 la=0 cas="));
+  EXPECT_THAT(Line("me a"), HasSubstr(" fetch=no size=40"));
+  const uint64_t cas = CasOf("a");
+  now_ms_ += 5'000;
+  EXPECT_EQ(Line("me a"), absl::StrCat("ME a exp=95 la=5 cas=", cas, " fetch=yes size=40"));
+  EXPECT_EQ(Line("me YQ== b"), absl::StrCat("ME YQ== exp=95 la=5 cas=", cas, " fetch=yes size=40"));
   EXPECT_EQ(Line("me"), "CLIENT_ERROR bad command line format");
   EXPECT_EQ(Line("me %% b"), "CLIENT_ERROR bad command line format");
 }

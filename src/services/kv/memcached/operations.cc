@@ -69,9 +69,10 @@ Outcome StoreIn(KvStore* store, Partition& partition, uint64_t hash, const Store
   std::string extended;
   if (IsTooLarge(op)) return Outcome::kTooLarge;
   if (compares || op.mode != StoreMode::kSet) {
-    // An add that fails counts as a use, as for memcached.
-    const Item* item = partition.Find(op.key, hash);
+    const Item* item = partition.Peek(op.key, hash);
     if (op.mode == StoreMode::kAdd) {
+      // One that fails is no hit, but counts as a use, as for memcached.
+      partition.Count(op.key, hash);
       if (item != nullptr) return Outcome::kNotStored;
     } else if (item == nullptr) {
       return compares && !extends ? Outcome::kNotFound : Outcome::kNotStored;
@@ -99,6 +100,7 @@ Outcome StoreIn(KvStore* store, Partition& partition, uint64_t hash, const Store
     }
   }
   facts.cas = op.new_cas != 0 ? op.new_cas : store->NextCas();
+  facts.use = ItemUse::Stored(partition.now_ms());
   const Outcome outcome = write.Put(value, facts);
   if (outcome == Outcome::kDone) *cas = facts.cas;
   return outcome;
@@ -115,7 +117,8 @@ Outcome DeltaIn(KvStore* store, Partition& partition, uint64_t hash, const Delta
                 DeltaResult* result) {
   Write write(store, &partition, op.key, hash);
   result->now_ms = partition.now_ms();
-  const Item* item = partition.Find(op.key, hash);
+  const Item* item = partition.Peek(op.key, hash);  // Put counts the use
+  const size_t old_size = item == nullptr ? 0 : item->value_size();
   ItemFacts facts;
   if (item == nullptr) {
     if (!op.create) return Outcome::kNotFound;
@@ -141,7 +144,10 @@ Outcome DeltaIn(KvStore* store, Partition& partition, uint64_t hash, const Delta
   }
   facts.cas = op.new_cas != 0 ? op.new_cas : store->NextCas();
   result->cas = facts.cas;
-  return write.Put(std::to_string(result->value), facts);
+  const std::string value = std::to_string(result->value);
+  // A number that has grown is a new item, to count up or down is no hit.
+  if (value.size() > old_size) facts.use = ItemUse::Stored(partition.now_ms());
+  return write.Put(value, facts);
 }
 
 }  // namespace
