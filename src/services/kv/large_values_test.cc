@@ -353,6 +353,33 @@ TEST(KvRoomTest, Exec_OnALoopWhileNothingIsHeld_WaitsWhereItTakesMoreThanAllRoom
   EXPECT_EQ(test.batch.lacks, kSize);
 }
 
+// Alone they wait for nobody: they tell why others wait.
+TEST(KvRoomTest, Exec_OfManyThatTellOfTheServer_WaitsForTheRoomThatTheyMayTake) {
+  TestExecutor test;
+  test.session.buffers = std::make_shared<net::ByteBudget>(uint64_t{1} << 20);
+  const auto run = [&](const char* line, int times) {
+    test.batch.Clear();
+    test.batch.Add(1, "multi\r\n");
+    for (int i = 0; i < times; ++i) test.batch.Add(1, line);
+    test.batch.Add(1, "exec\r\n");
+    return test.Run();
+  };
+  for (const char* line : {"info\r\n", "command docs\r\n", "config get *\r\n"}) {
+    EXPECT_EQ(run(line, 3), redis::Executor::Stop::kEnd) << line;
+    EXPECT_EQ(run(line, 1000), redis::Executor::Stop::kFull) << line;
+    EXPECT_EQ(test.batch.lacks, 1000u * (16 << 10)) << line;
+    test.batch.Clear();
+    test.batch.Add(1, "discard\r\n");
+    EXPECT_EQ(test.Run(), redis::Executor::Stop::kEnd);
+    test.session.buffers->Take(uint64_t{1} << 20);
+    test.batch.Clear();
+    test.batch.Add(1, line);
+    EXPECT_EQ(test.Run(), redis::Executor::Stop::kEnd) << line;
+    test.session.buffers->Give(uint64_t{1} << 20);
+  }
+  EXPECT_EQ(run("ping\r\n", 1000), redis::Executor::Stop::kEnd);
+}
+
 // Each is small by itself.
 TEST(KvRoomTest, Mget_OfManySmallValues_WaitsWhereTheyAreMoreThanAllRoom) {
   TestExecutor test;

@@ -210,6 +210,7 @@ class Executor {
   // What it may need whatever values there are: for a list in its reply, or for the value that it
   // makes.
   uint64_t AskedFor(const CommandInfo& command, const Arguments& args) const;
+  uint64_t AskedForInExec(const CommandInfo& command, const Arguments& args) const;
   // Whether its reply fits into what all connections may hold: kEnd; else kFull. Or
   // kWouldBlock.
   Stop CheckRoom(const Session& session, const CommandInfo& command, const Arguments& args,

@@ -79,6 +79,24 @@ constexpr bool MayAskForMuch(Command command) {
   }
 }
 
+// What the server tells of itself, in one reply: INFO has 2 to 6 KiB, COMMAND 10. Alone it waits
+// for nobody, as it is how one learns why others wait; a transaction may ask for it many thousand
+// times.
+constexpr uint64_t kOfServer = uint64_t{16} << 10;
+constexpr bool TellsOfServer(Command command) {
+  switch (command) {
+    case Command::kAcl:
+    case Command::kCommand:
+    case Command::kConfig:
+    case Command::kInfo:
+    case Command::kLatency:
+    case Command::kSlowlog:
+      return true;
+    default:
+      return false;
+  }
+}
+
 // What SCAN is given, if it is given one; nothing that is none is carried out.
 int64_t CountOfScan(const Arguments& args) {
   int64_t count = 10;
@@ -180,6 +198,10 @@ uint64_t Executor::AskedFor(const CommandInfo& command, const Arguments& args) c
   }
 }
 
+uint64_t Executor::AskedForInExec(const CommandInfo& command, const Arguments& args) const {
+  return TellsOfServer(command.id) ? kOfServer : AskedFor(command, args);
+}
+
 bool Executor::MayBeLarge(const Session& session, const CommandInfo& command,
                           const Arguments& args) const {
   // Each key is a word behind the command's name.
@@ -189,7 +211,7 @@ bool Executor::MayBeLarge(const Session& session, const CommandInfo& command,
     keys = 0;
     for (const auto& queued : session.queue) {
       keys += queued->request.size() - 1;
-      asked += AskedFor(*queued->command, queued->request.arguments());
+      asked += AskedForInExec(*queued->command, queued->request.arguments());
     }
   }
   return asked > kSmallReply || (keys > 0 && store_->largest_value() > kSmallReply / keys);
@@ -202,7 +224,7 @@ Executor::Stop Executor::CheckRoom(const Session& session, const CommandInfo& co
   bool done = true;
   const auto add = [&](const CommandInfo& of, const Arguments& its) {
     const bool makes = MakesValue(of.id);
-    const uint64_t for_it = AskedFor(of, its);
+    const uint64_t for_it = &of == &command ? AskedFor(of, its) : AskedForInExec(of, its);
     if (!makes) asked += for_it;
     if (!makes && !AnswersValues(of, its)) return;
     uint64_t largest = for_it;
