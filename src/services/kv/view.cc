@@ -335,9 +335,9 @@ std::optional<int> KvView::UseOf(std::string_view key) {
   return partition.UseOf(key, hash);
 }
 
-std::optional<uint64_t> KvView::MemoryOf(std::string_view key, const Found& found) {
-  const uint8_t fields = found.value.expires_ms == redis::kNever ? 0 : kHasExpiry;
-  return Item::SizeOf(key.size(), found.value.data.size(), fields) + sizeof(uint64_t);
+std::optional<uint64_t> KvView::MemoryOf(std::string_view key) {
+  const Item* item = ItemOf(key);
+  return (item == nullptr ? 0 : item->size()) + sizeof(uint64_t);
 }
 
 }  // namespace pulse::kv

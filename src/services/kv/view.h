@@ -43,7 +43,7 @@ class KvView final : public redis::View {
   bool CountKeys(uint64_t* count) override;
   bool ChooseKey(std::optional<std::string>* key) override;
   std::optional<int> UseOf(std::string_view key) override;
-  std::optional<uint64_t> MemoryOf(std::string_view key, const redis::Found& found) override;
+  std::optional<uint64_t> MemoryOf(std::string_view key) override;
 
   redis::ClusterNode node() const override;
 

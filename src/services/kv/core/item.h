@@ -37,8 +37,15 @@ class ItemUse {
   uint32_t word() const { return word_; }
   bool kept() const { return (word_ & kKept) != 0; }
   bool hit() const { return (word_ & kHit) != 0; }
-  // Of what is kept. Up to 34 years, which is where the seconds begin anew.
-  uint32_t SecondsSince(int64_t now_ms) const { return (SecondsOf(now_ms) - word_) & kSeconds; }
+  // The same at another time.
+  ItemUse At(int64_t now_ms) const {
+    return kept() ? ItemUse((word_ & ~kSeconds) | SecondsOf(now_ms)) : *this;
+  }
+  // Of what is kept, up to 17 years. 0 of a time that is still to come: a clock was put back.
+  uint32_t SecondsSince(int64_t now_ms) const {
+    const uint32_t since = (SecondsOf(now_ms) - word_) & kSeconds;
+    return since > kSeconds / 2 ? 0 : since;
+  }
 
  private:
   static constexpr uint32_t kKept = uint32_t{1} << 31;

@@ -1,12 +1,14 @@
 // memcached's commands, text and meta, on a KvStore: what memcached 1.6.18 answers, byte for byte,
 // but for:
 //
-// - mg l counts from each use; memcached's clock of an item may be a minute behind. What a Redis
-//   client has stored knows no use: h is 0, l is -1. me does not tell cls.
+// - mg l counts from the last time that an item was stored, read, touched or counted; memcached's
+//   time of an item moves more seldom, and also with an add that fails. What others than
+//   memcached's clients have stored or changed knows no use: h is 0, l is -1. me does not tell cls,
+//   its size is this store's, and exp is not negative.
 // - ms, ma and md I also know E (the version to give the item), from later releases; not 0.
 // - Without `b`, k returns the key as it is: the store does not remember that it was set with `b`.
-// - incr and decr leave no blanks behind a number that gets shorter, and a number is all digits:
-//   "5 apples" is none.
+// - incr and decr leave no blanks behind a number that gets shorter, which is a new item for h when
+//   it gets longer again; and a number is all digits: "5 apples" is none.
 // - Numbers that do not fit are refused, and not cut off. Times may have 64 bits.
 // - The data block behind a line that is refused is thrown away where the line says how long it is,
 //   also where memcached takes it for requests: somebody may have chosen it for that.

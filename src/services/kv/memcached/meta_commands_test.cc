@@ -44,9 +44,14 @@ TEST_P(MemcachedTest, MetaGet_HitAndLastUse_AreThoseBeforeIt) {
   EXPECT_EQ(Line("mg a h l u"), "HD h1 l0");
   now_ms_ += 5'000;
   EXPECT_EQ(Line("incr a 1"), "2");
-  EXPECT_EQ(Line("mg a h l u"), "HD h1 l5") << "to count is no hit";
+  EXPECT_EQ(Line("mg a h l u"), "HD h1 l0");
   EXPECT_EQ(Line("incr a 10"), "12");
-  EXPECT_EQ(Line("mg a h l u"), "HD h0 l0") << "but a longer number is a new item";
+  EXPECT_EQ(Line("mg a h l u"), "HD h0 l0") << "a longer number is a new item";
+  EXPECT_EQ(Line("decr a 1"), "11");
+  EXPECT_EQ(Line("mg a h l u"), "HD h0 l0") << "to count is no hit";
+  now_ms_ -= 5'000;
+  EXPECT_EQ(Line("mg a h l u"), "HD h0 l0") << "the clock was put back";
+  now_ms_ += 5'000;
   for (const char* store : {"set a 7 0 1", "set a 0 100 1", "append a 0 0 1", "ms a 1"}) {
     now_ms_ += 5'000;
     Set(store, "5");
@@ -270,6 +275,7 @@ TEST_P(MemcachedTest, MetaDebug_EachForm_Tells) {
   const uint64_t cas = CasOf("a");
   now_ms_ += 5'000;
   EXPECT_EQ(Line("me a"), absl::StrCat("ME a exp=95 la=5 cas=", cas, " fetch=yes size=40"));
+  EXPECT_EQ(Redis("MEMORY USAGE a"), ":48") << "with its slot";
   EXPECT_EQ(Line("me YQ== b"), absl::StrCat("ME YQ== exp=95 la=5 cas=", cas, " fetch=yes size=40"));
   EXPECT_EQ(Line("me"), "CLIENT_ERROR bad command line format");
   EXPECT_EQ(Line("me %% b"), "CLIENT_ERROR bad command line format");

@@ -145,8 +145,9 @@ Outcome DeltaIn(KvStore* store, Partition& partition, uint64_t hash, const Delta
   facts.cas = op.new_cas != 0 ? op.new_cas : store->NextCas();
   result->cas = facts.cas;
   const std::string value = std::to_string(result->value);
-  // A number that has grown is a new item, to count up or down is no hit.
-  if (value.size() > old_size) facts.use = ItemUse::Stored(partition.now_ms());
+  // A number that has grown is a new item; to count up or down is a use, and no hit.
+  facts.use = value.size() > old_size ? ItemUse::Stored(partition.now_ms())
+                                      : facts.use.At(partition.now_ms());
   return write.Put(value, facts);
 }
 

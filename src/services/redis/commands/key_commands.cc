@@ -79,7 +79,7 @@ void Memory(Call& call) {
   if (!call.view.Get(call.args[2], &found)) return;
   if (!found.exists) return call.reply.Null();
   const uint64_t least = call.args[2].size() + found.value.data.size();
-  call.reply.Integer(static_cast<int64_t>(call.view.MemoryOf(call.args[2], found).value_or(least)));
+  call.reply.Integer(static_cast<int64_t>(call.view.MemoryOf(call.args[2]).value_or(least)));
 }
 
 void Rename(Call& call, bool if_absent) {

@@ -97,9 +97,7 @@ class View {
   virtual bool ChooseKey(std::optional<std::string>* key) = 0;
   // How often a key was used, 0 to 255, where that is counted; and what it takes in memory.
   virtual std::optional<int> UseOf(std::string_view key) { return std::nullopt; }
-  virtual std::optional<uint64_t> MemoryOf(std::string_view key, const Found& found) {
-    return std::nullopt;
-  }
+  virtual std::optional<uint64_t> MemoryOf(std::string_view key) { return std::nullopt; }
 
   // Whose keys these are, in cluster mode.
   virtual ClusterNode node() const { return {}; }
