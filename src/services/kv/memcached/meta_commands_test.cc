@@ -1,6 +1,7 @@
 // The meta commands of commands.h. Instantiated in commands_test.cc.
 #include <string>
 
+#include "gmock/gmock.h"
 #include "services/kv/memcached/test_executor.h"
 
 namespace pulse::kv::memcached {
@@ -270,8 +271,8 @@ TEST_P(MemcachedTest, MetaArithmetic_EachFlag_Counts) {
 TEST_P(MemcachedTest, MetaDebug_EachForm_Tells) {
   EXPECT_EQ(Line("me a"), "EN");
   Set("set a 5 100 3", "abc");
-  EXPECT_THAT(Line("me a"), HasSubstr("ME a exp=100 la=0 cas="));
-  EXPECT_THAT(Line("me a"), HasSubstr(" fetch=no size=40"));
+  EXPECT_THAT(Line("me a"), testing::HasSubstr("ME a exp=100 la=0 cas="));
+  EXPECT_THAT(Line("me a"), testing::HasSubstr(" fetch=no size=40"));
   const uint64_t cas = CasOf("a");
   now_ms_ += 5'000;
   EXPECT_EQ(Line("me a"), absl::StrCat("ME a exp=95 la=5 cas=", cas, " fetch=yes size=40"));
