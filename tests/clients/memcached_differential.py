@@ -5,9 +5,10 @@ Sends the same random commands, text and meta, to a server of ours and to Debian
 (1.6.18), both on this machine (they are emptied), and compares the replies byte for byte. Stops at the first
 difference, with the commands that led to it on the key. Prints its seed.
 
-Left out, as the servers differ on purpose (src/services/kv/memcached/commands.h): mg l, whose time
-memcached moves more seldom, and h of numbers, which it may store anew while they are counted; what marks numbers as stale,
-E, blanks behind numbers that got shorter, wrong lines with a data block, delays of flush_all, statistics; and ma T, which memcached 1.6.18 gives to the old item when the number gets
+Left out, as the servers differ on purpose (src/services/kv/memcached/commands.h): mg l, whose time memcached
+moves more seldom, and h of numbers, which it may store anew while they are counted; what marks numbers as
+stale, E, blanks behind numbers that got shorter, wrong lines with a data block, delays of flush_all,
+statistics; and ma T, which memcached 1.6.18 gives to the old item when the number gets
 longer. Versions are compared by what they do. Times may be a second apart.
 """
 import argparse

@@ -79,9 +79,8 @@ constexpr bool MayAskForMuch(Command command) {
   }
 }
 
-// What the server tells of itself, in one reply: INFO has 2 to 6 KiB, COMMAND 10. Alone it waits
-// for nobody, as it is how one learns why others wait; a transaction may ask for it many thousand
-// times.
+// What the server tells of itself: INFO has 2 to 6 KiB, COMMAND 10. Alone it waits for nobody, as
+// one learns by it why others wait; a transaction may ask for it many thousand times.
 constexpr uint64_t kOfServer = uint64_t{16} << 10;
 constexpr bool TellsOfServer(Command command) {
   switch (command) {
@@ -222,9 +221,8 @@ Executor::Stop Executor::CheckRoom(const Session& session, const CommandInfo& co
   uint64_t bytes = 0;
   uint64_t asked = 0;
   bool done = true;
-  const auto add = [&](const CommandInfo& of, const Arguments& its) {
+  const auto add = [&](const CommandInfo& of, const Arguments& its, uint64_t for_it) {
     const bool makes = MakesValue(of.id);
-    const uint64_t for_it = &of == &command ? AskedFor(of, its) : AskedForInExec(of, its);
     if (!makes) asked += for_it;
     if (!makes && !AnswersValues(of, its)) return;
     uint64_t largest = for_it;
@@ -240,9 +238,12 @@ Executor::Stop Executor::CheckRoom(const Session& session, const CommandInfo& co
     bytes += makes ? largest : sum;
   };
   if (command.id == Command::kExec) {
-    for (const auto& queued : session.queue) add(*queued->command, queued->request.arguments());
+    for (const auto& queued : session.queue) {
+      const Arguments& its = queued->request.arguments();
+      add(*queued->command, its, AskedForInExec(*queued->command, its));
+    }
   } else {
-    add(command, args);
+    add(command, args, AskedFor(command, args));
   }
   if (!done) return Stop::kWouldBlock;
   // What a transaction's lists have beyond one reply's bound is an error in its reply.

@@ -71,9 +71,11 @@ Outcome StoreIn(KvStore* store, Partition& partition, uint64_t hash, const Store
   if (compares || op.mode != StoreMode::kSet) {
     const Item* item = partition.Peek(op.key, hash);
     if (op.mode == StoreMode::kAdd) {
-      // One that fails is no hit, but counts as a use, as for memcached.
-      partition.Count(op.key, hash);
-      if (item != nullptr) return Outcome::kNotStored;
+      if (item != nullptr) {
+        // No hit, but a use, as for memcached.
+        partition.Count(op.key, hash);
+        return Outcome::kNotStored;
+      }
     } else if (item == nullptr) {
       return compares && !extends ? Outcome::kNotFound : Outcome::kNotStored;
     } else {

@@ -1,5 +1,4 @@
-// Why an agent turned a file down for want of descriptors, and what to do about it. Host side;
-// pure.
+// Why an agent turned a file down for want of descriptors, and the remedy. Host side; pure.
 #pragma once
 
 #include <cerrno>
