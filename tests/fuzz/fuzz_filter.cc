@@ -15,9 +15,8 @@
 #include "services/ops/filter/record_source.h"
 #include "services/ops/filter/rule_set.h"
 
+namespace pulse::filter {
 namespace {
-
-using namespace pulse::filter;
 
 // Rules that are longer take Vectorscan seconds to compile, and are made of the same parts.
 constexpr size_t kLongestRule = 40;
@@ -97,7 +96,7 @@ void CheckSource(bool prefixed, uint64_t chunk_bytes, uint64_t max_record,
 
 }  // namespace
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   pulse::fuzz::Input in(data, size);
   const uint64_t kind = in.Below(3);
   const bool prefixed = in.Below(2) == 1;
@@ -112,3 +111,5 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   return 0;
 }
+
+}  // namespace pulse::filter

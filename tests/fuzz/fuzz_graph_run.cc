@@ -14,10 +14,9 @@
 #include "services/graph/runs/run_reader.h"
 #include "services/graph/runs/value_codec.h"
 
+namespace pulse::graph {
 namespace {
 
-using namespace pulse;
-using namespace pulse::graph;
 using cypher::Value;
 
 // A run with everything that one may have: several types, versions, a long list, each kind of
@@ -150,7 +149,7 @@ class NoSink : public RunSink {
 
 }  // namespace
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   fuzz::Input in(data, size);
   if (in.Below(8) == 0) {
     const std::string bytes = in.Rest();
@@ -190,3 +189,5 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       .ok();
   return 0;
 }
+
+}  // namespace pulse::graph

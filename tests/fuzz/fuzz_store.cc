@@ -10,10 +10,8 @@
 #include "store/recovery.h"
 #include "store/sim_device.h"
 
+namespace pulse::store {
 namespace {
-
-using namespace pulse;
-using namespace pulse::store;
 
 constexpr uint64_t kSegments = 64;
 
@@ -125,7 +123,7 @@ void Try(SimDevice* device) {
 
 }  // namespace
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   fuzz::Input in(data, size);
   SimDevice device(kSegments * kBlock);
   const Superblock s = SmallStore();
@@ -182,3 +180,5 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Try(&device);
   return 0;
 }
+
+}  // namespace pulse::store

@@ -3,10 +3,8 @@
 
 #include "services/offload/test_protocol.h"
 
+namespace pulse::offload::test {
 namespace {
-
-using namespace pulse::offload;
-using namespace pulse::offload::test;
 
 volatile int zero = 0;
 volatile int much = 1000;
@@ -154,3 +152,5 @@ Program Make() {
 }  // namespace
 
 PULSE_OFFLOAD_PROGRAM = Make();
+
+}  // namespace pulse::offload::test
