@@ -186,7 +186,7 @@ EXCEPTIONS = set()
 # ---------------------------------------------------------------------------------------------------
 
 # Limits, in lines of C++ outside tests.
-ALL_LINES = 206900
+ALL_LINES = 207100
 ROOM_LINES = 9000
 FILE_LINES = 600
 

@@ -21,6 +21,7 @@ using pulse::kv::HashKey;
 using pulse::kv::kFar;
 using pulse::kv::kLeastMemory;
 using pulse::kv::kTtl;
+using pulse::kv::Lookahead;
 using pulse::kv::Partition;
 using pulse::kv::PartitionOptions;
 using pulse::kv::ProcessBatch;
@@ -74,11 +75,14 @@ void WriteRequests(pulse::fuzz::Input* in, char* buffer) {
   }
 }
 
-// Carries a batch out, in as many parts as it takes; returns the requests that were answered.
+// Carries a batch out, in as many parts as it takes; returns the requests that were answered. What
+// lies in the responses' buffer is said to be the next batch.
 size_t Process(const char* requests, char* responses, uint32_t partition, uint32_t partitions) {
+  static Lookahead lookahead;
   BatchCounts counts;
   BatchBuffers buffers{requests, responses, kOptions.buffer_bytes, kOptions.batch};
   buffers.far = Far();
+  buffers.ahead = {&lookahead, responses, responses};
   while (true) {
     const BatchResult result =
         ProcessBatch(Keys(), buffers, {.partition = partition, .partitions = partitions}, &counts);

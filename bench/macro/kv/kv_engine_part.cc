@@ -105,8 +105,10 @@ absl::StatusOr<nlohmann::json> RunStore(const KvShape& shape, const Drawn& drawn
       r.hash = kv::HashKey(r.key);
       r.op = drawn.sets[first + i] != 0 ? kv::Op::kSet : kv::Op::kGet;
     }
-    kv::ExecuteBatch(store.get(), requests.data(), count, together ? count : 1, kv::MatchOf(*store),
-                     &sink);
+    const size_t size = together ? count : 1;
+    for (size_t i = 0; i < count; i += size) {
+      kv::ExecuteBatch(store.get(), &requests[i], size, kv::MatchOf(*store), &sink);
+    }
   });
   if (sink.refused > 0) return absl::InternalError(absl::StrCat(sink.refused, " were refused"));
   if (sink.missed > 0 && std::is_same_v<Store, kv::Partition>) {

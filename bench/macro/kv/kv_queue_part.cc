@@ -25,6 +25,7 @@
 #include "base/cpu_list.h"
 #include "base/errors.h"
 #include "base/histogram.h"
+#include "base/prefetch.h"
 #include "bench/macro/kv/kv_load.h"
 #include "bench/macro/kv/packet.h"
 #include "bench/macro/kv/priced_queue.h"
@@ -44,7 +45,7 @@ size_t Echo(const char* requests, char* responses) {
   const size_t request_bytes = header.count * sizeof(kv::RequestDescriptor);
   const size_t response_bytes = header.count * sizeof(kv::ResponseDescriptor);
   for (size_t at = 0; at < request_bytes; at += 64) __builtin_prefetch(requests + at);
-  for (size_t at = 0; at < response_bytes; at += 64) __builtin_prefetch(responses + at, 1);
+  for (size_t at = 0; at < response_bytes; at += 64) PrefetchToWrite(responses + at);
   for (size_t i = 0; i < header.count; ++i) {
     kv::RequestDescriptor request;
     std::memcpy(&request, requests + sizeof(header) + i * sizeof(request), sizeof(request));

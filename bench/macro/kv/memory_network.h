@@ -27,6 +27,9 @@ struct Arrivals {
   bool timed() const { return rate > 0 || receive_queue > 0; }
 };
 
+// A server asks for packets so far ahead of the one that it parses.
+inline constexpr size_t kPacketsAhead = 32;
+
 class PacketSource {
  public:
   static constexpr size_t kPackets = size_t{1} << 20;
@@ -68,9 +71,11 @@ class PacketSource {
     *first = taken_;
     if (arrivals_.timed()) Stamp(count, now);
     taken_ += count;
-    // As a NIC writes them into the last-level cache.
-    for (size_t i = 0; i < count; ++i) __builtin_prefetch(at(taken_ + i));
     return count;
+  }
+  // As a NIC writes them into the last-level cache: all of a packet's lines.
+  void Prefetch(uint64_t number) const {
+    for (size_t line = 0; line < stride_; line += 64) __builtin_prefetch(at(number) + line);
   }
   const char* at(uint64_t number) const { return &bytes_[number % kPackets * stride_]; }
   size_t size_at(uint64_t) const { return stride_; }

@@ -44,6 +44,12 @@ inline constexpr size_t kUdpAt = 34;
 
 inline uint16_t Swap16(size_t v) { return __builtin_bswap16(static_cast<uint16_t>(v)); }
 
+// Of a sum of 16-bit words.
+inline uint16_t FoldChecksum(uint64_t sum) {
+  for (int i = 0; i < 3; ++i) sum = (sum & 0xffff) + (sum >> 16);
+  return static_cast<uint16_t>(~sum);
+}
+
 inline uint16_t IpChecksum(const PacketHead& head) {
   const char* ip = reinterpret_cast<const char*>(&head) + kIpAt;
   uint64_t a;
@@ -53,10 +59,7 @@ inline uint16_t IpChecksum(const PacketHead& head) {
   std::memcpy(&b, ip + 8, 8);
   std::memcpy(&c, ip + 16, 4);
   uint64_t sum = (a & UINT32_MAX) + (a >> 32) + (b & UINT32_MAX) + (b >> 32) + c;
-  sum = (sum & 0xffff) + (sum >> 16 & 0xffff) + (sum >> 32);
-  sum = (sum & 0xffff) + (sum >> 16);
-  sum = (sum & 0xffff) + (sum >> 16);
-  return static_cast<uint16_t>(~sum);
+  return FoldChecksum((sum & 0xffff) + (sum >> 16 & 0xffff) + (sum >> 32));
 }
 
 inline void SetLengths(PacketHead* head) {
@@ -114,8 +117,14 @@ inline size_t FinishResponse(char* response, kv::WireStatus status, std::string_
   } else {
     std::memcpy(response + sizeof(*out), value.data(), value.size());
   }
-  SetLengths(out);
-  return sizeof(*out) + value.size();
+  const size_t data = sizeof(*out) + value.size();
+  out->ip_bytes = Swap16(data - kIpAt);
+  out->udp_bytes = Swap16(data - kUdpAt);
+  // IpChecksum, field by field as these were stored: loads that are wider wait for the stores.
+  const uint64_t bytes = out->version + out->ttl + (uint64_t{out->tos} + out->protocol) * 256;
+  out->ip_checksum =
+      FoldChecksum(bytes + out->ip_bytes + out->ip_id + out->fragment + out->ip_from + out->ip_to);
+  return data;
 }
 
 }  // namespace pulse::bench

@@ -52,6 +52,9 @@ class PricedQueue {
     const char* requests = pair_.PeekRequests();
     return requests != nullptr && HasArrived(requests_) ? requests : nullptr;
   }
+  // With a link nobody knows what has not arrived.
+  const char* PeekNext() { return link_ == nullptr ? pair_.PeekNext() : nullptr; }
+  char* ResponseBufferOfNext() { return pair_.ResponseBufferOfNext(); }
   char* ResponseBufferOfOldest() { return pair_.ResponseBufferOfOldest(); }
   // All responses of the oldest batch, in one transfer.
   void Answer(size_t bytes) {

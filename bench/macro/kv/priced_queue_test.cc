@@ -1,5 +1,6 @@
 #include "bench/macro/kv/priced_queue.h"
 
+#include "bench/macro/kv/packet.h"
 #include "gtest/gtest.h"
 
 namespace pulse::bench {
@@ -62,6 +63,28 @@ TEST(PricedQueueTest, WithoutALink_BatchesAreThereAtOnce) {
   ASSERT_NE(queue.PeekRequests(), nullptr);
   queue.Answer(100);
   EXPECT_NE(queue.PeekResponses(), nullptr);
+}
+
+TEST(PacketTest, Response_IsAPacketThatParses) {
+  PacketHead request{};
+  request.ether_type = Swap16(0x0800);
+  request.version = 0x45;
+  request.tos = 3;
+  request.ip_id = 0x1234;
+  request.fragment = 0x40;
+  request.protocol = 17;
+  request.ip_from = 0xfe00a8c0;
+  request.ip_to = 0xffffffff;
+  for (const std::string_view value : {"", "12345678", "a value of some more bytes"}) {
+    char response[200];
+    PrepareResponse(reinterpret_cast<const char*>(&request), response);
+    const size_t size = FinishResponse(response, kv::WireStatus::kNoMemory, value);
+    PacketRequest parsed{};
+    ASSERT_TRUE(ParsePacket(response, size, &parsed)) << value;
+    EXPECT_EQ(parsed.value, value);
+    response[kIpAt + 1] ^= 1;
+    EXPECT_FALSE(ParsePacket(response, size, &parsed)) << "the checksum covers it";
+  }
 }
 
 }  // namespace

@@ -41,6 +41,7 @@ class WholeServer {
     size_t parsed = 0;
     for (size_t i = 0; i < count; ++i) {
       PacketRequest request;
+      source_.Prefetch(first + i + kPacketsAhead);
       if (!ParsePacket(source_.at(first + i), source_.size_at(first + i), &request)) {
         ++counts->malformed;
         continue;
@@ -54,7 +55,7 @@ class WholeServer {
     }
     const int64_t t2 = stages ? NowNanos() : 0;
     Responder responder{this, counts, stages, 0};
-    kv::ExecuteBatch(store_, requests_.data(), parsed, parsed, kv::MatchOf(*store_), &responder);
+    kv::ExecuteBatch(store_, requests_.data(), parsed, kv::MatchOf(*store_), &responder);
     pace_.Settle();
     counts->requests += parsed;
     ++counts->batches;
@@ -145,6 +146,7 @@ class CommunicationEngine {
     kv::RequestWriter writer = queue_.BeginRequests();
     for (size_t i = 0; i < count; ++i) {
       PacketRequest request;
+      source_.Prefetch(first + i + kPacketsAhead);
       if (!ParsePacket(source_.at(first + i), source_.size_at(first + i), &request) ||
           !writer.Add(request.op, request.key, kv::HashKey(request.key), request.value, 0)) {
         ++counts->malformed;
@@ -215,6 +217,7 @@ class ProcessingEngine {
   struct Port {
     Store* store;
     PricedQueue* queue;
+    kv::Lookahead lookahead = {};
   };
   explicit ProcessingEngine(std::vector<Port> ports) : ports_(std::move(ports)) {}
 
@@ -225,10 +228,17 @@ class ProcessingEngine {
       const int64_t begin = NowNanos();
       const auto& options = port.queue->options();
       // All responses fit: values are short.
-      const auto result = kv::ProcessBatch(
-          port.store,
-          {requests, port.queue->ResponseBufferOfOldest(), options.buffer_bytes, options.batch},
-          {.trusted = true}, moved);
+      const auto result = kv::ProcessBatch(port.store,
+                                           {requests,
+                                            port.queue->ResponseBufferOfOldest(),
+                                            options.buffer_bytes,
+                                            options.batch,
+                                            0,
+                                            {},
+                                            {.lookahead = &port.lookahead,
+                                             .requests = port.queue->PeekNext(),
+                                             .responses = port.queue->ResponseBufferOfNext()}},
+                                           {.trusted = true}, moved);
       port.queue->Answer(result.bytes);
       counts->busy += NowNanos() - begin;
     }

@@ -40,6 +40,7 @@ struct MicaOptions {
 
 class MicaCache {
  public:
+  uint64_t clears() const { return 0; }  // it gives no memory back
   using Result = Partition::Result;
 
   // InvalidArgument for less than kLeastLog or more than kMostLog; what the kernel refused.
@@ -158,6 +159,8 @@ using MicaMatchFunction = void (*)(const MicaCache& cache, const uint64_t* hashe
 // The best for this machine.
 MicaMatchFunction BestMicaMatch();
 inline MicaMatchFunction MatchOf(const MicaCache&) { return BestMicaMatch(); }
+// It has no overflow buckets.
+inline void ResolveChains(const MicaCache&, const uint64_t*, size_t, Candidate*) {}
 
 // As on a Partition (processing.h); what is far is refused.
 BatchResult ProcessBatch(MicaCache* cache, const BatchBuffers& buffers, const BatchRules& rules,

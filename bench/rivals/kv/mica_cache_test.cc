@@ -257,9 +257,9 @@ TEST(MicaCacheTest, Batches_DoWhatSingleCallsDo) {
     }
     MicaReplies a;
     MicaReplies b;
-    ExecuteBatch(together.get(), requests.data(), count, kLargestGroup, MatchOf(*together), &a);
+    ExecuteBatch(together.get(), requests.data(), count, MatchOf(*together), &a);
     for (size_t i = 0; i < count; ++i) {
-      ExecuteBatch(single.get(), &requests[i], 1, 1, MatchOf(*single), &b);
+      ExecuteBatch(single.get(), &requests[i], 1, MatchOf(*single), &b);
     }
     ASSERT_EQ(a.texts, b.texts) << "round " << round;
   }

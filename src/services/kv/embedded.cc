@@ -156,7 +156,6 @@ class KvCalls::Impl {
   }
 
   const KvOptions options;
-  const kv::MatchFunction match = kv::BestMatch();
   std::vector<Shard> shards;
   std::jthread ticker;  // ends before the partitions do
   void TickUntil(const std::stop_token& stop) {
@@ -268,14 +267,15 @@ class KvCalls::Held {
       wanted |= uint64_t{1} << store.NumberOf(hashes[i]);
     }
     const Held held(calls, wanted);
-    // As kv::RunGroups does, which is for one partition.
+    // As kv::RunOverlapped does, which is for one partition.
     const auto run = [&](size_t together, const auto& shard_of) {
       for (size_t i = 0; i < group.size(); ++i) {
         if (const Shard* shard = shard_of(i)) shard->partition->PrefetchBucket(hashes[i]);
       }
       for (size_t i = 0; i < group.size(); i += together) {
         const Shard* shard = shard_of(i);
-        if (shard != nullptr) store.match(*shard->partition, &hashes[i], together, &candidates[i]);
+        if (shard == nullptr) continue;
+        kv::FindCandidates(*shard->partition, &hashes[i], together, &candidates[i]);
       }
       for (size_t i = 0; i < group.size(); ++i) execute(i, shard_of(i), hashes[i], candidates[i]);
     };

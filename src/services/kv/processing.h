@@ -32,6 +32,13 @@ struct FarMemory {
   uint64_t bytes = 0;
 };
 
+// What follows a batch in its stream, so that the misses of both overlap.
+struct BatchAhead {
+  Lookahead* lookahead = nullptr;  // the stream's; null: the batch is by itself
+  const char* requests = nullptr;  // of the next batch, in a buffer of the same size; null: none
+  char* responses = nullptr;       // where its responses will be
+};
+
 // Two buffers of `size` bytes, for at most `most` requests. Those before `first` were answered. One
 // request of a batch, or of what is left of it, may use the far memory.
 struct BatchBuffers {
@@ -41,6 +48,7 @@ struct BatchBuffers {
   size_t most;
   size_t first = 0;
   FarMemory far = {};
+  BatchAhead ahead = {};
 };
 
 struct BatchRules {

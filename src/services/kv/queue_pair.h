@@ -19,6 +19,7 @@
 #include <memory>
 #include <string_view>
 
+#include "base/prefetch.h"
 #include "services/kv/wire.h"
 
 namespace pulse::kv {
@@ -36,29 +37,17 @@ class RequestWriter {
   bool Add(WireOp op, std::string_view key, uint64_t hash, std::string_view value,
            int64_t expires_ms, uint8_t flags = 0) {
     if (count_ == most_) return false;
-    RequestDescriptor d;
-    d.hash = hash;
-    d.value_size = static_cast<uint32_t>(value.size());
-    d.key_size = static_cast<uint16_t>(key.size());
-    d.op = op;
-    d.flags = flags;
-    d.key = d.value = 0;
     if (key.size() <= 8 && value.size() <= 8 && expires_ms == 0) {
-      d.flags |= kInline;
-      CopySmall(&d.key, key);
-      CopySmall(&d.value, value);
-    } else {
-      if (key.size() + value.size() > size_ - end_) return false;
-      d.key = end_;
-      d.value = static_cast<uint64_t>(expires_ms);
-      std::memcpy(buffer_ + end_, key.data(), key.size());
-      if (!value.empty()) {
-        std::memcpy(buffer_ + end_ + key.size(), value.data(), value.size());
-      }
-      end_ += key.size() + value.size();
+      Write(hash, Small(key), Small(value),
+            DescriptorWord(value.size(), key.size(), op, flags | kInline));
+      return true;
     }
-    std::memcpy(buffer_ + sizeof(BatchHeader) + count_ * sizeof(d), &d, sizeof(d));
-    ++count_;
+    if (key.size() + value.size() > size_ - end_) return false;
+    Write(hash, end_, static_cast<uint64_t>(expires_ms),
+          DescriptorWord(value.size(), key.size(), op, flags));
+    std::memcpy(buffer_ + end_, key.data(), key.size());
+    if (!value.empty()) std::memcpy(buffer_ + end_ + key.size(), value.data(), value.size());
+    end_ += key.size() + value.size();
     return true;
   }
   // Writes the header; returns the bytes of the transfer.
@@ -72,29 +61,31 @@ class RequestWriter {
   bool AddFar(WireOp op, std::string_view key, uint64_t hash, size_t value_size, int64_t expires_ms,
               uint8_t flags) {
     if (count_ == most_ || key.size() > size_ - end_) return false;
-    RequestDescriptor d;
-    d.hash = hash;
-    d.key = end_;
-    d.value = static_cast<uint64_t>(expires_ms);
-    d.value_size = static_cast<uint32_t>(value_size);
-    d.key_size = static_cast<uint16_t>(key.size());
-    d.op = op;
-    d.flags = flags | kFar;
+    Write(hash, end_, static_cast<uint64_t>(expires_ms),
+          DescriptorWord(value_size, key.size(), op, flags | kFar));
     std::memcpy(buffer_ + end_, key.data(), key.size());
     end_ += key.size();
-    std::memcpy(buffer_ + sizeof(BatchHeader) + count_ * sizeof(d), &d, sizeof(d));
-    ++count_;
     return true;
   }
   size_t count() const { return count_; }
 
  private:
-  static void CopySmall(uint64_t* to, std::string_view from) {
-    if (from.size() == 8) {
-      std::memcpy(to, from.data(), 8);
-    } else if (!from.empty()) {  // which may be nowhere
-      std::memcpy(to, from.data(), from.size());
+  static uint64_t Small(std::string_view bytes) {
+    uint64_t word = 0;
+    if (bytes.size() == 8) {
+      std::memcpy(&word, bytes.data(), 8);
+    } else if (!bytes.empty()) {  // which may be nowhere
+      std::memcpy(&word, bytes.data(), bytes.size());
     }
+    return word;
+  }
+  // In words of 8 bytes: loaded in more bytes than its fields were stored in, a descriptor on the
+  // stack would wait for these stores.
+  void Write(uint64_t hash, uint64_t key, uint64_t value, uint64_t last) {
+    const uint64_t words[] = {hash, key, value, last};
+    static_assert(sizeof(words) == sizeof(RequestDescriptor));
+    std::memcpy(buffer_ + sizeof(BatchHeader) + count_ * sizeof(words), words, sizeof(words));
+    ++count_;
   }
   char* buffer_;
   size_t size_;
@@ -183,7 +174,7 @@ class QueuePair {
   RequestWriter BeginRequests() {
     // The host has read these lines last: all are asked for at once.
     const char* buffer = RequestBuffer(next_);
-    for (size_t at = 0; at < kPrefetched; at += 64) __builtin_prefetch(buffer + at, 1);
+    for (size_t at = 0; at < kPrefetched; at += 64) PrefetchToWrite(buffer + at);
     return RequestWriter(RequestBuffer(next_), options_.buffer_bytes, options_.batch);
   }
   void Submit() { control_->submitted.store(++next_, std::memory_order_release); }
@@ -225,6 +216,13 @@ class QueuePair {
     const char* requests = nullptr;
     return FindRequests(&requests) == Found::kBatch ? requests : nullptr;
   }
+  // The requests of the batch behind the oldest one; null: it is not there. And where its responses
+  // will be.
+  const char* PeekNext() {
+    const uint64_t ahead = control_->submitted.load(std::memory_order_acquire) - finished_;
+    return ahead >= 2 && ahead <= options_.slots ? RequestBuffer(finished_ + 1) : nullptr;
+  }
+  char* ResponseBufferOfNext() { return ResponseBuffer(finished_ + 1); }
   size_t first() const { return first_; }
   char* ResponseBufferOfOldest() { return ResponseBuffer(finished_); }
   void Answer() {

@@ -57,6 +57,7 @@ TEST(QueuePairTest, TwoThreads_RandomBatches_AnswerAsAMap) {
   std::thread host([&] {
     auto partition = OpenPartition();
     BatchCounts counts;
+    Lookahead lookahead;
     for (int done = 0; done < kBatches;) {
       const char* requests = queue.PeekRequests();
       if (requests == nullptr) {
@@ -64,8 +65,13 @@ TEST(QueuePairTest, TwoThreads_RandomBatches_AnswerAsAMap) {
         continue;
       }
       EXPECT_TRUE(ProcessBatch(partition.get(),
-                               {requests, queue.ResponseBufferOfOldest(), options.buffer_bytes,
-                                options.batch},
+                               {requests,
+                                queue.ResponseBufferOfOldest(),
+                                options.buffer_bytes,
+                                options.batch,
+                                0,
+                                {},
+                                {&lookahead, queue.PeekNext(), queue.ResponseBufferOfNext()}},
                                {.trusted = done % 2 == 0}, &counts)
                       .whole);
       queue.Answer();
@@ -165,6 +171,27 @@ TEST(QueuePairTest, FarValueThatCannotBeRead_IsRefused_AndTheOldOneStays) {
   EXPECT_EQ(partition->numbers().item_bytes, before.item_bytes);
   close(ends[0]);
   close(ends[1]);
+}
+
+TEST(QueuePairTest, Next_IsTheBatchBehindTheOldest) {
+  QueuePair queue({.slots = 2, .batch = 4, .buffer_bytes = 4096});
+  const auto submit = [&queue] {
+    RequestWriter writer = queue.BeginRequests();
+    writer.Add(WireOp::kGet, "a", 1, "", 0);
+    writer.Finish();
+    queue.Submit();
+  };
+  EXPECT_EQ(queue.PeekNext(), nullptr);
+  submit();
+  EXPECT_EQ(queue.PeekNext(), nullptr);
+  submit();
+  const char* const next = queue.PeekNext();
+  char* const responses = queue.ResponseBufferOfNext();
+  ASSERT_NE(next, nullptr);
+  queue.Answer();
+  EXPECT_EQ(queue.PeekRequests(), next);
+  EXPECT_EQ(queue.ResponseBufferOfOldest(), responses);
+  EXPECT_EQ(queue.PeekNext(), nullptr);
 }
 
 TEST(QueuePairTest, Transfer_OfSmallItems_HasTheSizesOfThePaper) {

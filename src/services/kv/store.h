@@ -127,7 +127,7 @@ class KvStore final : public redis::Keyspace {
     Shard& shard = shards_[partition];
     const std::lock_guard<std::mutex> lock(shard.mutex);
     Begin(&shard, /*may_block=*/true, now_ms());
-    ExecuteBatch(shard.partition.get(), requests, count, kLargestGroup, BestMatch(), sink);
+    ExecuteBatch(shard.partition.get(), requests, count, BestMatch(), sink);
     shard.partition->Settle();
   }
   // Calls `use(i, partition, hash, candidate)` for each of at most kLargestGroup keys in turn, with

@@ -20,10 +20,10 @@ void KvStore::RunHashed(const Place& place, const uint64_t* hashes, size_t count
     partition(place.ShardOf(hashes[i])).PrefetchBucket(hashes[i]);
   }
   if (place.is_one()) {
-    BestMatch()(partition(place.begin()), hashes, count, candidates.data());
+    FindCandidates(partition(place.begin()), hashes, count, candidates.data());
   } else {
     for (size_t i = 0; i < count; ++i) {
-      BestMatch()(partition(place.ShardOf(hashes[i])), &hashes[i], 1, &candidates[i]);
+      FindCandidates(partition(place.ShardOf(hashes[i])), &hashes[i], 1, &candidates[i]);
     }
   }
   for (size_t i = 0; i < count; ++i) {

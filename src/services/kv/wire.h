@@ -62,4 +62,15 @@ struct ResponseDescriptor {
 };
 static_assert(sizeof(ResponseDescriptor) == 16);
 
+// The last 8 bytes of a descriptor, as one number.
+constexpr uint64_t DescriptorWord(size_t value_size, size_t key_size, WireOp op, uint8_t flags) {
+  return uint64_t{static_cast<uint32_t>(value_size)} |
+         uint64_t{static_cast<uint16_t>(key_size)} << 32 |
+         uint64_t{static_cast<uint8_t>(op)} << 48 | uint64_t{flags} << 56;
+}
+constexpr uint64_t DescriptorWord(size_t value_size, WireStatus status, uint8_t flags) {
+  return uint64_t{static_cast<uint32_t>(value_size)} |
+         uint64_t{static_cast<uint8_t>(status)} << 32 | uint64_t{flags} << 40;
+}
+
 }  // namespace pulse::kv

@@ -41,8 +41,8 @@ void HotTier::BeginWrite(Keys keys) {
   // Who keeps something after this sees the words.
   if (!used_.load(std::memory_order_seq_cst)) return;
   const std::lock_guard<std::mutex> lock(mutex_);
-  kv::RunGroups(
-      *partition_, keys.size(), kMostTogether, kv::BestMatch(), [&](size_t i) { return hashes[i]; },
+  kv::RunOverlapped(
+      *partition_, keys.size(), kv::BestMatch(), [&](size_t i) { return hashes[i]; },
       [&](size_t i, const kv::Candidate&) { partition_->Erase(keys[i], hashes[i]); });
 }
 

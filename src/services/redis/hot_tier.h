@@ -51,8 +51,8 @@ class HotTier {
     if (!TryLock()) return;
     const std::lock_guard<std::mutex> lock(mutex_, std::adopt_lock);
     partition_->SetNow(now_ms);
-    kv::RunGroups(
-        *partition_, count, kMostTogether, kv::BestMatch(), [&](size_t i) { return hashes[i]; },
+    kv::RunOverlapped(
+        *partition_, count, kv::BestMatch(), [&](size_t i) { return hashes[i]; },
         [&](size_t i, const kv::Candidate& candidate) {
           probes[i].word = WordOf(hashes[i]).load(std::memory_order_acquire);
           if ((probes[i].word & kWriters) != 0) return;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/testing.h"
 #include "gtest/gtest.h"
 
 namespace pulse::kv {
@@ -68,12 +69,102 @@ TEST(BatchTest, RandomBatches_WithEachMatcher_DoWhatAMapDoes) {
         }
       }
       Replies replies;
-      ExecuteBatch(&partition, requests.data(), count, 1 + random() % kLargestGroup, matcher.match,
-                   &replies);
+      ExecuteBatch(&partition, requests.data(), count, matcher.match, &replies);
       ASSERT_EQ(replies.texts, expected) << "round " << round;
     }
     EXPECT_EQ(partition.numbers().items, model.size());
   }
+}
+
+// Batches that follow each other, whose hashes are known a batch ahead: all of them, or some are
+// wrong, or none. Each request finds what a map has, also after the partition was cleared.
+TEST(LookaheadTest, StreamOfBatches_WhateverTheHashesAhead_DoesWhatAMapDoes) {
+  const uint64_t seed = testing_util::TestSeed();
+  std::mt19937_64 random(seed);
+  PartitionOptions options;
+  options.memory_bytes = uint64_t{32} << 20;
+  auto opened = Partition::Open(options);
+  ASSERT_TRUE(opened.ok());
+  Partition& partition = **opened;
+  partition.SetNow(1);
+  std::map<std::string, std::string> model;
+  Lookahead lookahead;
+  const auto draw = [&random](size_t count) {
+    std::vector<std::string> keys(count);
+    for (std::string& key : keys) key = std::to_string(random() % 20'000);
+    return keys;
+  };
+  std::vector<std::string> next = draw(32);
+  for (int round = 0; round < 2000; ++round) {
+    const std::vector<std::string> keys = std::move(next);
+    next = draw(random() % 200);
+    const uint64_t lies = random() % 3;  // of the hashes ahead: none, one in two, all are lies
+    const size_t ahead = random() % 4 == 0 ? 0 : next.size();
+    lookahead.Run(
+        partition, keys.size(), ahead, BestMatch(),
+        [&](size_t i) {
+          if (i < keys.size()) return HashKey(keys[i]);
+          return random() % 2 < lies ? random() : HashKey(next[i - keys.size()]);
+        },
+        [&](size_t i, const Candidate& c) {
+          const uint64_t hash = HashKey(keys[i]);
+          const uint64_t what = random() % 10;
+          if (what < 4) {
+            const Item* item = partition.FindAt(c.at, c.word, keys[i], hash);
+            const auto it = model.find(keys[i]);
+            ASSERT_EQ(item != nullptr, it != model.end()) << "round " << round;
+            if (item == nullptr) return;
+            ASSERT_EQ(item->value(), it->second) << "round " << round;
+          } else if (what < 8) {
+            const std::string value(random() % 24, static_cast<char>('a' + random() % 26));
+            Item* item = nullptr;
+            ASSERT_EQ(partition.PutAt(c.at, c.word, keys[i], hash, value.size(), {}, &item),
+                      Partition::Result::kStored);
+            CopyValue(item->value_bytes(), value);
+            model[keys[i]] = value;
+          } else {
+            ASSERT_EQ(partition.Erase(keys[i], hash), model.erase(keys[i]) == 1);
+          }
+        });
+    if (random() % 50 == 0) {
+      partition.Clear();
+      model.clear();
+    }
+  }
+  EXPECT_EQ(partition.numbers().items, model.size());
+}
+
+// What it is for: the next batch's items are found before it comes; and none that a clear dropped.
+TEST(LookaheadTest, NextBatch_ItsSlotsAreKnown_UntilAClear) {
+  PartitionOptions options;
+  options.memory_bytes = uint64_t{32} << 20;
+  auto opened = Partition::Open(options);
+  ASSERT_TRUE(opened.ok());
+  Partition& partition = **opened;
+  const std::string key = "key";
+  Item* item = nullptr;
+  const auto put = [&] {
+    ASSERT_EQ(partition.Put(key, HashKey(key), 0, {}, &item), Partition::Result::kStored);
+  };
+  put();
+  Lookahead lookahead;
+  int asked = 0;
+  Candidate last{};
+  const auto run = [&](size_t ahead) {
+    asked = 0;
+    lookahead.Run(
+        partition, 1, ahead, BestMatch(), [&](size_t) { return ++asked, HashKey(key); },
+        [&](size_t, const Candidate& c) { last = c; });
+  };
+  run(1);
+  EXPECT_EQ(asked, 2);
+  run(1);
+  EXPECT_EQ(asked, 1) << "the first one's hash was asked for in the batch before";
+  EXPECT_EQ(partition.FindAt(last.at, last.word, key, HashKey(key)), item);
+  partition.Clear();
+  run(0);
+  EXPECT_EQ(asked, 1);
+  EXPECT_EQ(last.at, nullptr);
 }
 
 }  // namespace

@@ -84,9 +84,10 @@ class Index {
         const Items* items, uint64_t expected, UndoLog* undo);
 
   Bucket* BucketOf(uint64_t hash) const {
-    const uint64_t low = hash & kBucketBits;
-    const uint64_t number = low & (2 * half_ - 1);
-    return buckets_ + (number < count_ ? number : low & (half_ - 1));
+    // Without a branch, which nobody could predict: of a bucket that is not there yet, the half
+    // that has its items.
+    const uint64_t number = hash & kBucketBits & (2 * half_ - 1);
+    return buckets_ + (number - (half_ & -static_cast<uint64_t>(number >= count_)));
   }
   Bucket* Next(const Bucket& bucket) const {
     return bucket.next == 0 ? nullptr : overflow_ + bucket.next;

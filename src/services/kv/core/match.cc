@@ -24,9 +24,12 @@ inline __attribute__((always_inline)) void Choose(const Partition& partition, Bu
   partition.PrefetchItem(candidate->word, span);
 }
 
+}  // namespace
+
 // Keys in overflow buckets, which were fetched meanwhile.
-void ResolveChains(const Partition& partition, const uint64_t* hashes, size_t count, size_t span,
+void ResolveChains(const Partition& partition, const uint64_t* hashes, size_t count,
                    Candidate* candidates) {
+  const size_t span = partition.TypicalSpan();
   for (size_t i = 0; i < count; ++i) {
     if (candidates[i].at != nullptr) continue;
     const uint64_t tag = TagOf(hashes[i]);
@@ -40,6 +43,8 @@ void ResolveChains(const Partition& partition, const uint64_t* hashes, size_t co
   }
 }
 
+namespace {
+
 // Which GCC vectorizes, by NEON on ARM.
 void MatchPortable(const Partition& partition, const uint64_t* hashes, size_t count,
                    Candidate* candidates) {
@@ -48,7 +53,6 @@ void MatchPortable(const Partition& partition, const uint64_t* hashes, size_t co
     Bucket* bucket = partition.BucketOf(hashes[i]);
     Choose(partition, bucket, MatchTag(*bucket, TagOf(hashes[i])), span, &candidates[i]);
   }
-  ResolveChains(partition, hashes, count, span, candidates);
 }
 
 #if defined(__x86_64__)
@@ -66,7 +70,6 @@ __attribute__((target("avx2"))) void MatchAvx2(const Partition& partition, const
                                             _mm256_movemask_pd(_mm256_castsi256_pd(high)) << 4);
     Choose(partition, bucket, mask >> 1, span, &candidates[i]);  // the first word is no slot
   }
-  ResolveChains(partition, hashes, count, span, candidates);
 }
 
 __attribute__((target("avx512f"))) void MatchAvx512(const Partition& partition,
@@ -80,7 +83,6 @@ __attribute__((target("avx512f"))) void MatchAvx512(const Partition& partition,
     const uint32_t mask = _mm512_cmpeq_epi64_mask(_mm512_maskz_srli_epi64(0xff, words, 48), tag);
     Choose(partition, bucket, mask >> 1, span, &candidates[i]);
   }
-  ResolveChains(partition, hashes, count, span, candidates);
 }
 #endif
 

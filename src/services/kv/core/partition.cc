@@ -300,6 +300,7 @@ Partition::Result Partition::SetFacts(std::string_view key, uint64_t hash, const
 }
 
 void Partition::Clear() {
+  ++clears_;
   Change();
   undo_.Forbid();
   state_->busy = kClearing;

@@ -142,6 +142,8 @@ class Partition final : private Index::Items {
   // cannot. It does not move where its expiry stays and it gets or loses nothing but marks.
   Result SetFacts(std::string_view key, uint64_t hash, const ItemFacts& facts, bool* found);
   void Clear();
+  // How often that was called: memory of the index may have been given back.
+  uint64_t clears() const { return clears_; }
 
   // Frequency of use of the key, 0 to 255, or -1.
   int UseOf(std::string_view key, uint64_t hash);
@@ -394,6 +396,7 @@ class Partition final : private Index::Items {
   bool recovered_ = false;
   bool undone_;
   int64_t now_ms_ = 0;
+  uint64_t clears_ = 0;
   uint64_t random_ = 0x9e3779b97f4a7c15;
   uint64_t largest_item_;
   UndoLog undo_;

@@ -28,7 +28,8 @@ ShmAttachment::ShmAttachment(const ShmFacts& facts, Region region, UniqueFd sock
       facts_(facts),
       region_(std::move(region)),
       far_(std::move(far)),
-      far_bytes_(far_bytes) {
+      far_bytes_(far_bytes),
+      lookaheads_(facts.partitions) {
   new (region_.data()) ShmHeader{.facts = facts, .client_waiting = {}, .server_sleeping = {}};
   notify_ = Doorbell(std::move(notify), &header()->client_waiting.value);
   for (uint32_t partition = 0; partition < facts.partitions; ++partition) {

@@ -32,6 +32,8 @@ class ShmAttachment final : public ShmPeer {
   int memory() const { return region_.fd(); }
   FarMemory far() const { return {far_.get(), far_bytes_}; }
   QueuePair& queue(uint32_t partition) { return queues_[partition]; }
+  // Of its batches; used with the partition's lock.
+  Lookahead& lookahead(uint32_t partition) { return lookaheads_[partition]; }
   Doorbell& kick(uint32_t thread) override { return kicks_[thread]; }
   // Wakes the client if it sleeps.
   void Ring() { notify_.Ring(); }
@@ -47,6 +49,7 @@ class ShmAttachment final : public ShmPeer {
   const uint64_t far_bytes_;
   Doorbell notify_;
   std::deque<QueuePair> queues_;
+  std::vector<Lookahead> lookaheads_;
   std::vector<Doorbell> kicks_;
 };
 

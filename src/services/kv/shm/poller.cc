@@ -50,8 +50,15 @@ bool ShmPoller::ServeQueue(ShmAttachment* client, uint32_t partition) {
   }
   const QueuePairOptions& o = queue.options();
   const BatchResult result =
-      store_->RunBatch(partition, {requests, queue.ResponseBufferOfOldest(), o.buffer_bytes,
-                                   o.batch, queue.first(), client->far()});
+      store_->RunBatch(partition, {requests,
+                                   queue.ResponseBufferOfOldest(),
+                                   o.buffer_bytes,
+                                   o.batch,
+                                   queue.first(),
+                                   client->far(),
+                                   {.lookahead = &client->lookahead(partition),
+                                    .requests = queue.PeekNext(),
+                                    .responses = queue.ResponseBufferOfNext()}});
   if (result.whole) {
     queue.Answer();
   } else {
