@@ -207,7 +207,7 @@ TEST(RegionTest, Move_ConstructOrAssign_OwnsTheMappingOnce) {
     at[7] = 'x';
     Region moved(*std::move(a));
     EXPECT_EQ(moved.data(), at);
-    EXPECT_EQ(a->data(), nullptr);
+    EXPECT_EQ(a->data(), nullptr);  // NOLINT(bugprone-use-after-move)
     *b = std::move(moved);
     EXPECT_EQ(b->data(), at);
     EXPECT_EQ(at[7], 'x');

@@ -25,10 +25,8 @@ void CheckCanaries(const Region& region) {
 }
 
 }  // namespace
-}  // namespace pulse
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace pulse;
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const Region* const region =
       new Region(Region::CreatePrivate(QueueRegionBytes(kArena)).value());
   static bool first = true;
@@ -96,3 +94,5 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   CheckCanaries(*region);
   return 0;
 }
+
+}  // namespace pulse

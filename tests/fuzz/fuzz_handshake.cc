@@ -132,10 +132,8 @@ void InASession(Input& in, const Descriptors& known, FileEngine* engine) {
 }
 
 }  // namespace
-}  // namespace pulse
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace pulse;
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const Descriptors* const known = new Descriptors;
   static FileEngine* const engine = new FileEngine(CreateThreadBackend({}).value());
   fuzz::Input in(data, size);
@@ -155,3 +153,5 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   return 0;
 }
+
+}  // namespace pulse

@@ -7,6 +7,7 @@
 #include "services/redis/commands/commands.h"
 #include "services/redis/commands/value.h"
 
+namespace pulse::redis {
 namespace {
 
 // The first message, given at once and in two pieces.
@@ -27,7 +28,6 @@ size_t Split(const std::string& bytes, size_t cut) {
 }
 
 void CheckRequest(const std::string& message) {
-  using namespace pulse::redis;
   Request request;
   // As an agent of the in-memory store would send them: what can be read is what was written.
   if (request.ParseSplit(message).ok() && message.size() >= sizeof(uint32_t)) {
@@ -53,8 +53,7 @@ void CheckRequest(const std::string& message) {
 
 }  // namespace
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace pulse::redis;
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   pulse::fuzz::Input in(data, size);
   const uint64_t kind = in.Below(3);
   const uint64_t cut = in.Below(4096);
@@ -76,3 +75,5 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   return 0;
 }
+
+}  // namespace pulse::redis

@@ -8,8 +8,9 @@
 #include "fuzz_input.h"
 #include "services/lsm/core/options.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace pulse;
+namespace pulse {
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   fuzz::Input in(data, size);
   const uint64_t kind = in.Below(5);
   const std::string text = in.Rest();
@@ -57,3 +58,5 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   return 0;
 }
+
+}  // namespace pulse

@@ -146,7 +146,7 @@ std::string History::Check(rocksdb::DB* db,
   for (const auto& [name, f] : families_) {
     if (!FamilyMustExist(name, cut)) continue;
     if (std::none_of(handles.begin(), handles.end(),
-                     [&](const auto* h) { return h->GetName() == name; })) {
+                     [&name = name](const auto* h) { return h->GetName() == name; })) {
       return "column family " + name + " is missing";
     }
   }

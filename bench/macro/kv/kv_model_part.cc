@@ -93,8 +93,9 @@ std::string PeakTable(const Json& model, const std::string& card, const std::str
     cells.push_back(fmt::format("{}", rows.front().at("host_cores").get<int>()));
     cells.push_back(fmt::format("{:.1f}", Value(rows.front(), "host_busy")));
     // A design that served nothing within the simulated time has no latencies.
-    const auto found = std::find_if(latencies.begin(), latencies.end(),
-                                    [&](const auto& group) { return group.first == design; });
+    const auto found =
+        std::find_if(latencies.begin(), latencies.end(),
+                     [&design = design](const auto& group) { return group.first == design; });
     for (const auto& [load, metric] : {std::pair{0.5, "p50_us"}, std::pair{0.8, "p50_us"},
                                        std::pair{0.95, "p50_us"}, std::pair{0.8, "p99_us"}}) {
       std::string& cell = cells.emplace_back("-");

@@ -374,8 +374,9 @@ class LostAgentTest : public testing::Test {
     }
     ASSERT_TRUE(Eventually([&] {
       auto library = Library::Open({agent_.socket(), Transfer::kAgents});
-      if (library.ok()) library_ = *std::move(library);
-      return library.ok();
+      if (!library.ok()) return false;
+      library_ = *std::move(library);
+      return true;
     }));
   }
   void End(int signal) {

@@ -139,7 +139,9 @@ TEST_F(MemcachedFlowTest, SlowClient_NoMoreRepliesAreMade) {
 
 TEST_F(MemcachedFlowTest, TooLargeValue_IsThrownAway) {
   const Client client(director_->port());
-  client.Expect("set k 0 0 50000000\r\n" + std::string(50'000'000, 'x') + "\r\nmn\r\n",
+  std::string value;
+  value.resize(50'000'000, 'x');
+  client.Expect("set k 0 0 50000000\r\n" + value + "\r\nmn\r\n",
                 "SERVER_ERROR object too large for cache\r\nMN\r\n");
   const std::string largest(kLargest, 'y');
   client.Expect(absl::StrCat("set k 0 0 ", kLargest, "\r\n", largest, "\r\n"), "STORED\r\n");

@@ -181,7 +181,8 @@ TEST(TaskRunner, Start_TaskSucceeds_AnswersWithTheResult) {
 }
 
 TEST(TaskRunner, Start_LargeResult_ArrivesWhole) {
-  std::string large(20'000'000, '\0');
+  std::string large;
+  large.resize(20'000'000);
   std::mt19937_64 rng(TestSeed());
   for (char& c : large) c = static_cast<char>(rng());
   TaskRunner runner(Tasks(1), [&](const TaskRequest&, std::atomic<bool>*) {

@@ -66,7 +66,7 @@ class JobListener : public rocksdb::EventListener {
     rocksdb::DB* db;
     int job_id;
     std::string cf_name;
-    auto operator<=>(const Key&) const = default;
+    auto operator<=>(const Key&) const = default;  // NOLINT(modernize-use-nullptr)
   };
   // What a thread did for the job.
   struct Part {

@@ -356,7 +356,7 @@ TEST(LyingAgentTest, Filter_WellFormedLies_AreFoundBySample) {
     for (const uint64_t honest : {0, 1, 1000}) {
       SCOPED_TRACE(absl::StrCat(honest, " chunks are right"));
       uint64_t done = 0;
-      LyingAgent agent([&](const Chunk& chunk, Told* told) {
+      LyingAgent agent([&, &lie = lie](const Chunk& chunk, Told* told) {
         if (done++ >= honest) lie(chunk, told);
       });
       filter::FilterOptions options;
