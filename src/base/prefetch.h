@@ -9,7 +9,7 @@ namespace pulse {
 
 inline void PrefetchToWrite(const void* at) {
 #if defined(__x86_64__)
-  // Where a CPU does not know it, it does nothing.
+  // CPUs that do not know it, none of them newer than 2015, do nothing.
   asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(at)));
 #else
   __builtin_prefetch(at, 1);

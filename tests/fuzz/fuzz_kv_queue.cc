@@ -77,12 +77,12 @@ void WriteRequests(pulse::fuzz::Input* in, char* buffer) {
 
 // Carries a batch out, in as many parts as it takes; returns the requests that were answered. What
 // lies in the responses' buffer is said to be the next batch.
-size_t Process(const char* requests, char* responses, uint32_t partition, uint32_t partitions) {
-  static Lookahead lookahead;
+size_t Process(const char* requests, char* responses, uint32_t partition, uint32_t partitions,
+               Lookahead* lookahead) {
   BatchCounts counts;
   BatchBuffers buffers{requests, responses, kOptions.buffer_bytes, kOptions.batch};
   buffers.far = Far();
-  buffers.ahead = {&lookahead, responses, responses};
+  buffers.ahead = {lookahead, responses, responses};
   while (true) {
     const BatchResult result =
         ProcessBatch(Keys(), buffers, {.partition = partition, .partitions = partitions}, &counts);
@@ -150,12 +150,13 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   // Of exactly this size, so that a sanitizer sees what is outside.
   const auto requests = std::make_unique<char[]>(kOptions.buffer_bytes);
   const auto responses = std::make_unique<char[]>(kOptions.buffer_bytes);
+  Lookahead lookahead;
   for (int batch = 0; batch < 3; ++batch) {
     WriteRequests(&in, requests.get());
     BatchHeader header;
     std::memcpy(&header, requests.get(), sizeof(header));
     const auto partitions = static_cast<uint32_t>(1 + in.Below(2));
-    FUZZ_CHECK(Process(requests.get(), responses.get(), 0, partitions) ==
+    FUZZ_CHECK(Process(requests.get(), responses.get(), 0, partitions, &lookahead) ==
                std::min<size_t>(header.count, kOptions.batch));
   }
   ReadResponses(&in);

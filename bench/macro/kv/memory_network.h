@@ -73,7 +73,7 @@ class PacketSource {
     taken_ += count;
     return count;
   }
-  // As a NIC writes them into the last-level cache: all of a packet's lines.
+  // As a NIC would have written them into a cache: all of a packet's lines.
   void Prefetch(uint64_t number) const {
     for (size_t line = 0; line < stride_; line += 64) __builtin_prefetch(at(number) + line);
   }

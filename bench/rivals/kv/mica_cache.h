@@ -40,7 +40,6 @@ struct MicaOptions {
 
 class MicaCache {
  public:
-  uint64_t clears() const { return 0; }  // it gives no memory back
   using Result = Partition::Result;
 
   // InvalidArgument for less than kLeastLog or more than kMostLog; what the kernel refused.
@@ -63,7 +62,8 @@ class MicaCache {
   }
   bool Erase(std::string_view key, uint64_t hash);
 
-  // For batches, as Partition has them.
+  // For batches, as Partition has them. It gives no memory back.
+  uint64_t clears() const { return 0; }
   void PrefetchBucket(uint64_t hash) const { __builtin_prefetch(BucketOf(hash)); }
   Bucket* BucketOf(uint64_t hash) const { return buckets_ + (hash & bucket_mask_); }
   void PrefetchItem(uint64_t word) const {

@@ -1,11 +1,11 @@
 // ProcessBatch: the host's side of a queue pair. Carries out one batch of requests on a partition
 // and writes the responses, as one transfer each way.
 //
-// The requests are untrusted: each descriptor is copied once and checked; what makes no sense is
-// answered with kMalformed, and harms no other request. All keys and values of a batch together
-// are no larger than its buffer, so that a batch takes no longer than an honest one; but for one
-// value that lies in far memory. That is copied while the partition is held: 512 MiB at most.
-// Threads: the partition's owner.
+// The requests are untrusted: each descriptor is copied once and checked, but for hashes that are
+// read ahead, which only say what is fetched; what makes no sense is answered with kMalformed, and
+// harms no other request. All keys and values of a batch together are no larger than its buffer, so
+// that a batch takes no longer than an honest one; but for one value that lies in far memory. That
+// is copied while the partition is held: 512 MiB at most. Threads: the partition's owner.
 #pragma once
 
 #include <cstddef>

@@ -38,7 +38,7 @@ class RequestWriter {
            int64_t expires_ms, uint8_t flags = 0) {
     if (count_ == most_) return false;
     if (key.size() <= 8 && value.size() <= 8 && expires_ms == 0) {
-      Write(hash, Small(key), Small(value),
+      Write(hash, InlineWord(key), InlineWord(value),
             DescriptorWord(value.size(), key.size(), op, flags | kInline));
       return true;
     }
@@ -70,22 +70,9 @@ class RequestWriter {
   size_t count() const { return count_; }
 
  private:
-  static uint64_t Small(std::string_view bytes) {
-    uint64_t word = 0;
-    if (bytes.size() == 8) {
-      std::memcpy(&word, bytes.data(), 8);
-    } else if (!bytes.empty()) {  // which may be nowhere
-      std::memcpy(&word, bytes.data(), bytes.size());
-    }
-    return word;
-  }
-  // In words of 8 bytes: loaded in more bytes than its fields were stored in, a descriptor on the
-  // stack would wait for these stores.
   void Write(uint64_t hash, uint64_t key, uint64_t value, uint64_t last) {
-    const uint64_t words[] = {hash, key, value, last};
-    static_assert(sizeof(words) == sizeof(RequestDescriptor));
-    std::memcpy(buffer_ + sizeof(BatchHeader) + count_ * sizeof(words), words, sizeof(words));
-    ++count_;
+    WriteDescriptor(buffer_ + sizeof(BatchHeader) + count_++ * sizeof(RequestDescriptor), hash, key,
+                    value, last);
   }
   char* buffer_;
   size_t size_;

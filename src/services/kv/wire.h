@@ -10,8 +10,11 @@
 // key first. Little-endian; offsets are from the beginning of the transfer.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <string_view>
 
 namespace pulse::kv {
 
@@ -63,14 +66,36 @@ struct ResponseDescriptor {
 static_assert(sizeof(ResponseDescriptor) == 16);
 
 // The last 8 bytes of a descriptor, as one number.
+static_assert(std::endian::native == std::endian::little);
 constexpr uint64_t DescriptorWord(size_t value_size, size_t key_size, WireOp op, uint8_t flags) {
   return uint64_t{static_cast<uint32_t>(value_size)} |
          uint64_t{static_cast<uint16_t>(key_size)} << 32 |
          uint64_t{static_cast<uint8_t>(op)} << 48 | uint64_t{flags} << 56;
 }
-constexpr uint64_t DescriptorWord(size_t value_size, WireStatus status, uint8_t flags) {
+constexpr uint64_t DescriptorWord(size_t value_size, WireStatus status, uint8_t flags,
+                                  uint16_t session = 0) {
   return uint64_t{static_cast<uint32_t>(value_size)} |
-         uint64_t{static_cast<uint8_t>(status)} << 32 | uint64_t{flags} << 40;
+         uint64_t{static_cast<uint8_t>(status)} << 32 | uint64_t{flags} << 40 |
+         uint64_t{session} << 48;
+}
+
+// Writes a descriptor, each word by a store of its own. Made on the stack and copied, it would be
+// loaded in more bytes than it was stored in at once, and wait for these stores.
+template <class... Words>
+void WriteDescriptor(char* at, const Words&... words) {
+  static_assert(((sizeof(Words) == 8) && ...));
+  ((std::memcpy(at, &words, 8), at += 8), ...);
+}
+
+// A key or value of at most 8 bytes, as it lies in a descriptor.
+inline uint64_t InlineWord(std::string_view bytes) {
+  uint64_t word = 0;
+  if (bytes.size() == 8) {
+    std::memcpy(&word, bytes.data(), 8);
+  } else if (!bytes.empty()) {  // which may be nowhere
+    std::memcpy(&word, bytes.data(), bytes.size());
+  }
+  return word;
 }
 
 }  // namespace pulse::kv

@@ -23,20 +23,16 @@ class ReplyPacker {
   size_t count() const { return count_; }
   // With room for it.
   void Add(uint16_t session, uint8_t status, uint8_t flags, std::string_view bytes) {
-    ResponseDescriptor d{};
-    d.value_size = static_cast<uint32_t>(bytes.size());
-    d.status = static_cast<WireStatus>(status);
-    d.flags = flags;
-    d.session = session;
-    if (bytes.size() <= sizeof(d.value)) {
-      d.flags |= kInline;
-      if (!bytes.empty()) std::memcpy(&d.value, bytes.data(), bytes.size());
+    uint64_t value = end_;
+    if (bytes.size() <= sizeof(value)) {
+      flags |= kInline;
+      value = InlineWord(bytes);
     } else {
-      d.value = end_;
       std::memcpy(buffer_ + end_, bytes.data(), bytes.size());
       end_ += bytes.size();
     }
-    std::memcpy(buffer_ + sizeof(BatchHeader) + count_ * sizeof(d), &d, sizeof(d));
+    WriteDescriptor(buffer_ + sizeof(BatchHeader) + count_ * sizeof(ResponseDescriptor), value,
+                    DescriptorWord(bytes.size(), static_cast<WireStatus>(status), flags, session));
     ++count_;
   }
   void Finish() {

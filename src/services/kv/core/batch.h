@@ -50,7 +50,7 @@ struct Matcher {
 const std::array<Matcher, 3>& Matchers();
 MatchFunction BestMatch();
 inline MatchFunction MatchOf(const Partition&) { return BestMatch(); }
-// After it: the same for those whose keys are not in their first bucket.
+// After it: the same for those whose tag no slot of their first bucket has.
 void ResolveChains(const Partition& partition, const uint64_t* hashes, size_t count,
                    Candidate* candidates);
 // Both.
@@ -64,11 +64,12 @@ inline void FindCandidates(const Partition& partition, const uint64_t* hashes, s
 // it is kept from batch to batch: the next batch's misses then overlap with this one's, if its
 // hashes are known. Hashes that turn out to be others cost the misses that they should have saved,
 // and nothing else: FindAt and PutAt check what a candidate says.
-class Lookahead {
+class alignas(64) Lookahead {
  public:
-  // In steps of so many requests. A request's bucket is fetched so many requests ahead of the one
-  // that is carried out; its item; what lies in an overflow bucket. More items are more misses than
-  // a core has places for (24 on Zen 4), and what lies nearer is not there in time.
+  // Requests are carried out in steps of kStep. Ahead of a step's end the buckets of kBuckets more
+  // are fetched, the tags of kItems compared and their items fetched, and what lies in overflow
+  // buckets is resolved for kChains. More items are more misses than a core has places for (24 on
+  // Zen 4); what lies nearer is not there in time.
   static constexpr size_t kStep = 8;
   static constexpr size_t kBuckets = 32;
   static constexpr size_t kItems = 24;
@@ -80,10 +81,8 @@ class Lookahead {
   void Run(const Store& partition, size_t count, size_t ahead, const Match& match,
            const HashOf& hash_of, const Execute& execute) {
     // Index memory that was given back must not be touched.
-    if (clears_ != partition.clears()) {
-      clears_ = partition.clears();
-      fetched_ = matched_ = resolved_ = done_;
-    }
+    if (clears_ != partition.clears()) Forget();
+    clears_ = partition.clears();
     const uint64_t first = done_;
     const uint64_t known = first + count + ahead;
     for (uint64_t at = first; at < first + count;) {
@@ -100,6 +99,9 @@ class Lookahead {
     }
     done_ = first + count;
   }
+
+  // What comes next is not what was fetched.
+  void Forget() { fetched_ = matched_ = resolved_ = done_; }
 
  private:
   static constexpr size_t kRoom = 64;
@@ -132,7 +134,8 @@ class Lookahead {
 template <class Store, class Match, class HashOf, class Execute>
 inline void RunOverlapped(const Store& partition, size_t count, const Match& match,
                           const HashOf& hash_of, const Execute& execute) {
-  Lookahead().Run(partition, count, 0, match, hash_of, execute);
+  Lookahead lookahead;  // Lookahead() would clear it
+  lookahead.Run(partition, count, 0, match, hash_of, execute);
 }
 
 // `sink` is told of each request in turn:

@@ -28,7 +28,7 @@ struct Replies {
   }
 };
 
-// Each set of instructions, with groups of several sizes, against a map: batches in which keys
+// Each set of instructions, against a map: batches in which keys
 // repeat, on a small index with long chains.
 TEST(BatchTest, RandomBatches_WithEachMatcher_DoWhatAMapDoes) {
   for (const Matcher& matcher : Matchers()) {
@@ -77,12 +77,19 @@ TEST(BatchTest, RandomBatches_WithEachMatcher_DoWhatAMapDoes) {
 }
 
 // Batches that follow each other, whose hashes are known a batch ahead: all of them, or some are
-// wrong, or none. Each request finds what a map has, also after the partition was cleared.
-TEST(LookaheadTest, StreamOfBatches_WhateverTheHashesAhead_DoesWhatAMapDoes) {
+// wrong, or none. Each request finds what a map has, also after the partition was cleared; where
+// items are evicted, expire and move meanwhile, that or nothing.
+class LookaheadTest : public testing::TestWithParam<Policy> {};
+INSTANTIATE_TEST_SUITE_P(Policies, LookaheadTest,
+                         testing::Values(Policy::kNoEviction, Policy::kLfu));
+
+TEST_P(LookaheadTest, StreamOfBatches_WhateverTheHashesAhead_DoesWhatAMapDoes) {
   const uint64_t seed = testing_util::TestSeed();
   std::mt19937_64 random(seed);
+  const bool loses = GetParam() != Policy::kNoEviction;
   PartitionOptions options;
-  options.memory_bytes = uint64_t{32} << 20;
+  options.memory_bytes = loses ? kLeastMemory : uint64_t{32} << 20;
+  options.policy = GetParam();
   auto opened = Partition::Open(options);
   ASSERT_TRUE(opened.ok());
   Partition& partition = **opened;
@@ -112,30 +119,43 @@ TEST(LookaheadTest, StreamOfBatches_WhateverTheHashesAhead_DoesWhatAMapDoes) {
           if (what < 4) {
             const Item* item = partition.FindAt(c.at, c.word, keys[i], hash);
             const auto it = model.find(keys[i]);
-            ASSERT_EQ(item != nullptr, it != model.end()) << "round " << round;
+            ASSERT_TRUE(loses || (item != nullptr) == (it != model.end())) << "round " << round;
             if (item == nullptr) return;
+            ASSERT_NE(it, model.end()) << "round " << round;
             ASSERT_EQ(item->value(), it->second) << "round " << round;
           } else if (what < 8) {
-            const std::string value(random() % 24, static_cast<char>('a' + random() % 26));
+            const std::string value(random() % (loses ? 3000 : 24),
+                                    static_cast<char>('a' + random() % 26));
+            ItemFacts facts;
+            if (loses && random() % 4 == 0) facts.expires_ms = partition.now_ms() + 50;
             Item* item = nullptr;
-            ASSERT_EQ(partition.PutAt(c.at, c.word, keys[i], hash, value.size(), {}, &item),
+            ASSERT_EQ(partition.PutAt(c.at, c.word, keys[i], hash, value.size(), facts, &item),
                       Partition::Result::kStored);
             CopyValue(item->value_bytes(), value);
             model[keys[i]] = value;
           } else {
-            ASSERT_EQ(partition.Erase(keys[i], hash), model.erase(keys[i]) == 1);
+            const bool erased = partition.Erase(keys[i], hash);
+            const bool was_there = model.erase(keys[i]) == 1;
+            ASSERT_TRUE(erased == was_there || (loses && was_there)) << "round " << round;
           }
         });
+    partition.SetNow(partition.now_ms() + 1);
+    partition.Tick();
     if (random() % 50 == 0) {
       partition.Clear();
       model.clear();
     }
   }
-  EXPECT_EQ(partition.numbers().items, model.size());
+  if (loses) {
+    EXPECT_GT(partition.numbers().evicted, 0u);
+    EXPECT_GT(partition.numbers().expired, 0u);
+  } else {
+    EXPECT_EQ(partition.numbers().items, model.size());
+  }
 }
 
 // What it is for: the next batch's items are found before it comes; and none that a clear dropped.
-TEST(LookaheadTest, NextBatch_ItsSlotsAreKnown_UntilAClear) {
+TEST(LookaheadStreamTest, NextBatch_ItsSlotsAreKnown_UntilAClear) {
   PartitionOptions options;
   options.memory_bytes = uint64_t{32} << 20;
   auto opened = Partition::Open(options);
@@ -162,9 +182,12 @@ TEST(LookaheadTest, NextBatch_ItsSlotsAreKnown_UntilAClear) {
   EXPECT_EQ(asked, 1) << "the first one's hash was asked for in the batch before";
   EXPECT_EQ(partition.FindAt(last.at, last.word, key, HashKey(key)), item);
   partition.Clear();
+  run(1);
+  EXPECT_EQ(asked, 2);
+  EXPECT_EQ(last.at, nullptr);
+  lookahead.Forget();
   run(0);
   EXPECT_EQ(asked, 1);
-  EXPECT_EQ(last.at, nullptr);
 }
 
 }  // namespace

@@ -84,8 +84,8 @@ class Index {
         const Items* items, uint64_t expected, UndoLog* undo);
 
   Bucket* BucketOf(uint64_t hash) const {
-    // Without a branch, which nobody could predict: of a bucket that is not there yet, the half
-    // that has its items.
+    // For a bucket that is not there yet, the one that it will be split from; without a branch,
+    // which nobody could predict.
     const uint64_t number = hash & kBucketBits & (2 * half_ - 1);
     return buckets_ + (number - (half_ & -static_cast<uint64_t>(number >= count_)));
   }

@@ -29,7 +29,6 @@ inline __attribute__((always_inline)) void Choose(const Partition& partition, Bu
 // Keys in overflow buckets, which were fetched meanwhile.
 void ResolveChains(const Partition& partition, const uint64_t* hashes, size_t count,
                    Candidate* candidates) {
-  const size_t span = partition.TypicalSpan();
   for (size_t i = 0; i < count; ++i) {
     if (candidates[i].at != nullptr) continue;
     const uint64_t tag = TagOf(hashes[i]);
@@ -37,7 +36,7 @@ void ResolveChains(const Partition& partition, const uint64_t* hashes, size_t co
          bucket = partition.Next(*bucket)) {
       const uint32_t mask = MatchTag(*bucket, tag);
       if (mask == 0) continue;
-      Choose(partition, bucket, mask, span, &candidates[i]);
+      Choose(partition, bucket, mask, partition.TypicalSpan(), &candidates[i]);
       break;
     }
   }
