@@ -1,6 +1,8 @@
 // What replies may hold, together, while nobody takes them.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,6 +18,8 @@ using RoomTest = ServerTest;
 
 TEST_F(RoomTest, LargeValues_ManyClientsThatDoNotRead_HoldNoMoreThanTheBuffers) {
   options_.buffer_bytes = uint64_t{64} << 20;  // half of it for connections
+  // Nobody is cut off for taking nothing, however slow this machine: what is held stays.
+  options_.patience_ms = 0;
   Open();
   const std::string value(size_t{4} << 20, 'v');
   BlockingClient writer(port());
@@ -26,15 +30,21 @@ TEST_F(RoomTest, LargeValues_ManyClientsThatDoNotRead_HoldNoMoreThanTheBuffers) 
   std::vector<std::unique_ptr<BlockingClient>> clients;
   for (int i = 0; i < kClients; ++i) {
     clients.push_back(std::make_unique<BlockingClient>(port()));
-    clients.back()->Send("get k\r\n");
-    clients.back()->Send("get k\r\n");
+    // More than the kernel takes of them.
+    for (int k = 0; k < 8; ++k) clients.back()->Send("get k\r\n");
   }
   BlockingClient other(port());
-  for (int i = 0; i < 50; ++i) ASSERT_EQ(other.Ask("ping"), "+PONG\r\n");
-  EXPECT_TRUE(testing_util::Eventually(
-      [&] { return server_->numbers().held_bytes > (uint64_t{12} << 20); }));
-  EXPECT_LT(server_->numbers().held_bytes, uint64_t{56} << 20);
-  // Those who take nothing while others wait may be cut off; whoever reads gets all of it.
+  uint64_t highest = 0;
+  const auto look = [&] { highest = std::max(highest, server_->numbers().held_bytes); };
+  for (int i = 0; i < 50; ++i) {
+    ASSERT_EQ(other.Ask("ping"), "+PONG\r\n");
+    look();
+  }
+  EXPECT_TRUE(testing_util::Eventually([&] {
+    look();
+    return highest > (uint64_t{12} << 20);
+  })) << highest;
+  EXPECT_LT(highest, uint64_t{56} << 20);
   clients.clear();
   EXPECT_EQ(other.Ask("get k").size(), value.size() + 12);
 }
