@@ -2,6 +2,10 @@
 // finds it owned. `__builtin_prefetch(at, 1)` does not on x86-64 without a flag of the compiler's:
 // it fetches the line to read, and the store waits for the other core that has it.
 //
+// PrefetchToL2: for many lines that are read later. A line on its way into the first cache occupies
+// one of the few places that a core has for such misses (24 on Zen 4) until it is there; on its way
+// into the second one, it does not: at random from 640 MiB, 5 ns a line instead of 10.
+//
 // Threads: any; nothing blocks.
 #pragma once
 
@@ -15,5 +19,7 @@ inline void PrefetchToWrite(const void* at) {
   __builtin_prefetch(at, 1);
 #endif
 }
+
+inline void PrefetchToL2(const void* at) { __builtin_prefetch(at, 0, 2); }
 
 }  // namespace pulse

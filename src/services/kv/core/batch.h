@@ -68,11 +68,10 @@ class alignas(64) Lookahead {
  public:
   // Requests are carried out in steps of kStep. Ahead of a step's end the buckets of kBuckets more
   // are fetched, the tags of kItems compared and their items fetched, and what lies in overflow
-  // buckets is resolved for kChains. More items are more misses than a core has places for (24 on
-  // Zen 4); what lies nearer is not there in time.
-  static constexpr size_t kStep = 8;
-  static constexpr size_t kBuckets = 32;
-  static constexpr size_t kItems = 24;
+  // buckets is resolved for kChains. More win nothing; what lies nearer is not there in time.
+  static constexpr size_t kStep = 16;
+  static constexpr size_t kBuckets = 48;
+  static constexpr size_t kItems = 32;
   static constexpr size_t kChains = 16;
 
   // Carries out `count` requests, as RunOverlapped does; `hash_of` also knows the `ahead` ones that

@@ -30,6 +30,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "base/prefetch.h"
 #include "services/kv/core/index.h"
 #include "services/kv/core/item.h"
 #include "services/kv/core/memory.h"
@@ -196,23 +197,26 @@ class Partition final : private Index::Items {
   uint64_t largest_item() const { return largest_item_; }
 
   // For batches (batch.h): the steps of Find, between which other keys' steps hide the misses.
-  void PrefetchBucket(uint64_t hash) const { __builtin_prefetch(index_->BucketOf(hash)); }
+  void PrefetchBucket(uint64_t hash) const { PrefetchToL2(index_->BucketOf(hash)); }
   Bucket* BucketOf(uint64_t hash) const { return index_->BucketOf(hash); }
   Bucket* Next(const Bucket& bucket) const { return index_->Next(bucket); }
   // The first bytes of an item, and those that are `span` further: a typical item's last ones.
   void PrefetchItem(uint64_t word, size_t span) const {
     const char* item = base_ + slot::Offset(word);
-    __builtin_prefetch(item);
-    __builtin_prefetch(item + span);
+    PrefetchToL2(item);
+    PrefetchToL2(item + span);
   }
   size_t TypicalSpan() const {
     const uint64_t items = index_->items();
     return items == 0 ? 0 : std::min<uint64_t>(segments_.item_bytes() / items, 128) - 1;
   }
-  // The item if `at` still is `word` and the item has this key; else by Find.
+  // The item if `at` still is `word` and the item has this key; else by Find. What few calls need
+  // is not inlined, so that this is.
   Item* FindAt(uint64_t* at, uint64_t word, std::string_view key, uint64_t hash) {
-    if (word != 0 && *at == word && ItemAt(slot::Offset(word))->Is(key)) return UseSlot(at);
-    return Find(key, hash);
+    if (word == 0 || *at != word) return FindAnew(key, hash);
+    Item* item = ItemAt(slot::Offset(word));
+    if (!item->Is(key)) return FindAnew(key, hash);
+    return item->fields() == 0 && policy_ == Policy::kNoEviction ? item : UseSlot(at);
   }
   // Put, beginning where FindAt does.
   Result PutAt(uint64_t* at, uint64_t word, std::string_view key, uint64_t hash, size_t value_size,
@@ -295,7 +299,8 @@ class Partition final : private Index::Items {
   uint64_t* FindSlot(std::string_view key, uint64_t hash) const {
     return index_->Find(hash, [&](uint64_t word) { return ItemAt(slot::Offset(word))->Is(key); });
   }
-  Item* UseSlot(uint64_t* at) {
+  [[gnu::noinline]] Item* FindAnew(std::string_view key, uint64_t hash) { return Find(key, hash); }
+  [[gnu::noinline]] Item* UseSlot(uint64_t* at) {
     Item* item = ItemAt(slot::Offset(*at));
     if (item->ExpiredAt(now_ms_)) {
       DropExpired(at);
