@@ -2,9 +2,8 @@
 // finds it owned. `__builtin_prefetch(at, 1)` does not on x86-64 without a flag of the compiler's:
 // it fetches the line to read, and the store waits for the other core that has it.
 //
-// PrefetchToL2: for many lines that are read later. A line on its way into the first cache occupies
-// one of the few places that a core has for such misses (24 on Zen 4) until it is there; on its way
-// into the second one, it does not: at random from 640 MiB, 5 ns a line instead of 10.
+// PrefetchToL2: for many lines that are read later. Of misses of its first cache a core has few
+// under way (24 on Zen 4), of L2's more: at random from 640 MiB, 5 ns a line instead of 10.
 //
 // Threads: any; nothing blocks.
 #pragma once

@@ -210,8 +210,7 @@ class Partition final : private Index::Items {
     const uint64_t items = index_->items();
     return items == 0 ? 0 : std::min<uint64_t>(segments_.item_bytes() / items, 128) - 1;
   }
-  // The item if `at` still is `word` and the item has this key; else by Find. What few calls need
-  // is not inlined, so that this is.
+  // The item if `at` still is `word` and has this key; else by Find. What few need is not inlined.
   Item* FindAt(uint64_t* at, uint64_t word, std::string_view key, uint64_t hash) {
     if (word == 0 || *at != word) return FindAnew(key, hash);
     Item* item = ItemAt(slot::Offset(word));
