@@ -64,12 +64,12 @@ class MicaCache {
 
   // For batches, as Partition has them. It gives no memory back.
   uint64_t clears() const { return 0; }
-  void PrefetchBucket(uint64_t hash) const { __builtin_prefetch(BucketOf(hash)); }
+  void PrefetchBucket(uint64_t hash) const { PrefetchToL2(BucketOf(hash)); }
   Bucket* BucketOf(uint64_t hash) const { return buckets_ + (hash & bucket_mask_); }
   void PrefetchItem(uint64_t word) const {
     const char* item = log_ + ((word & log_mask_) << 3);
-    __builtin_prefetch(item);
-    __builtin_prefetch(item + span_);
+    PrefetchToL2(item);
+    PrefetchToL2(item + span_);
   }
   Item* FindAt(uint64_t* at, uint64_t word, std::string_view key, uint64_t hash) {
     if (word != 0 && *at == word && Holds(word, key)) return UseSlot(at);

@@ -210,7 +210,8 @@ class Partition final : private Index::Items {
     const uint64_t items = index_->items();
     return items == 0 ? 0 : std::min<uint64_t>(segments_.item_bytes() / items, 128) - 1;
   }
-  // The item if `at` still is `word` and has this key; else by Find. What few need is not inlined.
+  // The item if `at` still is `word` and has this key; else by Find. What few need is not inlined,
+  // nor what only stores that evict do: 4 to 8 % of those that do not.
   Item* FindAt(uint64_t* at, uint64_t word, std::string_view key, uint64_t hash) {
     if (word == 0 || *at != word) return FindAnew(key, hash);
     Item* item = ItemAt(slot::Offset(word));
